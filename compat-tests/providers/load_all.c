@@ -1,7 +1,7 @@
 /*
  * load_all LIBRARY PROVIDER...: loads a libibverbs by path, then each provider with RTLD_NOW, and lists the
  * devices. The program itself is linked to no RDMA library, so that only LIBRARY can resolve the providers'
- * symbols.
+ * symbols. With CLOSE_PROVIDERS set, it closes each provider right away.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,6 +66,8 @@ int main(int argc, char **argv)
 
 		printf("%s: %s\n", base ? base + 1 : argv[i], provider ? "loaded" : dlerror());
 		status |= !provider;
+		if (provider && getenv("CLOSE_PROVIDERS"))
+			dlclose(provider);
 	}
 	printf("%d libibverbs in the process\n", libraries_mapped());
 	*(void **)&get_list = symbol(lib, "ibv_get_device_list");

@@ -4,7 +4,7 @@
 //! library or the program. So the registry's lock is never held across dlopen or a call into a
 //! provider, and [`drivers`] returns a copy.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_int};
 
 use ibverbs_abi::verbs_device_ops;
 
@@ -16,7 +16,7 @@ use crate::memory::lock::ForkLock;
 /// A registered driver.
 #[derive(Clone, Copy)]
 pub struct Driver {
-    /// The provider's table. It stays valid, because providers are never unloaded.
+    /// The provider's table. It stays valid, because providers are never unloaded: see [`keep_loaded`].
     pub ops: &'static verbs_device_ops,
     /// The layout of its provider.
     pub abi: &'static ProviderAbi,
@@ -109,7 +109,22 @@ pub unsafe extern "C" fn verbs_register_driver<const PABI: u32>(ops: *const verb
     let Some(abi) = identify::of_caller::<PABI>(ops) else {
         return;
     };
+    keep_loaded(ops);
     while_locked(|registry| insert(&mut registry.drivers, ops, abi, registry.rank));
+}
+
+/// Makes the file that contains a provider's table stay loaded, also if the program that loaded it by dlopen
+/// closes it. A program that contains the provider itself cannot be unloaded: nothing is done for it.
+fn keep_loaded(ops: &'static verbs_device_ops) {
+    const PINNED: c_int = libc::RTLD_NOLOAD | libc::RTLD_NODELETE | libc::RTLD_LAZY;
+    // SAFETY: dladdr fills the structure if it succeeds, with the name of a file that is loaded. RTLD_NOLOAD
+    // runs no code of the file.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(core::ptr::from_ref(ops).cast(), &mut info) != 0 {
+            libc::dlopen(info.dli_fname, PINNED);
+        }
+    }
 }
 
 /// The layout of the provider that registered `ops`; `None` if none did.

@@ -16,6 +16,7 @@ pub fn checks() -> Vec<Check> {
     let mut checks = vec![
         Check::new("17-providers-are-installed", |_| installed()),
         Check::with_parts("all", parts, all),
+        Check::new("closed-by-the-program", closed),
     ];
     checks.extend(PROVIDERS.map(|provider| Check::new(provider, move |cx| one(cx, provider))));
     checks
@@ -32,6 +33,7 @@ fn load(
     library: Library,
     nl: Option<&str>,
     providers: &[String],
+    closes: bool,
 ) -> Result<String, Failure> {
     Tree::all_known().write(SYS.as_ref())?;
     let file = cx.library(library).to_string_lossy().into_owned();
@@ -48,14 +50,17 @@ fn load(
     if let Some(nl) = nl {
         program = program.env("FAKE_NL", nl);
     }
+    if closes {
+        program = program.env("CLOSE_PROVIDERS", "1");
+    }
     let ended = program.run()?;
     Ok(fake::transcript(cx, library, &ended))
 }
 
 fn all(cx: &Context) -> Result<Vec<Verdict>, Failure> {
     let files = provider_files()?;
-    let c = load(cx, Library::C, Some("ok"), &files)?;
-    let ours = load(cx, Library::Ours, Some("ok"), &files)?;
+    let c = load(cx, Library::C, Some("ok"), &files, false)?;
+    let ours = load(cx, Library::Ours, Some("ok"), &files, false)?;
     let loaded = ours.lines().filter(|line| line.ends_with(": loaded"));
     let count = loaded.count();
     let says = |start: &str| ours.lines().any(|line| line.starts_with(start));
@@ -74,6 +79,16 @@ fn all(cx: &Context) -> Result<Vec<Verdict>, Failure> {
     ])
 }
 
+/// A program loads the providers by dlopen and closes them again. Their drivers serve devices nevertheless;
+/// on the C library, the program crashes.
+fn closed(cx: &Context) -> Verdict {
+    let files = provider_files()?;
+    let open = load(cx, Library::Ours, Some("ok"), &files, false)?;
+    let closed = load(cx, Library::Ours, Some("ok"), &files, true)?;
+    ensure(open.contains("17 devices"), "not all devices are listed")?;
+    compare::same(("open", &open), ("closed", &closed))
+}
+
 fn one(cx: &Context, provider: &str) -> Verdict {
     let name = format!("/lib{provider}-rdmav34.so");
     let files: Vec<String> = provider_files()?
@@ -81,7 +96,7 @@ fn one(cx: &Context, provider: &str) -> Verdict {
         .filter(|file| file.ends_with(&name))
         .collect();
     ensure(files.len() == 1, format!("{name} is not installed"))?;
-    let c = load(cx, Library::C, None, &files)?;
-    let ours = load(cx, Library::Ours, None, &files)?;
+    let c = load(cx, Library::C, None, &files, false)?;
+    let ours = load(cx, Library::Ours, None, &files, false)?;
     compare::same(("C library", &c), ("ours", &ours))
 }
