@@ -12,12 +12,23 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*check)(void);
 	} all[] = {
-		{ "objects", check_objects },   { "memory", check_memory },     { "states", check_states },
-		{ "posting", check_posting },   { "building", check_building }, { "queues", check_queues },
-		{ "process", check_process },   { "windows", check_windows },   { "kernel", check_kernel },
-		{ "gids", check_gid_order },    { "cancel", check_cancel },     { "errors", check_errors },
-		{ "lifetime", check_lifetime }, { "order", check_order },       { "lost", check_lost },
-		{ "odp", check_odp },            { "dm", check_dm },
+		{ "objects", check_objects },
+		{ "memory", check_memory },
+		{ "states", check_states },
+		{ "posting", check_posting },
+		{ "building", check_building },
+		{ "queues", check_queues },
+		{ "process", check_process },
+		{ "windows", check_windows },
+		{ "kernel", check_kernel },
+		{ "gids", check_gid_order },
+		{ "cancel", check_cancel },
+		{ "errors", check_errors },
+		{ "lifetime", check_lifetime },
+		{ "order", check_order },
+		{ "lost", check_lost },
+		{ "odp", check_odp },
+		{ "dm", check_dm },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

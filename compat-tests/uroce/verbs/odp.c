@@ -91,8 +91,8 @@ static void explicit(struct rig *rig)
 	CHECK(write_to(rig, mr, at, 100) == IBV_WC_REM_ACCESS_ERR);
 	for (int turn = 0; turn < 2; turn++)
 		for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
-			NEED(mmap(at, len, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
+			NEED(mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+				  -1, 0) == at);
 			CHECK(!is_present(at + half));
 			memset(at, 'a' + (int)i, half);
 			transfer(rig, ops[i], mr, at, at + half, half);
