@@ -72,8 +72,8 @@ impl DeviceMemory {
         is_within.then(|| self.start + offset)
     }
 
-    /// The address of bytes that are copied by the CPU: like a NIC's, they begin and end at multiples of four,
-    /// else EINVAL. EFAULT for a range that is not within this memory.
+    /// The address of bytes that the CPU copies: like a NIC's, they begin and end at multiples of four, else
+    /// EINVAL. EFAULT for a range that is not within this memory.
     fn copied(&self, offset: u64, len: usize) -> Result<usize, Errno> {
         let at = self.address_of(offset, len).ok_or(Errno(EFAULT))?;
         let is_aligned = offset % 4 == 0 && len % 4 == 0;
