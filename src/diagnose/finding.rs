@@ -160,6 +160,15 @@ impl Finding {
         }
     }
 
+    /// Tells findings of the rule about one object apart; the same for all, except of the general rules.
+    pub fn detail(&self) -> (&'static str, i64) {
+        match (self.rule, &self.outcome) {
+            (Rule::CallFailed, Outcome::Failed(errno)) => (self.call, errno.0.into()),
+            (Rule::RequestFailed, Outcome::Completion(status)) => ("", (*status).into()),
+            _ => ("", 0),
+        }
+    }
+
     /// Adds a value.
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Finding {
         self.values.push((name, value.to_string()));

@@ -75,6 +75,16 @@ fn initialize_explain() {
         false => settings::Output::Stderr,
     };
     report::open(output);
+    if let Some(seconds) = env::get(c"IBV_EXPLAIN_WAIT") {
+        match seconds.to_str().ok().and_then(|text| text.parse().ok()) {
+            Some(seconds) => shadow::set_limit(seconds),
+            None => log::print(&[
+                b"Warning: ignoring IBV_EXPLAIN_WAIT='",
+                seconds.to_bytes(),
+                b"': expected seconds\n",
+            ]),
+        }
+    }
     memory::report_too_late(fork_init_too_late);
     if !ENABLED.swap(true, Ordering::Relaxed) {
         // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is

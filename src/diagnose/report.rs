@@ -3,6 +3,7 @@
 //! Invariants: no lock of this module is held while something is written. errno does not change, and no
 //! cancellation point is added to the program's call.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -22,7 +23,8 @@ use crate::log;
 
 /// What has been reported.
 pub struct Reported {
-    seen: BTreeSet<(Rule, Kind, usize)>,
+    /// The detail tells failures of several calls on one object apart.
+    seen: BTreeSet<(Rule, Kind, usize, (&'static str, i64))>,
     /// How often each rule applied, and to how many objects.
     counts: BTreeMap<Rule, (u64, u64)>,
 }
@@ -40,7 +42,7 @@ impl Reported {
         let object = &finding.object;
         let first = self
             .seen
-            .insert((finding.rule, object.kind, object.address));
+            .insert((finding.rule, object.kind, object.address, finding.detail()));
         let (times, objects) = self.counts.entry(finding.rule).or_default();
         *times += 1;
         *objects += u64::from(first);
@@ -50,7 +52,7 @@ impl Reported {
     /// The object is gone: another one may get its address.
     pub fn forget(&mut self, kind: Kind, address: usize) {
         self.seen
-            .retain(|(_, of, at)| (*of, *at) != (kind, address));
+            .retain(|(_, of, at, _)| (*of, *at) != (kind, address));
     }
 
     /// Returns what was reported, and begins anew.
@@ -82,6 +84,21 @@ impl Reported {
         let counts = each.collect::<Vec<_>>().join(",");
         format!("{{\"time\":{seconds:.6},\"pid\":{pid},\"counts\":{{{counts}}}}}\n")
     }
+}
+
+thread_local! {
+    static SPOKEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How often something was found, or injected, in calls of this thread. So a wrapper knows whether a call
+/// that failed has been explained.
+pub fn spoken() -> u32 {
+    SPOKEN.get()
+}
+
+/// Counts for [`spoken`].
+pub fn speak() {
+    SPOKEN.set(SPOKEN.get().wrapping_add(1));
 }
 
 /// Where findings go.
@@ -154,6 +171,7 @@ pub fn write_summary(reported: &Reported) {
 
 /// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what.
 pub fn write_fault(rule: u32, action: &str, what: &str) {
+    speak();
     let Some(sink) = SINK.get() else { return };
     let json = || {
         let (seconds, pid) = (now(), std::process::id());

@@ -18,6 +18,7 @@ pub enum Class {
     Events,
     Drivers,
     Environment,
+    Failures,
 }
 
 impl Class {
@@ -36,6 +37,7 @@ impl Class {
             Class::Events => "events",
             Class::Drivers => "drivers",
             Class::Environment => "environment",
+            Class::Failures => "failures",
         }
     }
 }
@@ -331,6 +333,22 @@ rules! {
         "there are RDMA devices, and no /dev/infiniband/rdma_cm",
         "librdmacm needs the kernel module rdma_ucm",
         "load it (`modprobe rdma_ucm`); in a container, allow the file";
+    NoCompletion "no-completion" Events:
+        "the CQ has been polled for {seconds} s, and is empty",
+        "{why}",
+        "{todo}";
+    AttrRange "attr-range" States:
+        "{member} is {value}",
+        "valid values are {min} to {max}: {meaning}",
+        "set {member} to one of them before the call, and the whole structure to zero at first";
+    CallFailed "call-failed" Failures:
+        "the arguments were {arguments}",
+        "{why}",
+        "{todo}";
+    RequestFailed "request-failed" Failures:
+        "{operation} (wr_id {wr_id}) completed with status {status} ({text})",
+        "{why}",
+        "{todo}";
 }
 
 impl Rule {
@@ -365,6 +383,6 @@ mod tests {
     #[test]
     fn a_rule_has_the_text_of_its_place() {
         assert_eq!(Rule::GidEmpty.text().name, "gid-empty");
-        assert_eq!(Rule::NoRdmaUcm.text().name, RULES[RULES.len() - 1].name);
+        assert_eq!(Rule::RequestFailed.text().name, RULES[RULES.len() - 1].name);
     }
 }

@@ -17,6 +17,7 @@ use crate::uverbs::state::extended;
 #[repr(C)]
 struct Wrapped {
     private: Private,
+    explaining: verbs_context_ops,
     original: verbs_context_ops,
     provider: verbs_context_ops,
 }
@@ -37,6 +38,16 @@ pub unsafe fn original<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
     // SAFETY: `wrap` made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
     // is closed.
     unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).original }
+}
+
+/// The wrappers of IBV_EXPLAIN that observe objects. Around these are those that report failures.
+///
+/// # Safety
+/// `context` is open and wrapped, and is not closed while the reference is used.
+pub unsafe fn explaining<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
+    // SAFETY: `wrap` made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
+    // is closed.
+    unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).explaining }
 }
 
 /// The provider's ops of a wrapped context.
@@ -63,8 +74,12 @@ pub unsafe fn wrap(context: *mut ibv_context, asked: Asked) -> bool {
         true => faults::wrapped(&provider),
         false => provider,
     };
-    let outermost = match asked.explain {
+    let explaining = match asked.explain {
         true => calls::wrapped(&original),
+        false => original,
+    };
+    let outermost = match asked.explain {
+        true => calls::reporting(&explaining),
         false => original,
     };
     // SAFETY: malloc accepts any size. Nobody else refers to the `Private`, which malloc allocated, because
@@ -77,6 +92,7 @@ pub unsafe fn wrap(context: *mut ibv_context, asked: Asked) -> bool {
         let old = (*private).cast::<Private>();
         ptr::copy_nonoverlapping(old, &raw mut (*wrapped).private, 1);
         (&raw mut (*wrapped).provider).write(provider);
+        (&raw mut (*wrapped).explaining).write(explaining);
         (&raw mut (*wrapped).original).write(original);
         *private = wrapped.cast();
         libc::free(old.cast());

@@ -43,6 +43,17 @@ static void no_route(struct ibv_qp_attr *attr)
 	memcpy(attr->ah_attr.grh.dgid.raw + 12, address, 4);
 }
 
+/* The number of bytes, in place of the enum. */
+static void mtu_in_bytes(struct ibv_qp_attr *attr)
+{
+	attr->path_mtu = (enum ibv_mtu)1024;
+}
+
+static void attr_range(struct rig *rig)
+{
+	to_rtr_with(rig, mtu_in_bytes);
+}
+
 static void gid_empty(struct rig *rig)
 {
 	to_rtr_with(rig, empty_index);
@@ -235,5 +246,6 @@ const struct scene connection_scenes[] = {
 	{ "mtu-differs", mtu_differs },
 	{ "psn-differs", psn_differs },
 	{ "pair-qpn", pair_qpn },
+	{ "attr-range", attr_range },
 	{ 0 },
 };

@@ -67,6 +67,11 @@ static void create_limit(struct rig *rig)
 	CHECK(ibv_create_cq(rig->context, 1 << 30, NULL, NULL, 0) == NULL);
 }
 
+static void call_failed(struct rig *rig)
+{
+	CHECK(ibv_create_cq(rig->context, 0, NULL, NULL, 0) == NULL);
+}
+
 /* Sends with this key from this address, which the own side refuses. */
 static void send_with(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t length)
 {
@@ -96,6 +101,17 @@ static void key_deregistered(struct rig *rig)
 	key = mr->lkey;
 	NEED(ibv_dereg_mr(mr) == 0);
 	send_with(rig, key, rig->buf, 8);
+}
+
+/* Sends from memory that was unmapped while it was registered. */
+static void request_failed(struct rig *rig)
+{
+	char *memory = pages(PROT_READ | PROT_WRITE);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, 4096, 0);
+
+	NEED(mr && munmap(memory, 4096) == 0);
+	send_with(rig, mr->lkey, (uint8_t *)memory, 8);
+	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 static void key_pd(struct rig *rig)
@@ -219,6 +235,8 @@ const struct scene memory_scenes[] = {
 	{ "reg-access", reg_access },
 	{ "reg-length", reg_length },
 	{ "create-limit", create_limit },
+	{ "call-failed", call_failed },
+	{ "request-failed", request_failed },
 	{ "key-unknown", key_unknown },
 	{ "key-deregistered", key_deregistered },
 	{ "key-pd", key_pd },

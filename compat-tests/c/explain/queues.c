@@ -84,6 +84,24 @@ static void cq_overrun(struct rig *rig)
 	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
+/* Polls for the completion of an unsignaled request, for longer than IBV_EXPLAIN_WAIT. */
+static void no_completion(struct rig *rig)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_qp *a, *b;
+	struct ibv_wc wc;
+
+	connected(rig, &a, &b);
+	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
+	wr.wr.rdma.rkey = rig->mr->rkey;
+	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	for (time_t end = time(NULL) + 3; time(NULL) < end;)
+		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
+	drop_qp(a);
+	drop_qp(b);
+}
+
 static void cq_never_polled(struct rig *rig)
 {
 	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
@@ -284,6 +302,7 @@ const struct scene queue_scenes[] = {
 	{ "never-signaled", never_signaled },
 	{ "recv-queue-full", recv_queue_full },
 	{ "cq-overrun", cq_overrun },
+	{ "no-completion", no_completion },
 	{ "cq-never-polled", cq_never_polled },
 	{ "inline-limit", inline_limit },
 	{ "sge-limit", sge_limit },

@@ -19,7 +19,7 @@ use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The scenes of c/explain, the rules that must apply, each once, and a part of the first explanation.
-const SCENES: [(&str, &[&str], &str); 54] = [
+const SCENES: [(&str, &[&str], &str); 58] = [
     ("gid-empty", &["gid-empty"], "GID index 250 of port 1"),
     (
         "gid-family",
@@ -65,6 +65,18 @@ const SCENES: [(&str, &[&str], &str); 54] = [
     ),
     ("psn-differs", &["psn-differs"], "sends from PSN 7"),
     ("pair-qpn", &["pair-qpn"], "as its peer"),
+    (
+        "no-completion",
+        &["no-completion"],
+        "1 requests of queue pair",
+    ),
+    ("attr-range", &["attr-range"], "path_mtu is 1024"),
+    ("call-failed", &["call-failed"], "cqe = 0, channel = NULL"),
+    (
+        "request-failed",
+        &["request-failed"],
+        "SEND (wr_id 5) completed with status 4 (local protection error)",
+    ),
     ("reg-unmapped", &["reg-unmapped"], "12288 bytes at"),
     ("reg-read-only", &["reg-read-only"], "is mapped r--p"),
     (
@@ -271,6 +283,7 @@ fn scene(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
         .env("IBV_UROCE", "uroce0=lo")
         .env("DEVICE", "uroce0")
         .env("IBV_FAULTS", faults.map_or("0", |(_, rules)| rules))
+        .env("IBV_EXPLAIN_WAIT", "1")
         .env("IBV_EXPLAIN", explain))
 }
 

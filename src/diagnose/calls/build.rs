@@ -9,9 +9,10 @@ use core::slice;
 
 use ibverbs_abi::*;
 
-use super::super::facts;
 use super::super::finding::Outcome;
 use super::super::shadow::{Remote, SendRequest, Sge};
+use super::super::{facts, report};
+use super::failed::report_failure;
 use super::{check_process, observe, with};
 
 /// Defines the provider's functions ([`BuildOps`]), and for each a wrapper that records a request or a part
@@ -231,8 +232,10 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let Some(complete) = ops(qp).complete else {
         return libc::EINVAL;
     };
+    let spoken = report::spoken();
     // SAFETY: the queue pair is alive (see the module above).
-    check_process(unsafe { (*qp).qp_base.context }, CALL);
+    let context = unsafe { (*qp).qp_base.context };
+    check_process(context, CALL);
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {
@@ -248,7 +251,8 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let ret = unsafe { complete(qp) };
     let outcome = Outcome::of(ret);
     let accepted = if ret == 0 { posted.count } else { 0 };
-    observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
+    observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome.clone()));
+    report_failure(context, CALL, outcome, spoken, || format!("qp = {qp:p}"));
     ret
 }
 

@@ -12,12 +12,15 @@ use super::shadow::{self, Shadow};
 
 mod build;
 mod data;
+mod failed;
 mod memory;
 mod poll_ex;
 mod qp;
 mod queues;
+mod show;
 
 pub use build::BuildOps;
+pub use failed::reporting;
 pub use poll_ex::PollOps;
 
 /// The provider's ops with wrappers in place of those that are observed.

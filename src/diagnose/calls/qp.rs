@@ -118,7 +118,7 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
 ///
 /// # Safety
 /// `attr` is readable up to `rate_limit`.
-unsafe fn copy(attr: *const ibv_qp_attr, mask: u32) -> Change {
+pub unsafe fn copy(attr: *const ibv_qp_attr, mask: u32) -> Change {
     let mut copy = MaybeUninit::<ibv_qp_attr>::zeroed();
     // SAFETY: the attributes are readable up to `rate_limit`, as the caller promises; the rest of the copy is
     // zeros, and all members are integers and bytes.

@@ -4,4 +4,6 @@ pub mod connection;
 pub mod gid;
 pub mod key;
 pub mod memory;
+pub mod reasons;
 pub mod state;
+pub mod values;

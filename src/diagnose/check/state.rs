@@ -136,7 +136,7 @@ pub fn type_name(kind: ibv_qp_type) -> &'static str {
 }
 
 /// The names in verbs.h of the bits.
-fn mask_names(mask: u32) -> String {
+pub fn mask_names(mask: u32) -> String {
     const NAMES: [(u32, &str); 22] = [
         (IBV_QP_STATE, "IBV_QP_STATE"),
         (IBV_QP_CUR_STATE, "IBV_QP_CUR_STATE"),

@@ -2,8 +2,10 @@
 
 use ibverbs_abi::*;
 
-use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow};
-use crate::diagnose::finding::{Finding, Kind, Object};
+use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Waiting};
+use crate::diagnose::check::reasons;
+use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::rules::Rule;
 
 /// What a completion says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,6 +91,10 @@ impl Shadow {
         cq.notify.last_poll = Some((completions.len() as u32, asked));
         cq.notify.armed_after_poll = false;
         let context = cq.context;
+        if completions.is_empty() {
+            return self.polled_empty(address, call).into_iter().collect();
+        }
+        cq.waiting = Waiting::default();
         let mut found = Vec::new();
         for completion in completions {
             if let Some(qp) = self.qp_of(context, address, completion) {
@@ -164,21 +170,45 @@ impl Shadow {
             IBV_WC_WR_FLUSH_ERR => return self.flushed(address, &done, call),
             _ => {}
         }
+        let operation = match &done {
+            Done::Send(request) => operation(request.opcode),
+            Done::Receive(_) => "receive",
+            Done::Unknown => "request",
+        };
         if qp.first_error.is_none() {
             qp.first_error = Some(FirstError {
                 wr_id: completion.wr_id,
-                operation: match &done {
-                    Done::Send(request) => operation(request.opcode),
-                    Done::Receive(_) => "receive",
-                    Done::Unknown => "request",
-                },
+                operation,
                 status: completion.status,
             });
         }
         if qp.kind != IBV_QPT_UD {
             qp.state = IBV_QPS_ERR;
         }
-        self.explain(address, completion.status, &done, call)
+        let mut found = self.explain(address, completion.status, &done, call);
+        if found.is_empty() {
+            found.push(self.unexplained(address, completion, operation, call));
+        }
+        found
+    }
+
+    /// An error for which no rule knows the cause.
+    fn unexplained(
+        &self,
+        address: usize,
+        completion: &Completion,
+        operation: &'static str,
+        call: &'static str,
+    ) -> Finding {
+        let (why, todo) = reasons::of_status(completion.status);
+        let outcome = Outcome::Completion(completion.status);
+        Finding::new(Rule::RequestFailed, self.qp_object(address), call, outcome)
+            .with("operation", operation)
+            .with("wr_id", completion.wr_id)
+            .with("status", completion.status)
+            .with("text", status_text(completion.status))
+            .with("why", why)
+            .with("todo", todo)
     }
 }
 
@@ -226,8 +256,6 @@ impl Cq {
 mod tests {
     use super::super::tests::{mr, new_qp, receive, request, rules, shadow_with_qp};
     use super::*;
-    use crate::diagnose::finding::Outcome;
-    use crate::diagnose::rules::Rule;
     use crate::diagnose::shadow::Remote;
 
     fn failed(shadow: &mut Shadow, wr_id: u64, status: u32) -> Vec<Rule> {
@@ -315,7 +343,10 @@ mod tests {
             .unwrap()
             .sends
             .push_back(request(3, 7));
-        assert_eq!(failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR), []);
+        assert_eq!(
+            failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR),
+            [Rule::RequestFailed]
+        );
     }
 
     #[test]
@@ -360,7 +391,7 @@ mod tests {
         let mut shadow = shadow_with(vec![request(1, 7)]);
         assert_eq!(
             failed(&mut shadow, 1, IBV_WC_REM_INV_REQ_ERR),
-            [Rule::ReceiveTooSmall]
+            [Rule::RequestFailed]
         );
     }
 

@@ -156,13 +156,21 @@ impl Shadow {
         call: &'static str,
     ) -> Vec<Finding> {
         let Some(remote) = request.remote else {
-            let room = peer
-                .filter(|peer| peer.srq == 0)
+            let length = request.length();
+            let of_peer = peer.filter(|peer| peer.srq == 0);
+            let room = of_peer
                 .and_then(|peer| peer.receives.front())
-                .map(room);
-            let room = room.map_or("fewer".into(), |room| room.to_string());
-            let length = request.length().to_string();
-            return vec![too_small(object, qp, call, status, length, room)];
+                .map(room)
+                .filter(|room| *room < length)
+                .map(|room| room.to_string());
+            // The peer's own completion, which has taken the receive out, was polled before.
+            let seen = of_peer.and_then(|peer| peer.first_error.as_ref());
+            let seen = seen.filter(|error| error.status == IBV_WC_LOC_LEN_ERR);
+            return room
+                .or(seen.map(|_| "fewer".into()))
+                .map(|room| too_small(object, qp, call, status, length.to_string(), room))
+                .into_iter()
+                .collect();
         };
         let length = remote.length.unwrap_or(request.length());
         let (right, _) = key::rights_of(request.opcode);

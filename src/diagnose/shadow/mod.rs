@@ -14,6 +14,7 @@ mod objects;
 mod post;
 #[cfg(test)]
 pub(super) mod tests;
+mod waiting;
 
 use core::ops::Deref;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,6 +30,7 @@ use crate::memory::lock::ForkLock;
 pub use completion::Completion;
 pub use modify::Change;
 pub use objects::NewQp;
+pub use waiting::{Waiting, set_limit};
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
 /// the program polls by a provider's own functions.
@@ -127,6 +129,7 @@ pub struct Cq {
     pub notify: Notify,
     /// The thread that is polling, or 0; only of single-threaded queues.
     pub thread: i32,
+    pub waiting: Waiting,
 }
 
 /// What happened on a CQ since its last event, in the order that matters for lost events.
@@ -328,6 +331,9 @@ static SHADOW: ForkLock<Shadow> = ForkLock::new(Shadow::new());
 pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
     let admitted = SHADOW.with(|shadow| {
         let mut found = work(shadow);
+        if !found.is_empty() {
+            report::speak();
+        }
         found.retain(|finding| shadow.reported.admit(finding));
         found
     });

@@ -22,7 +22,9 @@ const PARTS: [(&str, &str); 2] = [
 ];
 
 /// Scenes that do not run on rxe.
-const NOT_ON_RXE: [&str; 5] = [
+const NOT_ON_RXE: [&str; 6] = [
+    // The kernel keeps the pages of a region.
+    "request-failed",
     // Its provider refuses the request when it is posted.
     "atomic-unaligned",
     // It flushes the request; whether its region was deregistered earlier or later is not known.

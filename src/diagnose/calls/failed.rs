@@ -1,0 +1,221 @@
+//! The outermost wrappers: a call that fails, and of which no rule knows the cause, is reported with its
+//! arguments and with what the error means (call-failed); attributes of ibv_modify_qp are checked before the
+//! call (attr-range).
+//!
+//! Programs probe for features, so a verb that a device does not have is not reported (EOPNOTSUPP, ENOSYS),
+//! except for the registration of memory. An error that IBV_FAULTS has injected is reported as injected only.
+
+use core::ffi::{c_int, c_uint, c_void};
+
+use ibverbs_abi::*;
+
+use super::super::check::{reasons, values};
+use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::rules::Rule;
+use super::super::shadow::Shadow;
+use super::super::wrap::explaining;
+use super::super::{facts, report};
+use super::show::Show;
+use super::{aside, observe};
+
+/// What a call returns.
+trait Returned {
+    /// The result, if it is a failure.
+    fn failure(&self) -> Option<Outcome>;
+}
+
+impl Returned for c_int {
+    fn failure(&self) -> Option<Outcome> {
+        (*self != 0).then(|| Outcome::of(*self))
+    }
+}
+
+impl<T> Returned for *mut T {
+    fn failure(&self) -> Option<Outcome> {
+        self.is_null().then(|| Outcome::of_pointer(true))
+    }
+}
+
+/// Defines the wrappers, and the table that has them. `of`: the context.
+macro_rules! reporting {
+    ($(
+        $op:ident, $call:literal, of $context:expr, ($($arg:ident: $ty:ty),*) -> $ret:ty;
+    )+) => {
+        /// The ops with wrappers in place of those that can fail.
+        pub fn reporting(explaining: &verbs_context_ops) -> verbs_context_ops {
+            let ops = verbs_context_ops {
+                $($op,)+
+                ..*explaining
+            };
+            verbs_context_ops {
+                modify_qp: modify_checked_qp,
+                ..ops
+            }
+        }
+
+        $(unsafe extern "C" fn $op($($arg: $ty),*) -> $ret {
+            let spoken = report::spoken();
+            // SAFETY: the objects are alive and their context is open and wrapped (see the module above).
+            // A destroyed object is not read.
+            let (context, ret) = unsafe {
+                let context: *mut ibv_context = $context;
+                (context, (explaining(context).$op)($($arg),*))
+            };
+            if let Some(outcome) = ret.failure() {
+                // SAFETY: the program's attributes are readable as far as the call reads them.
+                let show = || unsafe {
+                    [$(format!("{} = {}", stringify!($arg), $arg.show(stringify!($arg)))),*].join(", ")
+                };
+                report_failure(context, $call, outcome, spoken, show);
+            }
+            ret
+        })+
+    };
+}
+
+reporting! {
+    alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
+        -> *mut ibv_dm;
+    alloc_mw, "ibv_alloc_mw", of (*pd).context, (pd: *mut ibv_pd, mw_type: ibv_mw_type) -> *mut ibv_mw;
+    alloc_parent_domain, "ibv_alloc_parent_domain", of context,
+        (context: *mut ibv_context, attr: *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
+    alloc_pd, "ibv_alloc_pd", of context, (context: *mut ibv_context) -> *mut ibv_pd;
+    alloc_td, "ibv_alloc_td", of context, (context: *mut ibv_context, attr: *mut ibv_td_init_attr)
+        -> *mut ibv_td;
+    attach_mcast, "ibv_attach_mcast", of (*qp).context,
+        (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    bind_mw, "ibv_bind_mw", of (*qp).context,
+        (qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> c_int;
+    create_ah, "ibv_create_ah", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_ah_attr)
+        -> *mut ibv_ah;
+    create_cq, "ibv_create_cq", of context,
+        (context: *mut ibv_context, cqe: c_int, channel: *mut ibv_comp_channel, comp_vector: c_int)
+        -> *mut ibv_cq;
+    create_cq_ex, "ibv_create_cq_ex", of context,
+        (context: *mut ibv_context, cq_attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+    create_flow, "ibv_create_flow", of (*qp).context, (qp: *mut ibv_qp, flow_attr: *mut ibv_flow_attr)
+        -> *mut ibv_flow;
+    create_qp, "ibv_create_qp", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr)
+        -> *mut ibv_qp;
+    create_qp_ex, "ibv_create_qp_ex", of context,
+        (context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+    create_rwq_ind_table, "ibv_create_rwq_ind_table", of context,
+        (context: *mut ibv_context, attr: *mut ibv_rwq_ind_table_init_attr) -> *mut ibv_rwq_ind_table;
+    create_srq, "ibv_create_srq", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr)
+        -> *mut ibv_srq;
+    create_srq_ex, "ibv_create_srq_ex", of context,
+        (context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+    create_wq, "ibv_create_wq", of context, (context: *mut ibv_context, attr: *mut ibv_wq_init_attr)
+        -> *mut ibv_wq;
+    dealloc_mw, "ibv_dealloc_mw", of (*mw).context, (mw: *mut ibv_mw) -> c_int;
+    dealloc_pd, "ibv_dealloc_pd", of (*pd).context, (pd: *mut ibv_pd) -> c_int;
+    dereg_mr, "ibv_dereg_mr", of (*mr).ibv_mr.context, (mr: *mut verbs_mr) -> c_int;
+    destroy_ah, "ibv_destroy_ah", of (*ah).context, (ah: *mut ibv_ah) -> c_int;
+    destroy_cq, "ibv_destroy_cq", of (*cq).context, (cq: *mut ibv_cq) -> c_int;
+    destroy_qp, "ibv_destroy_qp", of (*qp).context, (qp: *mut ibv_qp) -> c_int;
+    destroy_srq, "ibv_destroy_srq", of (*srq).context, (srq: *mut ibv_srq) -> c_int;
+    detach_mcast, "ibv_detach_mcast", of (*qp).context,
+        (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    modify_qp, "ibv_modify_qp", of (*qp).context,
+        (qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
+    modify_srq, "ibv_modify_srq", of (*srq).context,
+        (srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr, srq_attr_mask: c_int) -> c_int;
+    open_qp, "ibv_open_qp", of context, (context: *mut ibv_context, attr: *mut ibv_qp_open_attr)
+        -> *mut ibv_qp;
+    open_xrcd, "ibv_open_xrcd", of context,
+        (context: *mut ibv_context, attr: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
+    post_recv, "ibv_post_recv", of (*qp).context,
+        (qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> c_int;
+    post_send, "ibv_post_send", of (*qp).context,
+        (qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> c_int;
+    post_srq_recv, "ibv_post_srq_recv", of (*srq).context,
+        (srq: *mut ibv_srq, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> c_int;
+    query_port, "ibv_query_port", of context,
+        (context: *mut ibv_context, port_num: u8, attr: *mut ibv_port_attr) -> c_int;
+    query_srq, "ibv_query_srq", of (*srq).context, (srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int;
+    reg_dm_mr, "ibv_reg_dm_mr", of (*pd).context,
+        (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
+    reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
+        (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
+        -> *mut ibv_mr;
+    reg_mr, "ibv_reg_mr", of (*pd).context,
+        (pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr;
+    reg_mr_ex, "ibv_reg_mr_ex", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr)
+        -> *mut ibv_mr;
+    req_notify_cq, "ibv_req_notify_cq", of (*cq).context, (cq: *mut ibv_cq, solicited_only: c_int)
+        -> c_int;
+    resize_cq, "ibv_resize_cq", of (*cq).context, (cq: *mut ibv_cq, cqe: c_int) -> c_int;
+}
+
+/// Checks the attributes, then calls the wrapper of the table.
+unsafe extern "C" fn modify_checked_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: the program's attributes are readable: in all releases up to `rate_limit`. The queue pair is
+    // alive, and its context is open and wrapped (see the module above).
+    unsafe {
+        let context = (*qp).context;
+        let spoken = report::spoken();
+        let copy = super::qp::copy(attr, mask as u32).attr;
+        let device = aside(|| facts::device(context));
+        observe(|shadow| {
+            let object = shadow.qp_object(qp as usize);
+            let found = values::of_qp(
+                &copy,
+                mask as u32,
+                device.as_ref(),
+                &object,
+                Outcome::Called,
+            );
+            found.into_iter().collect()
+        });
+        match report::spoken() == spoken {
+            true => modify_qp(qp, attr, mask),
+            false => (explaining(context).modify_qp)(qp, attr, mask),
+        }
+    }
+}
+
+/// Reports a failure, unless something was said since `spoken`.
+#[cold]
+pub fn report_failure(
+    context: *mut ibv_context,
+    call: &'static str,
+    outcome: Outcome,
+    spoken: u32,
+    show: impl FnOnce() -> String,
+) {
+    let Outcome::Failed(errno) = outcome else {
+        return;
+    };
+    let probed = matches!(errno.0, libc::EOPNOTSUPP | libc::ENOSYS) && call != "ibv_reg_mr";
+    if report::spoken() != spoken || probed {
+        return;
+    }
+    let arguments = aside(show);
+    observe(|shadow| vec![failed(shadow, context as usize, call, errno, arguments)]);
+}
+
+fn failed(
+    shadow: &Shadow,
+    context: usize,
+    call: &'static str,
+    errno: Errno,
+    arguments: String,
+) -> Finding {
+    let opened = shadow.contexts.get(&context);
+    let object = Object {
+        kind: Kind::Context,
+        address: context,
+        label: opened
+            .map(|opened| opened.device.clone())
+            .unwrap_or_default(),
+    };
+    let (why, todo) = reasons::of_error(call, errno.0);
+    Finding::new(Rule::CallFailed, object, call, Outcome::Failed(errno))
+        .with("arguments", arguments)
+        .with("why", why)
+        .with("todo", todo)
+}
