@@ -337,6 +337,14 @@ rules! {
         "the CQ has been polled for {seconds} s, and is empty",
         "{why}",
         "{todo}";
+    RdAtomicZero "rd-atomic-zero" States:
+        "a {operation} (wr_id {wr_id}) is posted, and max_rd_atomic of the queue pair is 0",
+        "the queue pair may have no READ or atomic operation outstanding: many devices refuse it",
+        "set max_rd_atomic (to RTS) here, and max_dest_rd_atomic (to RTR) at the peer, to 1 at least";
+    GrhRoom "grh-room" Queues:
+        "a receive of {room} bytes is posted to a UD queue pair",
+        "40 bytes for the GRH precede the data of a datagram, so that none fits",
+        "post receives of 40 bytes more than the largest datagram, whose data begin at byte 40";
     AttrRange "attr-range" States:
         "{member} is {value}",
         "valid values are {min} to {max}: {meaning}",

@@ -84,15 +84,48 @@ static void cq_overrun(struct rig *rig)
 	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
+static void grh_room(struct rig *rig)
+{
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
+
+	NEED(to_init(qp) == 0 && post_recv(qp, rig, 1, 0, 40) == 0 && post_recv(qp, rig, 2, 0, 39) == 0);
+	drop_qp(qp);
+}
+
+/* uroce accepts the READ, which fails. */
+static void rd_atomic_zero(struct rig *rig)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .sq_psn = 0xfffffe, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3
+	};
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+
+	NEED(to_init(qp) == 0 && to_rtr(rig, qp, qp->qp_num) == 0);
+	NEED(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
+	wr.wr.rdma.rkey = rig->mr->rkey;
+	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	await_status(rig, IBV_WC_LOC_QP_OP_ERR);
+	drop_qp(qp);
+}
+
 /* Polls for the completion of an unsignaled request, for longer than IBV_EXPLAIN_WAIT. */
 static void no_completion(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
-	struct ibv_qp *a, *b;
+	struct ibv_qp_init_attr unsignaled = {
+		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC
+	};
+	struct ibv_qp *a = ibv_create_qp(rig->pd, &unsignaled), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_wc wc;
 
-	connected(rig, &a, &b);
+	NEED(a);
+	join(rig, a, b);
 	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
 	wr.wr.rdma.rkey = rig->mr->rkey;
 	NEED(ibv_post_send(a, &wr, &bad) == 0);
@@ -302,6 +335,8 @@ const struct scene queue_scenes[] = {
 	{ "never-signaled", never_signaled },
 	{ "recv-queue-full", recv_queue_full },
 	{ "cq-overrun", cq_overrun },
+	{ "grh-room", grh_room },
+	{ "rd-atomic-zero", rd_atomic_zero },
 	{ "no-completion", no_completion },
 	{ "cq-never-polled", cq_never_polled },
 	{ "inline-limit", inline_limit },

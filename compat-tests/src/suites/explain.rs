@@ -19,7 +19,7 @@ use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The scenes of c/explain, the rules that must apply, each once, and a part of the first explanation.
-const SCENES: [(&str, &[&str], &str); 58] = [
+const SCENES: [(&str, &[&str], &str); 60] = [
     ("gid-empty", &["gid-empty"], "GID index 250 of port 1"),
     (
         "gid-family",
@@ -69,6 +69,12 @@ const SCENES: [(&str, &[&str], &str); 58] = [
         "no-completion",
         &["no-completion"],
         "1 requests of queue pair",
+    ),
+    ("grh-room", &["grh-room"], "a receive of 39 bytes"),
+    (
+        "rd-atomic-zero",
+        &["rd-atomic-zero", "request-failed"],
+        "a RDMA READ (wr_id 6) is posted",
     ),
     ("attr-range", &["attr-range"], "path_mtu is 1024"),
     ("call-failed", &["call-failed"], "cqe = 0, channel = NULL"),

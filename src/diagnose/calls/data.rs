@@ -201,8 +201,9 @@ pub unsafe extern "C" fn post_recv(
     };
     let count = list.len();
     observe(|shadow| {
-        shadow.posting_receives(address, list);
-        shadow.check_process(context as usize, "ibv_post_recv")
+        let mut found = shadow.check_process(context as usize, "ibv_post_recv");
+        found.extend(shadow.posting_receives(address, list));
+        found
     });
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
     let ret = unsafe { post(qp, wr, bad_wr) };

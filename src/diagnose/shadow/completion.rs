@@ -60,7 +60,7 @@ pub fn status_text(status: u32) -> &'static str {
     }
 }
 
-fn operation(opcode: u32) -> &'static str {
+pub(super) fn operation(opcode: u32) -> &'static str {
     match opcode {
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => "RDMA WRITE",
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => "SEND",

@@ -231,7 +231,7 @@ impl Shadow {
 }
 
 /// The length of the longest message that fits.
-fn room(receive: &Receive) -> u64 {
+pub(super) fn room(receive: &Receive) -> u64 {
     receive.sges.iter().map(|sge| u64::from(sge.length)).sum()
 }
 

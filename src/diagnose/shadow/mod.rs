@@ -170,6 +170,7 @@ pub struct Connection {
     pub retry_cnt: u8,
     pub rnr_retry: u8,
     pub min_rnr_timer: u8,
+    pub max_rd_atomic: u8,
     /// It is in RTR or later, so the members for receiving are set.
     pub receives: bool,
     /// It has been in RTS, so the members for sending are set.

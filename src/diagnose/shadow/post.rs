@@ -20,6 +20,35 @@ pub struct Posted {
     pub count: usize,
 }
 
+/// Precedes the data of a datagram in its receive.
+const GRH_BYTES: u64 = 40;
+
+/// Reports a READ or an atomic operation of a queue pair that may have none outstanding.
+fn without_initiator(
+    object: &Object,
+    qp: &super::Qp,
+    requests: &[SendRequest],
+    call: &'static str,
+) -> Option<Finding> {
+    let needs = |request: &&SendRequest| {
+        matches!(
+            request.opcode,
+            IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD
+        )
+    };
+    let applies = qp.kind == IBV_QPT_RC
+        && qp.state == IBV_QPS_RTS
+        && qp.connection.sends
+        && qp.connection.max_rd_atomic == 0;
+    let request = requests.iter().find(needs).filter(|_| applies)?;
+    let operation = super::completion::operation(request.opcode);
+    Some(
+        Finding::new(Rule::RdAtomicZero, object.clone(), call, Outcome::Called)
+            .with("operation", operation)
+            .with("wr_id", request.wr_id),
+    )
+}
+
 impl Shadow {
     /// `thread` begins to post `requests`.
     pub fn posting(
@@ -35,7 +64,9 @@ impl Shadow {
         let Some(qp) = self.qps.get_mut(&address) else {
             return (Posted::default(), Vec::new());
         };
-        let mut found = Vec::new();
+        let mut found: Vec<Finding> = without_initiator(&object, qp, &requests, call)
+            .into_iter()
+            .collect();
         if qp.single_threaded {
             if qp.thread != 0 && qp.thread != thread {
                 found.push(overlap(
@@ -199,8 +230,22 @@ impl Shadow {
 
     /// Receives were posted to a queue pair; the provider has accepted the first `accepted`. They are
     /// recorded before, as requests are: then `outcome` is [`Outcome::Called`].
-    pub fn posting_receives(&mut self, address: usize, receives: Vec<Receive>) {
+    /// Reports a receive of a UD queue pair that has no room for the GRH.
+    pub fn posting_receives(&mut self, address: usize, receives: Vec<Receive>) -> Option<Finding> {
+        let object = self.qp_object(address);
+        let mut found = None;
         if let Some(qp) = self.qps.get_mut(&address) {
+            if qp.kind == IBV_QPT_UD {
+                found = receives
+                    .iter()
+                    .map(super::failure::room)
+                    .find(|room| *room < GRH_BYTES)
+                    .map(|room| {
+                        let outcome = Outcome::Called;
+                        Finding::new(Rule::GrhRoom, object, "ibv_post_recv", outcome)
+                            .with("room", room)
+                    });
+            }
             qp.receives_posted += receives.len() as u64;
             qp.last_receive_posted = Some(Instant::now());
             qp.receives.extend(receives);
@@ -208,6 +253,7 @@ impl Shadow {
                 qp.receives.clear();
             }
         }
+        found
     }
 
     /// The provider has refused the last `refused` of them, of which the first has `sges` elements.
