@@ -96,7 +96,9 @@ static void grh_room(struct rig *rig)
 static void rd_atomic_zero(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ
+	};
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS, .sq_psn = 0xfffffe, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3
 	};
@@ -104,8 +106,8 @@ static void rd_atomic_zero(struct rig *rig)
 
 	NEED(to_init(qp) == 0 && to_rtr(rig, qp, qp->qp_num) == 0);
 	NEED(ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				   IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
 	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
 	wr.wr.rdma.rkey = rig->mr->rkey;
 	NEED(ibv_post_send(qp, &wr, &bad) == 0);

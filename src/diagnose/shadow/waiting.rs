@@ -73,7 +73,7 @@ impl Shadow {
             let elsewhere = qps().any(|qp| !qp.sends.is_empty() || !qp.receives.is_empty());
             match elsewhere {
                 true => (
-                    "the queue pairs have requests outstanding, whose completions go to their other CQ".into(),
+                    "the queue pairs have requests outstanding whose completions go to another CQ".into(),
                     "poll send_cq for requests and recv_cq for receives",
                 ),
                 false => (
