@@ -20,28 +20,25 @@ pub fn cases() -> Vec<Case> {
         Case::new(format!("uroce/capture/{name}"), run).place(Place::Namespace)
     };
     let mut cases = vec![
-        case("sends", |cx| sends(cx, PacketPath::Udp)),
-        case("reads", |cx| reads(cx, PacketPath::Udp)),
-        case("killed", |cx| killed(cx, PacketPath::Udp)),
+        case("sends", sends),
+        case("reads", reads),
+        case("killed", killed),
         case("file-size-limit", file_size_limit),
         case("unwritable", unwritable),
-        case("local/sends", |cx| sends(cx, PacketPath::Local)),
-        case("local/reads", |cx| reads(cx, PacketPath::Local)),
-        case("local/killed", |cx| killed(cx, PacketPath::Local)),
-        case("local/large", large),
-        case("local/limit", limit),
-        case("local/losses", losses),
-        case("local/fork", fork).programs(&["faults"]),
+        case("large", large),
+        case("limit", limit),
+        case("losses", losses),
+        case("fork", fork).programs(&["faults"]),
     ];
-    cases.extend(LOCAL.iter().map(|(name, argv)| {
-        let run = |cx: &Context| recorded_alike(cx, argv, PacketPath::Local).map(drop);
-        Case::new(format!("uroce/capture/local/{name}"), run).place(Place::Namespace)
+    cases.extend(OTHERS.iter().map(|(name, argv)| {
+        let run = |cx: &Context| recorded_alike(cx, argv).map(drop);
+        Case::new(format!("uroce/capture/{name}"), run).place(Place::Namespace)
     }));
     cases
 }
 
-/// Programs of each transport.
-const LOCAL: [(&str, &[&str]); 3] = [
+/// Programs of the other transports.
+const OTHERS: [(&str, &[&str]); 3] = [
     (
         "uc",
         &["ibv_uc_pingpong", "-g", "1", "-n", "50", "-p", PORT],
@@ -66,37 +63,13 @@ const LOCAL: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// The path of the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PacketPath {
-    Udp,
-    /// Through shared memory, but for the first packets.
-    Local,
-}
-
-/// The messages of a program: `few` by UDP; through shared memory 100, as the first ones precede the channel.
-fn count(path: PacketPath, few: &'static str) -> &'static str {
-    match path {
-        PacketPath::Udp => few,
-        PacketPath::Local => "100",
-    }
-}
-
 /// The port of the servers.
 const PORT: &str = "20000";
 
 /// SENDs of four packets, and ACKs.
-fn sends(cx: &Context, path: PacketPath) -> Verdict {
-    let ping = [
-        "ibv_rc_pingpong",
-        "-g",
-        "1",
-        "-n",
-        count(path, "2"),
-        "-p",
-        PORT,
-    ];
-    let packets = recorded_alike(cx, &ping, path)?;
+fn sends(cx: &Context) -> Verdict {
+    let ping = ["ibv_rc_pingpong", "-g", "1", "-n", "2", "-p", PORT];
+    let packets = recorded_alike(cx, &ping)?;
     for (name, wanted) in [
         ("SEND First", "0"),
         ("SEND Middle", "1"),
@@ -119,7 +92,7 @@ fn sends(cx: &Context, path: PacketPath) -> Verdict {
 }
 
 /// READ requests with a RETH, responses with an AETH.
-fn reads(cx: &Context, path: PacketPath) -> Verdict {
+fn reads(cx: &Context) -> Verdict {
     let read = [
         "ib_read_lat",
         "-F",
@@ -128,11 +101,11 @@ fn reads(cx: &Context, path: PacketPath) -> Verdict {
         "-s",
         "2000",
         "-n",
-        count(path, "5"),
+        "5",
         "-p",
         PORT,
     ];
-    let packets = recorded_alike(cx, &read, path)?;
+    let packets = recorded_alike(cx, &read)?;
     let requests = packets.iter().filter(|packet| packet.opcode == "12");
     let responses = packets
         .iter()
@@ -149,18 +122,12 @@ fn reads(cx: &Context, path: PacketPath) -> Verdict {
 }
 
 /// A process that is killed leaves a file of whole packets.
-fn killed(cx: &Context, path: PacketPath) -> Verdict {
+fn killed(cx: &Context) -> Verdict {
     let bandwidth = ["ib_send_bw", "-F", "-x", "1", "-D", "30", "-p", PORT];
     let hosts = Testbed::Loopback.make(cx)?;
-    let server = uroce(cx, &bandwidth, "server", path).spawn()?;
+    let server = uroce(cx, &bandwidth, "server").spawn()?;
     await_server(&hosts)?;
-    let mut client = uroce(
-        cx,
-        &[&bandwidth[..], &["127.0.0.1"]].concat(),
-        "client",
-        path,
-    )
-    .spawn()?;
+    let mut client = uroce(cx, &[&bandwidth[..], &["127.0.0.1"]].concat(), "client").spawn()?;
     let files = ["server", "client"].map(|role| file(cx, role));
     let grown = wait_until(Duration::from_secs(20), || {
         files.iter().all(|file| {
@@ -179,16 +146,14 @@ fn killed(cx: &Context, path: PacketPath) -> Verdict {
         };
         let packets = dissect_as(cx, file, cut)?;
         ensure(packets.len() > 100, format!("{} packets", packets.len()))?;
-        check_path(&packets, path)?;
     }
     Ok(())
 }
 
 /// RLIMIT_FSIZE, whose signal kills programs: a warning, and the program works.
 fn file_size_limit(cx: &Context) -> Verdict {
-    let limited = |argv: &[&str], role: &str| {
-        uroce(cx, argv, role, PacketPath::Udp).under(["prlimit", "--fsize=32768", "--"])
-    };
+    let limited =
+        |argv: &[&str], role: &str| uroce(cx, argv, role).under(["prlimit", "--fsize=32768", "--"]);
     let [server, client] = pair(cx, &["ibv_rc_pingpong", "-g", "1", "-p", PORT], limited)?;
     for (role, ended) in [("server", server), ("client", client)] {
         let path = file(cx, role);
@@ -212,7 +177,7 @@ fn unwritable(cx: &Context) -> Verdict {
     let [server, client] = pair(
         cx,
         &["ibv_rc_pingpong", "-g", "1", "-p", PORT],
-        |argv, role| uroce(cx, argv, role, PacketPath::Local).env("IBV_UROCE_PCAP", name),
+        |argv, role| uroce(cx, argv, role).env("IBV_UROCE_PCAP", name),
     )?;
     for ended in [server, client] {
         let warning =
@@ -227,12 +192,11 @@ fn unwritable(cx: &Context) -> Verdict {
 
 /// Runs a server and a client, and dissects what each records. Every packet that one of them sent, the other
 /// has received, and later. Returns the packets of both that were sent.
-fn recorded_alike(cx: &Context, argv: &[&str], path: PacketPath) -> Result<Vec<Packet>, Failure> {
-    pair(cx, argv, |argv, role| uroce(cx, argv, role, path))?;
+fn recorded_alike(cx: &Context, argv: &[&str]) -> Result<Vec<Packet>, Failure> {
+    pair(cx, argv, |argv, role| uroce(cx, argv, role))?;
     let [server, client] = ["server", "client"].map(|role| dissect(cx, &file(cx, role)));
     let (server, client) = (server?, client?);
     for packets in [&server, &client] {
-        check_path(packets, path)?;
         check_order(packets)?;
     }
     check_arrival(&server, &client)?;
@@ -290,19 +254,6 @@ fn check_order(packets: &[Packet]) -> Verdict {
     Ok(())
 }
 
-/// Packets through shared memory say so. Only the first ones of a connection take UDP nevertheless.
-fn check_path(packets: &[Packet], path: PacketPath) -> Verdict {
-    let locally = packets.iter().filter(|packet| packet.is_local()).count();
-    let rest = packets.len() - locally;
-    ensure(
-        match path {
-            PacketPath::Udp => locally == 0,
-            PacketPath::Local => locally > rest,
-        },
-        format!("{locally} packets through shared memory, {rest} by UDP: expected {path:?}"),
-    )
-}
-
 /// Messages of 16 MiB: of each packet the headers are recorded, so that the writer keeps up.
 fn large(cx: &Context) -> Verdict {
     const PACKETS: usize = 5 * (16 << 20) / 4096;
@@ -321,7 +272,7 @@ fn large(cx: &Context) -> Verdict {
         PORT,
     ];
     pair(cx, &write, |argv, role| {
-        let program = uroce(cx, argv, role, PacketPath::Local);
+        let program = uroce(cx, argv, role);
         program.env("IBV_UROCE_PCAP_SNAPLEN", "128")
     })?;
     let cut = Dissection {
@@ -331,7 +282,6 @@ fn large(cx: &Context) -> Verdict {
     let [server, client] = ["server", "client"].map(|role| dissect_as(cx, &file(cx, role), cut));
     let (server, client) = (server?, client?);
     for packets in [&server, &client] {
-        check_path(packets, PacketPath::Local)?;
         check_order(packets)?;
         let missing: u64 = packets.iter().map(|packet| packet.missing).sum();
         ensure(missing == 0, format!("{missing} packets were not recorded"))?;
@@ -352,7 +302,7 @@ fn limit(cx: &Context) -> Verdict {
     const LIMIT: u64 = 64 << 10;
     let many = ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-p", PORT];
     pair(cx, &many, |argv, role| {
-        uroce(cx, argv, role, PacketPath::Local).env("IBV_UROCE_PCAP_LIMIT", "64K")
+        uroce(cx, argv, role).env("IBV_UROCE_PCAP_LIMIT", "64K")
     })?;
     for role in ["server", "client"] {
         let files = [cx.dir().join(format!("{role}.old.pcapng")), file(cx, role)];
@@ -400,7 +350,7 @@ fn losses(cx: &Context) -> Verdict {
         PORT,
     ];
     pair(cx, &many, |argv, role| {
-        let program = uroce(cx, argv, role, PacketPath::Local);
+        let program = uroce(cx, argv, role);
         match role {
             "client" => program.under(slow_disk.iter().copied()),
             _ => program,
@@ -441,7 +391,7 @@ fn fork(cx: &Context) -> Verdict {
     Testbed::Loopback.make(cx)?;
     let program = [cx.built("faults")?, "uroce0".into(), "child-opens".into()];
     let program: Vec<_> = program.iter().map(String::as_str).collect();
-    let ended = uroce(cx, &program, "%p", PacketPath::Local).run()?;
+    let ended = uroce(cx, &program, "%p").run()?;
     succeeded("faults", &ended)?;
     let entries = fs::read_dir(cx.dir())?.flatten().map(|entry| entry.path());
     let is_capture = |path: &PathBuf| path.extension().is_some_and(|end| end == "pcapng");
@@ -449,9 +399,6 @@ fn fork(cx: &Context) -> Verdict {
     let mut destinations = HashSet::new();
     for file in &files {
         let packets = dissect(cx, file)?;
-        // They are few: most of them come before the channel.
-        let is_local = packets.iter().any(Packet::is_local);
-        ensure(is_local, "no packet through shared memory")?;
         check_order(&packets)?;
         check_arrival(&packets, &packets)?;
         let own: HashSet<_> = packets
@@ -495,13 +442,11 @@ fn file(cx: &Context, role: &str) -> PathBuf {
     cx.dir().join(format!("{role}.pcapng"))
 }
 
-fn uroce(cx: &Context, argv: &[&str], role: &str, path: PacketPath) -> Program {
+/// A program that records its packets, which then take UDP, although shared memory is not switched off.
+fn uroce(cx: &Context, argv: &[&str], role: &str) -> Program {
     cx.program(argv.iter().copied())
         .library(&cx.library_dir(Library::Ours))
         .env("IBV_UROCE", "uroce0=127.0.0.1")
-        .env(
-            "IBV_UROCE_LOCAL",
-            if path == PacketPath::Local { "1" } else { "0" },
-        )
+        .env("IBV_UROCE_LOCAL", "1")
         .env("IBV_UROCE_PCAP", file(cx, role))
 }

@@ -11,8 +11,8 @@ bool on_uroce;
 
 int main(int argc, char **argv)
 {
-	static const struct scene *const all[] = { remote_scenes, retry_scenes, local_scenes, host_scenes,
-						   flood_scenes };
+	static const struct scene *const all[] = { remote_scenes, retry_scenes, local_scenes,
+						   host_scenes,   flood_scenes, stopped_scenes };
 	int done = 0;
 
 	device_name = argc > 1 ? argv[1] : "";

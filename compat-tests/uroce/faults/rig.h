@@ -94,6 +94,7 @@ struct scene {
 	void (*run)(void);
 	bool uroce_only;
 };
-extern const struct scene remote_scenes[], retry_scenes[], local_scenes[], host_scenes[], flood_scenes[];
+extern const struct scene remote_scenes[], retry_scenes[], local_scenes[], host_scenes[], flood_scenes[],
+	stopped_scenes[];
 
 #endif

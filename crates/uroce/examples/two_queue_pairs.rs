@@ -258,7 +258,7 @@ fn main() {
             now = next.expect("a lost packet has a timer").max(now);
             for Side { qp, memory } in &mut sides {
                 if qp.next_timeout().is_some_and(|at| at <= now) {
-                    qp.handle_timeout(now, memory);
+                    qp.handle_timeout(now, PeerActivity::Unknown, memory);
                 }
             }
         }

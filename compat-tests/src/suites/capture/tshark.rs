@@ -29,10 +29,6 @@ impl Packet {
     pub fn is_sent(&self) -> bool {
         self.direction.ends_with('2')
     }
-
-    pub fn is_local(&self) -> bool {
-        self.comment.contains("through shared memory")
-    }
 }
 
 pub const ACK: &str = "17";

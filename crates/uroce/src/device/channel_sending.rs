@@ -1,8 +1,13 @@
 //! Sending through channels: what a queue pair may send now, packet by packet, until it has no more or the
 //! channel is full. Which channel it is, `paths.rs` decides; packets that are sent most have a fast path
 //! (`short.rs`).
+//!
+//! A peer that does not run takes nothing from its channel, which is full then. Its own queue pairs wait for
+//! it, others do not: datagrams and messages of UC that it does not take for [`STALLED_AFTER`] are dropped, as
+//! a UD queue pair has other destinations, too. The timers of a reliable connection run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Device;
 use super::lock_holder::PREEMPTED_AFTER;
@@ -12,25 +17,18 @@ use crate::engine::{Link, Qp, Service, Time, Transmit};
 use crate::local::{Room, Sender, Written};
 use crate::transport::Outbox;
 
+/// After this time without anything taken from a full channel, unreliable services drop what is for the peer.
+const STALLED_AFTER: Duration = Duration::from_millis(500);
+
 /// Why a queue pair stopped sending through a channel.
 enum Filled {
     /// It has nothing more to send.
     All,
     /// The channel has no room.
     Starved,
-    /// It has sent one datagram: the next one may have another destination.
-    Datagram,
-    /// The packet is one for UDP.
-    ByUdp,
-}
-
-/// What [`Device::put`] has done.
-enum Put {
-    /// It has sent a packet.
+    /// One packet is sent, or dropped: the next one may have another destination.
     Packet,
-    /// There was no packet.
-    Nothing,
-    /// The batch for UDP is full, and has to be sent first.
+    /// The packet takes UDP.
     ByUdp,
 }
 
@@ -68,28 +66,33 @@ impl Device {
                 }
                 continue;
             }
-            // Without the lock, by UDP: the peer accepts both, and a reliable service repairs the order.
-            let limit = qp.service.is_reliable().then_some(PREEMPTED_AFTER);
-            let Some(mut sender) = channel.sender(limit) else {
-                return false;
+            let Some(mut sender) = channel.sender(Some(PREEMPTED_AFTER)) else {
+                // Without memory for that, by UDP: the peer accepts both.
+                return self.defer_until_room(qp, inner);
             };
-            let link = match self.interposed {
-                None => Link::SharedMemory,
-                Some(_) => Link::Network,
-            };
-            engine.set_link(link);
-            let filled = match qp.service {
+            engine.set_link(Link::SharedMemory);
+            let mut filled = match qp.service {
                 Service::Ud => self.send_datagram(qp, engine, &mut host, now, &mut sender, outbox),
-                _ => self.fill_channel(qp, engine, &mut host, now, &mut sender, outbox),
+                _ => fill_channel(engine, &mut host, now, &mut sender),
             };
-            if sender.finish() {
-                let channel = Arc::clone(channel);
+            if matches!(filled, Filled::Starved) {
+                let full_for = sender.full_for(now);
+                if qp.service.is_reliable() {
+                    engine.on_no_room(now);
+                } else if full_for >= STALLED_AFTER {
+                    filled = self.drop_packet(engine, &mut host, now, outbox);
+                }
+            }
+            let sent_until = sender.position();
+            let wakes = sender.finish().then(|| Arc::clone(channel));
+            inner.path.sent_until = sent_until;
+            if let Some(channel) = wakes {
                 inner.wake_after_unlock(channel);
             }
             match filled {
                 Filled::All => return true,
                 Filled::ByUdp => return false,
-                Filled::Datagram => {}
+                Filled::Packet => {}
                 // A response that nobody sends later takes UDP.
                 Filled::Starved => {
                     return self.defer_until_room(qp, inner) || !inner.engine().has_response();
@@ -98,84 +101,22 @@ impl Device {
         }
     }
 
-    /// Sends through a channel what a queue pair may send now to its only peer.
-    fn fill_channel(
+    /// Drops the next packet, as the peer takes none.
+    #[cold]
+    fn drop_packet(
         &self,
-        qp: &QueuePair,
         engine: &mut Qp,
         host: &mut QpHost<'_>,
         now: Time,
-        sender: &mut Sender<'_>,
         outbox: &mut Outbox,
     ) -> Filled {
-        // A full channel concerns only those that have something to send.
-        while engine.may_transmit() {
-            let Some(room) = sender.room() else {
-                // An ACK must not wait behind the requests of other queue pairs.
-                while let Some(room) = sender.room_for_response() {
-                    let transmit =
-                        |buffer: &mut [u8]| engine.transmit_short_response(now, host, buffer);
-                    match self.put(qp.qpn, sender, room, outbox, transmit) {
-                        Put::Packet => {}
-                        Put::Nothing | Put::ByUdp => break,
-                    }
-                }
-                return Filled::Starved;
-            };
-            let transmit = |buffer: &mut [u8]| engine.transmit(now, host, buffer);
-            match self.put(qp.qpn, sender, room, outbox, transmit) {
-                Put::Packet => {}
-                Put::Nothing => break,
-                Put::ByUdp => return Filled::ByUdp,
+        match engine.transmit(now, host, outbox.buffer()) {
+            None => Filled::All,
+            Some(_) => {
+                self.net.count_unsent(1);
+                Filled::Packet
             }
         }
-        Filled::All
-    }
-
-    /// Puts the packet that `transmit` writes into a channel, where the peer reads it. With faults or a
-    /// recording it is written to the outbox before.
-    #[inline]
-    fn put(
-        &self,
-        src_qpn: u32,
-        sender: &mut Sender<'_>,
-        room: Room,
-        outbox: &mut Outbox,
-        transmit: impl FnOnce(&mut [u8]) -> Option<Transmit>,
-    ) -> Put {
-        if self.interposed.is_none() {
-            let is_sent = sender.write(room, |buffer| {
-                transmit(buffer).map(|packet| Written {
-                    len: packet.len,
-                    traffic_class: packet.av.traffic_class,
-                    gso_size: packet.gso_size,
-                })
-            });
-            return if is_sent { Put::Packet } else { Put::Nothing };
-        }
-        if outbox.is_full() {
-            return Put::ByUdp;
-        }
-        match transmit(outbox.buffer()) {
-            None => Put::Nothing,
-            Some(packet) => self.put_written(src_qpn, (sender, room), outbox, &packet),
-        }
-    }
-
-    /// [`Device::put`] for a packet that was written to the outbox.
-    fn put_written(
-        &self,
-        src_qpn: u32,
-        place: (&mut Sender<'_>, Room),
-        outbox: &mut Outbox,
-        packet: &Transmit,
-    ) -> Put {
-        let is_sent = self.push_locally(place, outbox, src_qpn, packet);
-        if !is_sent && outbox.is_full() {
-            // Packets with a wrong ICRC are in it: they take UDP.
-            return Put::ByUdp;
-        }
-        Put::Packet
     }
 
     /// Sends the next datagram of a UD queue pair through the channel that was looked up for it.
@@ -200,10 +141,9 @@ impl Device {
             self.push(outbox, qp.qpn, &packet);
             return Filled::ByUdp;
         }
-        match self.put_written(qp.qpn, (sender, room), outbox, &packet) {
-            Put::ByUdp => Filled::ByUdp,
-            Put::Packet | Put::Nothing => Filled::Datagram,
-        }
+        let bytes = &outbox.buffer()[..packet.len];
+        sender.push(room, bytes, packet.av.traffic_class);
+        Filled::Packet
     }
 
     /// A channel is full: the queue pair continues when the peer has received from it. False if the queue
@@ -212,4 +152,47 @@ impl Device {
         let qp = self.queue_pair(qp.qpn);
         qp.is_some_and(|qp| self.defer_send(&qp, inner))
     }
+}
+
+/// Sends through a channel what a queue pair may send now to its only peer.
+fn fill_channel(
+    engine: &mut Qp,
+    host: &mut QpHost<'_>,
+    now: Time,
+    sender: &mut Sender<'_>,
+) -> Filled {
+    // A full channel concerns only those that have something to send.
+    while engine.may_transmit() {
+        let Some(room) = sender.room() else {
+            // An ACK must not wait behind the requests of other queue pairs.
+            while let Some(room) = sender.room_for_response() {
+                let transmit =
+                    |buffer: &mut [u8]| engine.transmit_short_response(now, host, buffer);
+                if !put(sender, room, transmit) {
+                    break;
+                }
+            }
+            return Filled::Starved;
+        };
+        if !put(sender, room, |buffer| engine.transmit(now, host, buffer)) {
+            break;
+        }
+    }
+    Filled::All
+}
+
+/// Lets `transmit` write a packet where the peer reads it. False if it writes none.
+#[inline]
+fn put(
+    sender: &mut Sender<'_>,
+    room: Room,
+    transmit: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+) -> bool {
+    sender.write(room, |buffer| {
+        transmit(buffer).map(|packet| Written {
+            len: packet.len,
+            traffic_class: packet.av.traffic_class,
+            gso_size: packet.gso_size,
+        })
+    })
 }

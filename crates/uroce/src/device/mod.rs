@@ -204,8 +204,7 @@ impl Device {
         let net = Net::open(config)?;
         let interposed = Interposed::open(&net);
         let memory = Arc::<Memory>::default();
-        // Faults and recording are of packets.
-        let (paths, exports) = paths::open(&net, interposed.is_none())?;
+        let (paths, exports) = paths::open(&net, interposed.is_some())?;
         if let Some(exports) = &exports {
             memory.set_exports(Arc::clone(exports));
         }

@@ -14,8 +14,8 @@ use super::Device;
 use super::lock_holder::InboxGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use crate::direct::Exports;
-use crate::engine::{AddressVector, Qp, QpState, Service};
-use crate::local::{Channel, Ends, Paths, Peers, Receiver, Recorder};
+use crate::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
+use crate::local::{Channel, Ends, Paths, Peers, Receiver};
 use crate::transport::Net;
 use crate::wire::{Flow, port_of};
 
@@ -51,9 +51,21 @@ pub struct QpPath {
     destination: Option<(AddressVector, u16)>,
     /// None: by UDP.
     channel: Option<Arc<Channel>>,
+    /// The position in the channel behind all that the queue pair has sent, or has found no room behind.
+    pub sent_until: u64,
 }
 
 impl QpPath {
+    /// What is known of the peer of a connected queue pair.
+    pub(super) fn peer_activity(&self) -> PeerActivity {
+        match &self.channel {
+            Some(channel) if !channel.is_dead() && !channel.has_delivered(self.sent_until) => {
+                PeerActivity::Idle
+            }
+            _ => PeerActivity::Unknown,
+        }
+    }
+
     /// The channel of the last lookup.
     pub(super) fn channel(&self) -> Option<&Arc<Channel>> {
         self.channel.as_ref()
@@ -71,10 +83,10 @@ impl QpPath {
     }
 }
 
-/// The paths of a new device; None if they are switched off. With them, what peers may access directly, if
-/// `direct`.
-pub fn open(net: &Net, direct: bool) -> io::Result<(Option<Paths>, Option<Arc<Exports>>)> {
-    if !ENABLED.load(Ordering::Relaxed) {
+/// The paths of a new device, and what peers may access directly. None if they are switched off, or the
+/// packets of the device are to be datagrams (`interposed`).
+pub fn open(net: &Net, interposed: bool) -> io::Result<(Option<Paths>, Option<Arc<Exports>>)> {
+    if interposed || !ENABLED.load(Ordering::Relaxed) {
         return Ok((None, None));
     }
     let peers = match ANY_USER.load(Ordering::Relaxed) {
@@ -82,7 +94,7 @@ pub fn open(net: &Net, direct: bool) -> io::Result<(Option<Paths>, Option<Arc<Ex
         false => Peers::SameUser,
     };
     // Others must not read the keys, and the kernel refuses their accesses anyway.
-    let exports = (direct && peers == Peers::SameUser)
+    let exports = (peers == Peers::SameUser)
         .then(super::direct::open)
         .flatten();
     let paths = Paths::new(net.ifindex(), peers, exports.clone())?;
@@ -189,7 +201,7 @@ impl Device {
             let found = flow.and_then(|flow| paths.find(&flow));
             // A queue pair keeps the channel of a peer that is gone, and does not take that of a later
             // process with the same address and port.
-            let old = inner.path.channel.take();
+            let old = inner.path.channel.clone();
             let channel = match old.filter(|old| old.is_dead()) {
                 Some(old) if old.has_ended() || found.is_none() => Some(old),
                 _ => found,
@@ -230,10 +242,13 @@ impl Device {
         if is_found {
             drop(qp.send_turn());
         }
+        let same = |old: &Arc<Channel>| channel.as_ref().is_some_and(|new| Arc::ptr_eq(old, new));
+        let is_same = inner.path.channel.as_ref().is_some_and(same);
         inner.path = QpPath {
             generation,
             destination,
             channel,
+            sent_until: if is_same { inner.path.sent_until } else { 0 },
         };
         is_found
     }
@@ -314,29 +329,23 @@ impl Device {
     pub(super) fn receive_locally(
         &self,
         inbox: &mut InboxGuard<'_>,
-        recorder: &impl Recorder,
         receiver: &mut impl Receiver,
     ) -> usize {
         let Some(paths) = &self.paths else { return 0 };
         if !paths.has_news(inbox.channels()) {
             return 0;
         }
-        let received = inbox.channels().receive(recorder, receiver);
+        let received = inbox.channels().receive(receiver);
         match received.any_fresh {
             false => received.packets,
-            true => received.packets + self.receive_fresh(inbox, recorder, receiver),
+            true => received.packets + self.receive_fresh(inbox, receiver),
         }
     }
 
     /// Receives the first packets of channels, and before them the datagrams that have arrived. Returns the
     /// number of both.
     #[cold]
-    fn receive_fresh(
-        &self,
-        inbox: &mut InboxGuard<'_>,
-        recorder: &impl Recorder,
-        receiver: &mut impl Receiver,
-    ) -> usize {
+    fn receive_fresh(&self, inbox: &mut InboxGuard<'_>, receiver: &mut impl Receiver) -> usize {
         let mut count = 0;
         if inbox.channels().take_fresh() {
             for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
@@ -350,7 +359,7 @@ impl Device {
                 }
             }
         }
-        count + inbox.channels().receive(recorder, receiver).packets
+        count + inbox.channels().receive(receiver).packets
     }
 
     /// Whether a peer has hung up, and what it had sent may not be received yet.

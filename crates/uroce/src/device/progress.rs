@@ -26,7 +26,7 @@ use super::receiving::{self, Batch};
 use super::sink::Sink;
 use super::{Device, clock, faults};
 use crate::engine::{Addresses, Qp, Time};
-use crate::local::{Receiver, Recorder};
+use crate::local::Receiver;
 use crate::transport::Inbox;
 use crate::wire::Packet;
 
@@ -232,13 +232,12 @@ impl Device {
         let mut batch = Batch::new(self, may_defer, inbox.take_recent());
         batch.sink = sink;
         let (local, by_udp) = match &self.interposed {
-            None => self.receive_all(inbox, skips_sockets, &(), &mut batch),
+            None => self.receive_all(inbox, skips_sockets, &mut batch),
             Some(interposed) => {
-                let tap = self.net.tap();
                 let mut each = |packet: &Packet<'_>, from: &Addresses| {
                     interposed.receive(&mut batch, packet, from);
                 };
-                self.receive_all(inbox, skips_sockets, &tap, &mut each)
+                (0, self.net.receive(inbox, &mut each))
             }
         };
         let (at, recent) = batch.finish();
@@ -258,10 +257,9 @@ impl Device {
         &self,
         inbox: &mut InboxGuard<'_>,
         skips_sockets: bool,
-        recorder: &impl Recorder,
         receiver: &mut impl Receiver,
     ) -> (usize, usize) {
-        let local = self.receive_locally(inbox, recorder, receiver);
+        let local = self.receive_locally(inbox, receiver);
         if skips_sockets {
             return (local, 0);
         }
@@ -356,9 +354,10 @@ impl Device {
         }
         qp.timer_at.store(NEVER);
         let now = clock::now();
+        let peer = inner.path.peer_activity();
         let (engine, mut host) = inner.split(qp);
         if engine.next_timeout().is_some_and(|at| at <= now) {
-            engine.handle_timeout(now, &mut host);
+            engine.handle_timeout(now, peer, &mut host);
         }
         self.send(qp, inner);
     }

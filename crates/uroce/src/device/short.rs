@@ -19,8 +19,7 @@ impl Device {
             return false;
         };
         let generation = paths.generation();
-        let is_usual = self.interposed.is_some() || qp.service == Service::Uc;
-        if is_usual || !inner.has_path(qp.service, generation) {
+        if qp.service == Service::Uc || !inner.has_path(qp.service, generation) {
             return false;
         }
         let (engine, mut host, channel) = inner.split_path(qp);
@@ -62,8 +61,10 @@ impl Device {
             }
         }
         let is_all = !engine.may_transmit();
-        if sender.finish() {
-            let channel = Arc::clone(channel);
+        let sent_until = sender.position();
+        let wakes = sender.finish().then(|| Arc::clone(channel));
+        inner.path.sent_until = sent_until;
+        if let Some(channel) = wakes {
             inner.wake_after_unlock(channel);
         }
         is_all

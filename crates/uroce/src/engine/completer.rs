@@ -26,8 +26,21 @@ const LATE_FRACTION: u32 = 4;
 /// times the configured value (9.7.6.1.3).
 const MAX_LATE_TIMEOUTS: u8 = 3;
 
+/// For this time a peer is not given up whose process is there but does not run ([`PeerActivity::Idle`]).
+const IDLE_PATIENCE: Duration = Duration::from_secs(4);
+
 /// The value of `rnr_retry` that means "no limit".
 const RNR_RETRY_INFINITE: u8 = 7;
+
+/// What is known of a peer when a timer expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerActivity {
+    /// Nothing, or that it has received all packets in flight.
+    Unknown,
+    /// Its process is there, and has not received all packets in flight, none of which is lost. An RNIC would
+    /// answer for it.
+    Idle,
+}
 
 /// The completer of a reliable connection.
 #[derive(Debug, Default)]
@@ -38,6 +51,8 @@ pub struct Completer {
     rnr_retries_left: u8,
     /// Late timeouts in a row that consumed no retry.
     late_timeouts: u8,
+    /// When the first ack timeout without progress since then began.
+    unanswered_since: Option<Time>,
     last_nak: Option<NakRetransmission>,
     counters: Counters,
 }
@@ -172,6 +187,7 @@ impl Completer {
             self.retries_left = attributes.retry_cnt;
             self.rnr_retries_left = attributes.rnr_retry;
             self.late_timeouts = 0;
+            self.unanswered_since = None;
         }
     }
 
@@ -222,13 +238,20 @@ impl Completer {
         &mut self,
         requester: &mut Requester,
         attributes: &Attributes,
+        peer: PeerActivity,
         now: Time,
     ) -> Result<(), ibv_wc_status> {
         let counts_as_loss = match requester.take_expired(now) {
             None => return Ok(()),
-            Some(Expired::AckTimeout { late }) => self.consume_retry(late, attributes)?,
+            Some(Expired::AckTimeout { late }) => {
+                self.consume_retry(late, attributes, peer, now)?
+            }
             Some(Expired::Rto) => true,
         };
+        if peer == PeerActivity::Idle {
+            requester.restart_timers(attributes, now);
+            return Ok(());
+        }
         if counts_as_loss {
             requester.on_rto();
         }
@@ -239,16 +262,25 @@ impl Completer {
 
     /// Consumes one of `retry_cnt` for an ack timeout that is handled `late` after its expiry, and returns
     /// true. Consumes none and returns false if that is too late (see [`LATE_FRACTION`]), at most
-    /// [`MAX_LATE_TIMEOUTS`] times in a row. Fails if no retry is left.
+    /// [`MAX_LATE_TIMEOUTS`] times in a row. Fails if no retry is left; if the peer is idle, not before
+    /// [`IDLE_PATIENCE`].
     fn consume_retry(
         &mut self,
         late: Duration,
         attributes: &Attributes,
+        peer: PeerActivity,
+        now: Time,
     ) -> Result<bool, ibv_wc_status> {
         let timeout = encoding::ack_timeout(attributes.timeout).unwrap_or_default();
+        let began = Time(now.0.saturating_sub((timeout + late).as_nanos() as u64));
+        let since = *self.unanswered_since.get_or_insert(began);
         if late >= timeout / LATE_FRACTION && self.late_timeouts < MAX_LATE_TIMEOUTS {
             self.late_timeouts += 1;
             return Ok(false);
+        }
+        let is_patient = peer == PeerActivity::Idle && now.since(since) < IDLE_PATIENCE;
+        if is_patient && self.retries_left == 0 {
+            return Ok(true);
         }
         let Some(left) = self.retries_left.checked_sub(1) else {
             self.counters.retry_exceeded_err += 1;

@@ -52,6 +52,7 @@ mod work;
 use std::time::Duration;
 
 pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service, Target};
+pub use completer::PeerActivity;
 pub use counters::Counters;
 pub use host::{
     Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,

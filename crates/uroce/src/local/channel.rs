@@ -11,7 +11,6 @@ pub use sender::{Sender, Written};
 
 use super::Receiver;
 use super::peer_memory::{Access, Connection, PeerMemory};
-use super::recording::Recorder;
 use super::rendezvous;
 use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
 use super::segment::Segment;
@@ -250,6 +249,11 @@ impl Channel {
         Some(Sender::new(self, producer))
     }
 
+    /// Whether the peer has received what was sent before this position of a [`Sender`]. It may lie.
+    pub fn has_delivered(&self, position: u64) -> bool {
+        self.segment.outgoing().has_released(position)
+    }
+
     /// Wakes the peer up.
     pub fn wake_peer(&self) {
         // The program may have closed it, and have a socket of its own with the number.
@@ -258,10 +262,8 @@ impl Channel {
         }
     }
 
-    /// Passes packets to `recorder`, and to `receiver`. Returns their number: 0 if there are none, or another
-    /// thread receives. Short packets that the receiver takes are not recorded: a device that records takes
-    /// none.
-    pub fn receive(&self, recorder: &impl Recorder, receiver: &mut impl Receiver) -> usize {
+    /// Passes packets to `receiver`. Returns their number: 0 if there are none, or another thread receives.
+    pub fn receive(&self, receiver: &mut impl Receiver) -> usize {
         let Some(mut consumer) = self.consumer.try_lock() else {
             return 0;
         };
@@ -272,7 +274,7 @@ impl Channel {
                 len = record.body.len();
                 match self.deliver_short(record, receiver) {
                     true => 0,
-                    false => self.deliver(record, recorder, receiver),
+                    false => self.deliver(record, receiver),
                 }
             });
             match popped {
@@ -330,19 +332,9 @@ impl Channel {
 
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes of it.
-    fn deliver(
-        &self,
-        record: &Record<'_>,
-        recorder: &impl Recorder,
-        receiver: &mut impl Receiver,
-    ) -> usize {
-        let traffic_class = record.tag as u8;
-        let record_as = |valid| {
-            recorder.received(&self.ends, record.body, traffic_class, valid);
-            0
-        };
+    fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
         let Some(gso_size) = gso_size(record.tag) else {
-            return record_as(false);
+            return 0;
         };
         // By reference: a packet has more than 200 bytes of headers.
         let (common, other);
@@ -359,14 +351,13 @@ impl Channel {
                 };
                 match &other {
                     Ok(packet) => packet,
-                    Err(_) => return record_as(false),
+                    Err(_) => return 0,
                 }
             }
         };
         if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
-            return record_as(false);
+            return 0;
         }
-        record_as(true);
         if packet.headers.deth.is_none() {
             receiver.packet(packet, &self.addresses);
             return record.body.len();

@@ -65,7 +65,7 @@ impl Fixture {
     fn receive(&self, end: usize) -> usize {
         let channel = &self.ends[end];
         let mut checks = Checks { channel, passed: 0 };
-        let count = channel.receive(&(), &mut checks);
+        let count = channel.receive(&mut checks);
         assert!(checks.passed <= count && count <= MAX_RECEIVED);
         count
     }

@@ -10,7 +10,6 @@
 //! | `segment.rs` | the memory of two rings, which both processes map |
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
 //! | `rendezvous.rs` | how processes meet, and what they check of each other |
-//! | `recording.rs` | what IBV_UROCE_PCAP records of channels |
 //! | `peer_memory.rs` | access to the peer's memory without its CPU, and what it accesses here |
 //! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
 //!
@@ -22,7 +21,6 @@ mod channel;
 pub mod fuzz;
 mod offers;
 mod peer_memory;
-mod recording;
 mod rendezvous;
 mod ring;
 mod segment;
@@ -45,7 +43,6 @@ use crate::sync::{Mutex, RwLock};
 use crate::wire::{Flow, Packet, Short};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
-pub use recording::Recorder;
 pub use ring::Room;
 use segment::Segment;
 
@@ -148,15 +145,11 @@ impl SeenChannels {
         first.is_some()
     }
 
-    /// Passes packets of all channels to `recorder`, and to `receiver`, a bounded number of each channel. Not
+    /// Passes packets of all channels to `receiver`, a bounded number of each channel. Not
     /// the first packets of a channel: its peer has sent by UDP before, and those packets are to be received
     /// first.
     #[inline]
-    pub fn receive(
-        &mut self,
-        recorder: &impl Recorder,
-        receiver: &mut impl Receiver,
-    ) -> ReceivedLocally {
+    pub fn receive(&mut self, receiver: &mut impl Receiver) -> ReceivedLocally {
         let mut received = ReceivedLocally::default();
         let first = core::mem::take(&mut self.first);
         let ready = |channel: &&Arc<Channel>| channel.has_news();
@@ -164,7 +157,7 @@ impl SeenChannels {
             if channel.is_fresh() {
                 received.any_fresh = true;
             } else {
-                received.packets += channel.receive(recorder, receiver);
+                received.packets += channel.receive(receiver);
             }
         }
         received

@@ -25,7 +25,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use std::time::Duration;
+
 use crate::arch;
+use crate::engine::Time;
 use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE, PAYLOAD_APART};
 use lines::{LINE, LINES, Lines, WORD_LEN};
 
@@ -184,6 +187,11 @@ impl Ring {
         take(&self.asleep)
     }
 
+    /// Whether the consumer has released all lines before this position, by what it says.
+    pub fn has_released(&self, position: u64) -> bool {
+        self.consumed.0.load(Ordering::Acquire) >= position
+    }
+
     /// Whether the producer waits for the room that the consumer has made. True once per wait.
     pub fn take_starved(&self) -> bool {
         take(&self.starved)
@@ -210,6 +218,8 @@ pub struct Producer {
     tried: u64,
     /// The lines of the longest record since then.
     longest: u64,
+    /// When the ring was first found full since the consumer has released anything, and its position then.
+    full_since: Option<(Time, u64)>,
 }
 
 /// Room for a record: see [`Producer::reserve`].
@@ -237,6 +247,7 @@ impl Producer {
             consumed: 0,
             tried: 0,
             longest: 0,
+            full_since: None,
         }
     }
 
@@ -290,6 +301,23 @@ impl Producer {
         let free = LINES.checked_sub(used + skipped + left)?;
         let count = free.min(lines_to_end(at)).min(RECORD_LINES_MAX);
         (count >= least).then_some(Room { at, count })
+    }
+
+    /// Where the next record begins.
+    pub fn position(&self) -> u64 {
+        self.written
+    }
+
+    /// How long the consumer has released nothing, as seen by the calls of this. To be called when there is no
+    /// room.
+    pub fn full_for(&mut self, now: Time) -> Duration {
+        match self.full_since {
+            Some((since, consumed)) if consumed == self.consumed => now.since(since),
+            _ => {
+                self.full_since = Some((now, self.consumed));
+                Duration::ZERO
+            }
+        }
     }
 
     fn read_consumed(&mut self, ring: &Ring) -> Result<(), Broken> {

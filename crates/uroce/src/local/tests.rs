@@ -6,8 +6,7 @@ use super::offers::reversed;
 use super::rendezvous;
 use super::*;
 use crate::cancellation;
-use crate::capture::tests::{RecordedPacket, TempDirectory, read};
-use crate::wire::{Fragmentation, ICRC_LEN, gid_of};
+use crate::wire::gid_of;
 
 /// Each test has an address of its own, as the names are those of the network namespace.
 fn flow(last: u8) -> Flow {
@@ -64,7 +63,7 @@ fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
     let mut seen = SeenChannels::default();
     paths.has_news(&mut seen);
     seen.take_fresh();
-    seen.receive(&(), &mut |packet: &Packet<'_>, addresses: &Addresses| {
+    seen.receive(&mut |packet: &Packet<'_>, addresses: &Addresses| {
         assert_eq!(addresses.src, gid_of(from.src));
         assert_eq!(addresses.dst, gid_of(from.dst));
         assert_eq!(addresses.src_port, from.src_port);
@@ -145,7 +144,7 @@ fn a_fresh_channel_waits() {
     let mut seen = SeenChannels::default();
     assert!(b.has_news(&mut seen));
     let receive = |seen: &mut SeenChannels| {
-        let received = seen.receive(&(), &mut |_: &Packet<'_>, _: &Addresses| ());
+        let received = seen.receive(&mut |_: &Packet<'_>, _: &Addresses| ());
         (received.packets, received.any_fresh)
     };
     assert_eq!(receive(&mut seen), (0, true));
@@ -409,66 +408,6 @@ fn both_sides_may_work_at_once() {
         scope.spawn(|| run(&a, &to_b, &reversed(&flow)));
         run(&b, &to_a, &flow);
     });
-}
-
-/// The headers are those of the UDP datagram that the packet stands for, and so is the ICRC.
-#[test]
-fn recorded_packets_are_those_of_the_flow() {
-    let directory = TempDirectory::new("local");
-    let taps = ["sent", "received"].map(|name| directory.tap(name, name));
-    let flow = flow(35);
-    let ([_initiator, acceptor], channels) = connected(&flow);
-    let malformed = [0xff; 7];
-    let mut sender = channels[0].sender(None).unwrap();
-    for bytes in [&packet(1)[..], &malformed, &packet(2)] {
-        let room = sender.room().unwrap();
-        sender.record(&taps[0], bytes, 0x28);
-        sender.push(room, bytes, 0x28);
-    }
-    drop(sender);
-    let mut psns = Vec::new();
-    let mut seen = SeenChannels::default();
-    assert!(acceptor.has_news(&mut seen) && seen.take_fresh());
-    let received = seen.receive(
-        &Some(&taps[1]),
-        &mut |packet: &Packet<'_>, _: &Addresses| {
-            psns.push(packet.headers.bth.psn.get());
-        },
-    );
-    assert_eq!((received.packets, psns), (3, vec![1, 2]));
-    drop(taps);
-    let [sent, received] = ["sent", "received"].map(|name| read(&directory.file(name)));
-    assert_eq!((sent.len(), received.len()), (3, 3));
-    for (sent, received) in sent.iter().zip(&received) {
-        assert_eq!((sent.flags, received.flags), (2, 1));
-        assert_eq!(sent.data, received.data);
-        assert!(sent.at <= received.at);
-        check_datagram(&flow, sent);
-        assert_eq!(
-            sent.comment,
-            "UDP destination port 61440; through shared memory"
-        );
-    }
-    for (packet, rest) in received.iter().zip(["", "; dropped: malformed", ""]) {
-        let path = "UDP destination port 61440; through shared memory";
-        assert_eq!(packet.comment, format!("{path}{rest}"));
-    }
-    assert_eq!(received[0].data[28..44], packet(1));
-    assert_eq!(received[1].data[28..35], malformed);
-}
-
-/// Addresses, ports (4791 in the file), traffic class, lengths and ICRC of a recorded packet.
-fn check_datagram(flow: &Flow, packet: &RecordedPacket) {
-    let (headers, datagram) = packet.data.split_at(28);
-    let addresses = [&headers[12..16], &headers[16..20]];
-    assert_eq!(addresses, [[127, 88, 35, 1], [127, 88, 35, 2]]);
-    assert_eq!(headers[20..24], [4791_u16.to_be_bytes(); 2].concat());
-    assert_eq!(
-        (headers[1], packet.original_len as usize),
-        (0x28, packet.data.len())
-    );
-    let (covered, icrc) = datagram.split_last_chunk::<ICRC_LEN>().unwrap();
-    assert_eq!(flow.icrc(covered, Fragmentation::SENT), *icrc);
 }
 
 /// What waits at a listener that cannot accept does not make the thread spin that serves it.

@@ -214,7 +214,7 @@ impl Net {
     }
 
     #[cold]
-    fn count_unsent(&self, packets: u64) {
+    pub fn count_unsent(&self, packets: u64) {
         self.unsent.fetch_add(packets, Ordering::Relaxed);
     }
 }

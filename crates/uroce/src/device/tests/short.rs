@@ -14,15 +14,11 @@ use crate::wire::Packet;
 fn receive_only(device: &Device, qp: &QueuePair) {
     let mut inbox = device.inboxes.take();
     let mut receive = || {
-        device.receive_locally(
-            &mut inbox,
-            &(),
-            &mut |packet: &Packet<'_>, from: &Addresses| {
-                let mut inner = qp.inner.lock();
-                let (engine, mut host) = inner.split(qp);
-                engine.receive(packet, from, clock::now(), &mut host);
-            },
-        )
+        device.receive_locally(&mut inbox, &mut |packet: &Packet<'_>, from: &Addresses| {
+            let mut inner = qp.inner.lock();
+            let (engine, mut host) = inner.split(qp);
+            engine.receive(packet, from, clock::now(), &mut host);
+        })
     };
     until(|| receive() > 0);
 }

@@ -19,8 +19,8 @@ use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::{
-    AddressVector, Gid, Host, Link, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service,
-    Time, UdAddress, WorkQueue,
+    AddressVector, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
+    SendWr, Service, Time, UdAddress, WorkQueue,
 };
 use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
 
@@ -384,6 +384,15 @@ impl Qp {
         }
     }
 
+    /// What the next call of [`Qp::transmit`] may send has no room on the way to the peer. The ack timeout runs
+    /// from now on, as if the packet had been sent.
+    #[cold]
+    pub fn on_no_room(&mut self, now: Time) {
+        if matches!(self.state, QpState::Rts | QpState::Sqd) && self.requester.has_unsent() {
+            self.requester.on_no_room(&self.attributes, now);
+        }
+    }
+
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
     pub fn next_destination(&self) -> Option<&UdAddress> {
         self.requester.next_destination()
@@ -453,10 +462,10 @@ impl Qp {
         }
     }
 
-    /// Handles the timers that have expired.
-    pub fn handle_timeout(&mut self, now: Time, host: &mut impl Host) {
+    /// Handles the timers that have expired. `peer`: the one of a connected queue pair.
+    pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, host: &mut impl Host) {
         if matches!(self.state, QpState::Rts | QpState::Sqd) {
-            self.requester_timeout(now, host);
+            self.requester_timeout(now, peer, host);
         }
     }
 

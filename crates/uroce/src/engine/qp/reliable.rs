@@ -1,6 +1,7 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
 use super::{Host, Qp, QpEvent, QpState, Time};
+use crate::engine::PeerActivity;
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::Encoded;
 use crate::engine::requester::NextPacket;
@@ -136,10 +137,15 @@ impl Qp {
     }
 
     /// Handles the requester's timers that have expired.
-    pub(super) fn requester_timeout(&mut self, now: Time, host: &mut impl Host) {
+    pub(super) fn requester_timeout(
+        &mut self,
+        now: Time,
+        peer: PeerActivity,
+        host: &mut impl Host,
+    ) {
         let result = self
             .completer
-            .on_timeout(&mut self.requester, &self.attributes, now);
+            .on_timeout(&mut self.requester, &self.attributes, peer, now);
         if let Err(status) = result {
             self.fail_oldest_send(status, host);
         }

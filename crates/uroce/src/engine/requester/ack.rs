@@ -230,6 +230,18 @@ impl Requester {
         self.rtt.on_rto();
     }
 
+    /// The next packet has no room on the way to the peer: the timers run as if it had been sent.
+    pub fn on_no_room(&mut self, attributes: &Attributes, now: Time) {
+        if !self.is_rnr_waiting() {
+            self.start_timers(attributes.timeout, now);
+        }
+    }
+
+    /// Waits for another ack timeout or RTO, as nothing is lost.
+    pub fn restart_timers(&mut self, attributes: &Attributes, now: Time) {
+        self.start_timers(attributes.timeout, now);
+    }
+
     /// Retransmits from the oldest unacknowledged packet.
     pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
         self.rewind();

@@ -29,7 +29,7 @@ fn run_late(network: &mut Network, late: Duration) {
     let timeout_at = requester.timers().get(Timer::AckTimeout).unwrap();
     network.now = timeout_at.after(late);
     let Side { qp, host } = &mut network.sides[0];
-    qp.handle_timeout(network.now, host);
+    qp.handle_timeout(network.now, PeerActivity::Unknown, host);
     network.transmit(0);
 }
 
@@ -109,4 +109,71 @@ fn a_late_timeout_does_not_break_the_connection() {
     }
     run_late(&mut network, TIMEOUT);
     assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+}
+
+/// Lets the ack timeouts expire, as long as the request has not completed, at most until `end`.
+fn run_idle(network: &mut Network, end: Time) {
+    while sends(network, 0).is_empty() && network.now < end {
+        let requester = network.sides[0].qp.requester();
+        network.now = requester.timers().next().unwrap();
+        let Side { qp, host } = &mut network.sides[0];
+        qp.handle_timeout(network.now, PeerActivity::Idle, host);
+        network.transmit(0);
+    }
+}
+
+/// A peer whose process is there, but does not run, is given up after four seconds. Nothing is retransmitted to
+/// it, as nothing is lost.
+#[test]
+fn an_idle_peer_is_waited_for() {
+    for retry_cnt in [0, 2, 7] {
+        let mut network = unanswered_request(retry_cnt);
+        let begin = network.now;
+        run_idle(&mut network, begin.after(ms(3900)));
+        assert_eq!(sends(&network, 0), []);
+        assert_eq!(network.packets_sent[0], 1);
+        run_idle(&mut network, begin.after(ms(4200)));
+        assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+    }
+}
+
+/// If all retries last longer than that, they are what counts.
+#[test]
+fn an_idle_peer_is_not_given_up_before_its_retries() {
+    let change = QpChange {
+        timeout: Some(18),
+        retry_cnt: Some(5),
+        ..QpChange::default()
+    };
+    let mut network = Network::rc_with(1024, dead(), change);
+    let begin = network.now;
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    run_idle(&mut network, begin.after(ms(60_000)));
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+    let timeout = Duration::from_nanos(4096 << 18);
+    assert_eq!(network.now.since(begin), 6 * timeout);
+}
+
+/// A request that has no room on its way to the peer was not sent, and fails when its retries are used up.
+#[test]
+fn a_request_without_room_fails_in_time() {
+    let change = QpChange {
+        timeout: Some(14),
+        retry_cnt: Some(1),
+        ..QpChange::default()
+    };
+    let mut network = Network::rc_with(1024, dead(), change);
+    let begin = network.now;
+    let Side { qp, host } = &mut network.sides[0];
+    qp.on_no_room(begin);
+    assert_eq!(qp.next_timeout(), None, "there is no request");
+    assert!(qp.post_send(send_wr(1, SendOp::Send, &[sge(0, 10)]), host));
+    for _ in 0..2 {
+        qp.on_no_room(network.now);
+        network.now = qp.requester().timers().get(Timer::AckTimeout).unwrap();
+        qp.handle_timeout(network.now, PeerActivity::Unknown, host);
+    }
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+    assert_eq!(network.now.since(begin), 2 * TIMEOUT);
+    assert_eq!(network.packets_sent[0], 0);
 }

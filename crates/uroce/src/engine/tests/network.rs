@@ -454,7 +454,7 @@ impl Network {
         }
         let Side { qp, host } = &mut self.sides[side];
         if qp.next_timeout().is_some_and(|at| at <= self.now) {
-            qp.handle_timeout(self.now, host);
+            qp.handle_timeout(self.now, PeerActivity::Unknown, host);
             self.transmit(side);
         }
     }

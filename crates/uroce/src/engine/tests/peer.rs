@@ -254,7 +254,8 @@ impl Peer {
         let at = self.qp.next_timeout().expect("a timer runs");
         let waited = at.since(self.now);
         self.now = self.now.max(at);
-        self.qp.handle_timeout(self.now, &mut self.host);
+        self.qp
+            .handle_timeout(self.now, PeerActivity::Unknown, &mut self.host);
         waited
     }
 

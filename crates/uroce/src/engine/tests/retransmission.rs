@@ -76,7 +76,8 @@ fn progress_restores_retry_cnt() {
     // The timer has not expired yet.
     let timeout = peer.qp.next_timeout();
     peer.now = Time(timeout.unwrap().0 - 1);
-    peer.qp.handle_timeout(peer.now, &mut peer.host);
+    peer.qp
+        .handle_timeout(peer.now, PeerActivity::Unknown, &mut peer.host);
     assert_eq!((peer.sent(), peer.qp.next_timeout()), (vec![], timeout));
     peer.wait_for_timer();
     assert_eq!(peer.sent(), []);

@@ -1,12 +1,12 @@
 //! Sending through a channel.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use lock_api::MutexGuard;
 
 use super::{Channel, gso_tag};
-use crate::capture::Tap;
-use crate::local::recording;
+use crate::engine::Time;
 use crate::local::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
 
@@ -51,19 +51,20 @@ impl<'a> Sender<'a> {
         })
     }
 
+    /// How long the peer has taken nothing from the channel, which has no room: [`Sender::room`] has just
+    /// returned none. `now`: the time, or somewhat earlier.
+    #[cold]
+    pub fn full_for(&mut self, now: Time) -> Duration {
+        self.producer.full_for(now)
+    }
+
     /// Room for a packet that [`crate::engine::Qp::transmit_short_response`] returns, when there is none for
     /// others.
     pub fn room_for_response(&self) -> Option<Room> {
         self.producer.reserve_for_response()
     }
 
-    /// Records a packet without ICRC that [`Sender::push`] is about to send.
-    pub fn record(&self, tap: &Tap, packet: &[u8], traffic_class: u8) {
-        recording::record_sent(tap, &self.channel.ends, packet, traffic_class);
-    }
-
-    /// Sends a packet, without ICRC. The caller has called [`Sender::record`] if packets are recorded.
-    /// A packet that does not fit the room is dropped.
+    /// Sends a packet, without ICRC. A packet that does not fit the room is dropped.
     pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
         self.write(room, |to| {
             to.get_mut(..packet.len())?.copy_from_slice(packet);
@@ -89,6 +90,12 @@ impl<'a> Sender<'a> {
         });
         self.count += u64::from(is_sent);
         is_sent
+    }
+
+    /// Behind all that was sent until now: see [`Channel::has_delivered`].
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.producer.position()
     }
 
     /// Unlocks the channel. Returns whether the peer sleeps: then the caller calls [`Channel::wake_peer`],

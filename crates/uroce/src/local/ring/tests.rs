@@ -316,3 +316,23 @@ fn a_sleeper_is_woken_up_once() {
     ring.set_awake();
     assert!(!ring.take_asleep());
 }
+
+/// The time that a ring is full begins again with each record that the consumer releases.
+#[test]
+fn a_full_ring_knows_since_when() {
+    let ring = ring();
+    let (mut producer, mut consumer) = (Producer::new(KEY), Consumer::new(KEY));
+    while push(&mut producer, &ring, &body(PACKET_MAX, 1)) {}
+    let at = |ms: u64| Time(1_000_000 * ms);
+    assert_eq!(producer.full_for(at(10)), Duration::ZERO);
+    assert_eq!(producer.full_for(at(30)), Duration::from_millis(20));
+    assert!(!ring.has_released(producer.position()));
+    assert!(pop(&mut consumer, &ring).is_some());
+    consumer.publish(&ring);
+    while push(&mut producer, &ring, &body(PACKET_MAX, 1)) {}
+    assert_eq!(producer.full_for(at(50)), Duration::ZERO);
+    assert_eq!(producer.full_for(at(51)), Duration::from_millis(1));
+    while pop(&mut consumer, &ring).is_some() {}
+    consumer.publish(&ring);
+    assert!(ring.has_released(producer.position()));
+}
