@@ -20,7 +20,6 @@ pub struct Packet {
     pub msn: String,
     /// In seconds since 1970.
     pub at: f64,
-    pub comment: String,
     /// Packets in front of it that are not recorded.
     pub missing: u64,
 }
@@ -34,7 +33,7 @@ impl Packet {
 pub const ACK: &str = "17";
 pub const READ_LAST: &str = "15";
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 11] = [
     "frame.packet_flags_direction",
     "infiniband.bth.opcode",
     "infiniband.bth.destqp",
@@ -42,7 +41,6 @@ const FIELDS: [&str; 12] = [
     "infiniband.reth.dmalen",
     "infiniband.aeth.msn",
     "frame.time_epoch",
-    "frame.comment",
     "frame.drop_count",
     "ip.checksum.status",
     "udp.checksum.status",
@@ -99,7 +97,6 @@ fn packet(line: &str, how: Dissection) -> Result<Packet, Failure> {
         len,
         msn,
         at,
-        comment,
         missing,
         ip,
         udp,
@@ -124,7 +121,6 @@ fn packet(line: &str, how: Dissection) -> Result<Packet, Failure> {
         len,
         msn,
         at: at.map_err(|_| Failure::new(format!("no time: {line:?}")))?,
-        comment,
         missing: missing.parse().unwrap_or(0),
     })
 }
