@@ -11,8 +11,8 @@ use libfuzzer_sys::{
 };
 use uroce::engine::{self, *};
 use uroce::wire::{
-    Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet,
-    Psn, Reth, SHORT_MAX, Short,
+    Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet, Psn,
+    Reth, SHORT_MAX, Short,
 };
 
 /// The host of the engine's unit tests, which the crate does not export.
@@ -292,13 +292,8 @@ impl Play {
             assert!(count < 3000, "transmits without end");
             if self.in_flight.len() < 200 {
                 let gso_size = packet.gso_size;
-                self.in_flight.push_back((
-                    1 - side,
-                    InFlight {
-                        datagram,
-                        gso_size,
-                    },
-                ));
+                self.in_flight
+                    .push_back((1 - side, InFlight { datagram, gso_size }));
             }
         }
     }
@@ -311,7 +306,11 @@ impl Play {
         if self.packets.is_multiple_of(2) {
             let mut bytes = [0; 4096 + 128];
             // Longer ones, or those that fit an entry of a ring only.
-            let room = if self.packets.is_multiple_of(3) { SHORT_MAX } else { bytes.len() };
+            let room = if self.packets.is_multiple_of(3) {
+                SHORT_MAX
+            } else {
+                bytes.len()
+            };
             let attributes = qp.attributes();
             let datagram = qp.next_destination().map(|to| (to.av, to.qpn));
             let (av, dest_qpn) = datagram.or(attributes.av.zip(attributes.dest_qpn))?;
@@ -417,13 +416,7 @@ impl Play {
                 let (near, config) = (self.near(side), *self.qps[side].config());
                 let datagram = forged(script, near, config.qpn, config.service)?;
                 let gso_size = 0;
-                self.deliver(
-                    side,
-                    &InFlight {
-                        datagram,
-                        gso_size,
-                    },
-                );
+                self.deliver(side, &InFlight { datagram, gso_size });
             }
             14 => {
                 let wait: u64 = script.int_in_range(0..=200_000_000)?;
@@ -433,7 +426,11 @@ impl Play {
                         .next_timeout()
                         .is_some_and(|at| at <= self.now)
                     {
-                        self.qps[side].handle_timeout(self.now, &mut self.hosts[side]);
+                        let peer = match script.arbitrary()? {
+                            true => PeerActivity::Idle,
+                            false => PeerActivity::Unknown,
+                        };
+                        self.qps[side].handle_timeout(self.now, peer, &mut self.hosts[side]);
                         self.transmit(side);
                     }
                 }
