@@ -154,6 +154,11 @@ impl Exports {
         self.accessors.remove_gone();
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub fn accessor_count(&self) -> usize {
+        self.accessors.count()
+    }
+
     /// Blocks until the accesses to a region that were in progress have ended: see [`Accessors::wait`].
     pub fn wait_for_region(&self, rkey: u32) {
         self.accessors.wait(Object::Region(rkey));
