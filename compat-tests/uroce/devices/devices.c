@@ -49,7 +49,7 @@ static struct ibv_device *find(struct ibv_device **list, const char *name)
 }
 
 /* A device is the same object in each list, and remains valid while it is open. */
-static struct ibv_context *check_device(const char *name, const char *ifname)
+static struct ibv_context *check_device(const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL), **again = ibv_get_device_list(NULL);
 	struct ibv_device *device = find(list, name);
@@ -61,7 +61,7 @@ static struct ibv_context *check_device(const char *name, const char *ifname)
 	ibv_free_device_list(again);
 	CHECK(device->node_type == IBV_NODE_CA);
 	CHECK(device->transport_type == IBV_TRANSPORT_IB);
-	CHECK(ibv_get_device_index(device) == (int)if_nametoindex(ifname));
+	CHECK(ibv_get_device_index(device) == -1);
 	CHECK(ibv_get_device_guid(device) != 0);
 	CHECK(ibv_get_device_guid(device) == ibv_get_device_guid(device));
 	context = ibv_open_device(device);
@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 		return list_devices();
 	if (argc != 4 || strcmp(argv[1], "check"))
 		return 2;
-	context = check_device(argv[2], argv[3]);
+	context = check_device(argv[2]);
 	check_gids(context, argv[3]);
 	check_pkeys(context);
 	check_channels(context);

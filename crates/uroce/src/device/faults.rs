@@ -73,6 +73,8 @@ enum DelayedPacket {
     Received {
         headers: Headers,
         payload: Vec<u8>,
+        /// See [`Packet::gso_size`].
+        gso_size: u32,
         from: Addresses,
     },
     /// Without the ICRC.
@@ -116,6 +118,7 @@ impl Faults {
                 let packet = DelayedPacket::Received {
                     headers: packet.headers,
                     payload: packet.payload.to_vec(),
+                    gso_size: packet.gso_size,
                     from: *from,
                 };
                 self.delay(device, by, packet);
@@ -212,13 +215,14 @@ impl Device {
             if let DelayedPacket::Received {
                 headers,
                 payload,
+                gso_size,
                 from,
             } = packet
             {
                 let packet = Packet {
                     headers: *headers,
                     payload,
-                    gso_size: 0,
+                    gso_size: *gso_size,
                 };
                 batch.deliver(&packet, from);
             }

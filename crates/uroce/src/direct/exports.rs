@@ -62,10 +62,6 @@ impl Exports {
         let table = mapping.table();
         let secret = u64::from(random()) << 32 | u64::from(random());
         table.secret.store(secret, Ordering::Relaxed);
-        let address = (&raw const table.secret).expose_provenance();
-        table
-            .secret_address
-            .store(address as u64, Ordering::Relaxed);
         Ok(Exports {
             mapping,
             fd,
@@ -158,6 +154,11 @@ impl Exports {
         self.accessors.remove_gone();
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub fn accessor_count(&self) -> usize {
+        self.accessors.count()
+    }
+
     /// Blocks until the accesses to a region that were in progress have ended: see [`Accessors::wait`].
     pub fn wait_for_region(&self, rkey: u32) {
         self.accessors.wait(Object::Region(rkey));
@@ -219,7 +220,8 @@ mod tests {
     };
 
     fn import(exports: &Exports) -> Imports {
-        Imports::open(std::process::id() as libc::pid_t, exports.place()).unwrap()
+        let place = exports.place();
+        Imports::open(std::process::id() as libc::pid_t, place, place.fd).unwrap()
     }
 
     fn locate(imports: &Imports, request: &Request) -> Option<u64> {
@@ -367,19 +369,34 @@ mod tests {
         let exports = Exports::create().unwrap();
         let pid = std::process::id() as libc::pid_t;
         let place = exports.place();
-        assert!(Imports::open(pid, place).is_ok());
+        let open = |pid, place| Imports::open(pid, place, exports.fd.as_raw_fd());
+        assert!(open(pid, place).is_ok());
         let secret = place.secret ^ 1;
-        assert!(Imports::open(pid, Place { secret, ..place }).is_err());
+        assert!(open(pid, Place { secret, ..place }).is_err());
+        assert!(open(pid, Place::NONE).is_err());
+        assert!(open(0, place).is_err());
+        // Not on the mount of memfds: who serves the file could let this process wait.
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let fd = file.as_raw_fd();
-        assert!(Imports::open(pid, Place { fd, ..place }).is_err());
-        assert!(Imports::open(pid, Place::NONE).is_err());
-        assert!(Imports::open(0, place).is_err());
-        // The process with the table of another: its memory is elsewhere.
-        let table = exports.mapping.table();
-        table.secret_address.fetch_add(8, Ordering::Relaxed);
-        let refused = Imports::open(pid, place).err().unwrap();
-        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+        assert!(open(pid, Place { fd, ..place }).is_err());
+        assert!(Imports::open(pid, place, fd).is_err());
+    }
+
+    #[test]
+    fn a_table_is_found_without_the_memory_of_its_owner() {
+        let exports = Exports::create().unwrap();
+        let place = exports.place();
+        let at: *const Table = exports.mapping.table();
+        let protect = |rights| {
+            // SAFETY: nothing accesses this mapping of the table while it cannot be.
+            let result =
+                unsafe { libc::mprotect(at.cast_mut().cast(), size_of::<Table>(), rights) };
+            assert_eq!(result, 0);
+        };
+        protect(libc::PROT_NONE);
+        let found = Imports::open(std::process::id() as libc::pid_t, place, place.fd);
+        protect(libc::PROT_READ | libc::PROT_WRITE);
+        assert!(found.is_ok());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use loom::sync::atomic::Ordering;
 
 use super::accesses::Accesses;
+use super::fd_info;
 use super::grant::{self, ExportedQp, ExportedRegion, Request, WORDS};
 use super::process::Process;
 use super::table::{Entry, Mapping, Table};
@@ -48,31 +49,37 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// Maps the table of another process, and finds out whether this one may access its memory. Fails with
-    /// EINVAL if there is no such table, with EPERM if this process may not, and as pidfd_open(2), open(2)
-    /// and mmap(2).
-    pub fn open(pid: libc::pid_t, place: Place) -> io::Result<Imports> {
+    /// Maps the table of another process, and finds out whether this one may access its memory. Waits for
+    /// nothing that the other process may hold up. Fails with EINVAL if there is no such table, with EPERM if
+    /// this process may not, and as pidfd_open(2), open(2) and mmap(2). `own` is any memfd of this process.
+    pub fn open(pid: libc::pid_t, place: Place, own: RawFd) -> io::Result<Imports> {
         // A peer in another PID namespace has no PID here.
         if pid <= 0 || place.fd < 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         // First: what is found by the number is found while this process has it.
         let process = Process::open(pid)?;
-        let mapping = descriptors::transient(|| Imports::map(pid, place))?;
-        let address = mapping.table().secret_address.load(Ordering::Relaxed);
-        if !process.has(address, place.secret) || !process.verify() {
+        let mapping = descriptors::transient(|| {
+            let pid = process.number_in_proc()?;
+            Imports::map(pid, place, own)
+        })?;
+        if !process.is_accessible() || !process.verify() {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         Ok(Imports { mapping, process })
     }
 
     /// Maps the table. Opens descriptors, and closes them again.
-    fn map(pid: libc::pid_t, place: Place) -> io::Result<Mapping> {
+    fn map(pid: libc::pid_t, place: Place, own: RawFd) -> io::Result<Mapping> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         // The number may be that of another file meanwhile, and to open it may have effects. O_PATH has none.
         let path = format!("/proc/{pid}/fd/{}", place.fd);
         let mut options = OpenOptions::new();
         let found = options.read(true).custom_flags(libc::O_PATH).open(path)?;
+        // The file system of another file may not answer.
+        if fd_info::mount(found.as_raw_fd())? != fd_info::mount(own)? {
+            return Err(invalid());
+        }
         let metadata = found.metadata()?;
         if !metadata.is_file() || metadata.len() != size_of::<Table>() as u64 {
             return Err(invalid());

@@ -29,6 +29,7 @@
 mod accesses;
 mod accessors;
 mod exports;
+mod fd_info;
 mod grant;
 mod imports;
 mod liveness;

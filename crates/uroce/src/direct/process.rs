@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use ibverbs_abi::Errno;
 use libc::{iovec, pid_t};
 
+use super::fd_info;
 use super::imports::Located;
 use crate::arch::COPIES_IN_ORDER;
 use crate::cancellation;
@@ -17,6 +18,8 @@ use crate::restart::{self, Outcome};
 /// The last bytes of a WRITE, which become visible after all others: programs poll the last byte of a
 /// message.
 const TAIL_LEN: usize = 8;
+/// The last page of all addresses: no program has memory there.
+const NOWHERE: u64 = u64::MAX << 12;
 /// PR_SET_PTRACER_ANY of prctl(2).
 const ANY_PROCESS: libc::c_ulong = libc::c_ulong::MAX;
 
@@ -76,17 +79,26 @@ impl Process {
         })
     }
 
-    /// Whether the process has that value at an address, and the kernel allows access.
-    pub fn has(&self, address: u64, expected: u64) -> bool {
-        let mut value = 0_u64;
+    /// The number of the process in /proc, if that is its number here: the /proc of another PID namespace has
+    /// others. Opens a descriptor, and closes it again. Fails with EPERM, and as [`fd_info::process`].
+    pub fn number_in_proc(&self) -> io::Result<pid_t> {
+        match fd_info::process(self.pidfd.as_raw_fd())? {
+            number if number == i64::from(self.pid) => Ok(self.pid),
+            _ => Err(io::Error::from_raw_os_error(libc::EPERM)),
+        }
+    }
+
+    /// Whether the kernel lets this process access the memory of that one. Nothing of it is accessed: whoever
+    /// serves a page of it (userfaultfd(2), FUSE) could keep the calling thread waiting for good.
+    pub fn is_accessible(&self) -> bool {
+        let mut byte = 0_u8;
         let local = iovec {
-            iov_base: (&raw mut value).cast(),
-            iov_len: size_of::<u64>(),
+            iov_base: (&raw mut byte).cast(),
+            iov_len: 1,
         };
-        let parts = [(address, size_of::<u64>())].into_iter();
-        // SAFETY: `value` is writable for its length.
-        let got = unsafe { self.read_parts(&[local], parts) };
-        got == size_of::<u64>() && value == expected
+        // SAFETY: the kernel checks all addresses; `byte` is writable.
+        let got = unsafe { libc::process_vm_readv(self.pid, &local, 1, &part(NOWHERE, 1), 1, 0) };
+        got < 0 && Errno::last() == Errno(libc::EFAULT)
     }
 
     /// Asks whether the process exists. If not, no access is made any more.
@@ -130,39 +142,6 @@ impl Process {
         let remote = [part(at.address, len)];
         // SAFETY: the kernel checks all addresses; what `local` names may be written to.
         unsafe { self.copy(libc::SYS_process_vm_readv, local, &remote, at, len) }
-    }
-
-    /// Copies bytes at up to four addresses, each with its length, into local memory, in this order. Returns
-    /// how many were copied: as many as the shorter side has, or fewer.
-    ///
-    /// # Safety
-    /// As for [`Process::read`].
-    pub unsafe fn read_parts(
-        &self,
-        local: &[iovec],
-        from: impl Iterator<Item = (u64, usize)>,
-    ) -> usize {
-        let mut remote = [part(0, 0); 4];
-        let mut count = 0;
-        for (to, (address, len)) in remote.iter_mut().zip(from) {
-            *to = part(address, len);
-            count += 1;
-        }
-        // SAFETY: the kernel checks all addresses; what `local` names may be written to.
-        let got = unsafe {
-            libc::process_vm_readv(
-                self.pid,
-                local.as_ptr(),
-                local.len() as libc::c_ulong,
-                remote.as_ptr(),
-                count,
-                0,
-            )
-        };
-        match got {
-            -1 => self.copied(-i64::from(Errno::last().0)),
-            _ => self.copied(got as i64),
-        }
     }
 
     /// Copies local memory of `len` bytes to `address`, while the condition holds. The last bytes become
@@ -258,22 +237,6 @@ fn part(address: u64, len: usize) -> iovec {
     }
 }
 
-/// The parts of local memory that a copy fills in this order, so that its last bytes become visible last:
-/// where `COPIES_IN_ORDER`.
-#[cfg(test)]
-pub fn write_parts(to: iovec) -> [iovec; 2] {
-    let head_len = to.iov_len.saturating_sub(TAIL_LEN);
-    let head = iovec {
-        iov_len: head_len,
-        ..to
-    };
-    let tail = iovec {
-        iov_base: to.iov_base.cast::<u8>().wrapping_add(head_len).cast(),
-        iov_len: to.iov_len - head_len,
-    };
-    [head, tail]
-}
-
 /// Copies the last bytes of local memory of `len` bytes.
 ///
 /// # Safety
@@ -313,11 +276,8 @@ mod tests {
 
     /// This process.
     fn own() -> Process {
-        let value = 5_u64;
-        let address = (&raw const value).expose_provenance() as u64;
         let process = Process::open(std::process::id() as pid_t).unwrap();
-        assert!(process.has(address, 5) && !process.has(address, 6) && !process.has(8, 5));
-        assert!(process.verify());
+        assert!(process.is_accessible() && process.verify());
         process
     }
 
@@ -402,20 +362,15 @@ mod tests {
     }
 
     #[test]
-    fn several_parts_are_read_in_order() {
-        let process = own();
-        let from: Vec<u8> = (0..100).collect();
-        let address = from.as_ptr().expose_provenance() as u64;
-        for len in [1, 8, 9, 60] {
-            let mut to = vec![0_u8; len];
-            let local = write_parts(vectors(&mut [&mut to])[0]);
-            assert_eq!(local[1].iov_len, len.min(TAIL_LEN));
-            let parts = [(address + 40, len / 3), (address + 2, len - len / 3)];
-            // SAFETY: the vectors name `to`.
-            let copied = unsafe { process.read_parts(&local, parts.into_iter()) };
-            let expected = [&from[40..][..len / 3], &from[2..][..len - len / 3]].concat();
-            assert_eq!((copied, to), (len, expected));
-        }
+    fn who_may_access_a_process() {
+        let mut process = own();
+        let pid = process.pid;
+        assert_eq!(process.number_in_proc().unwrap(), pid);
+        // It has ended: no process has this number.
+        process.pid = pid_t::MAX;
+        assert!(!process.is_accessible());
+        let refused = process.number_in_proc().unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
     }
 
     #[test]

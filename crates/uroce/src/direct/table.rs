@@ -67,10 +67,8 @@ impl Entry {
 pub struct Table {
     /// Whether the owner exists.
     pub liveness: Liveness,
-    /// Random; by it peers recognise the owner.
+    /// Random; by it peers recognise the table.
     pub secret: AtomicU64,
-    /// The address of `secret` in the owner's mapping.
-    pub secret_address: AtomicU64,
     regions: Entries,
     queue_pairs: Entries,
 }

@@ -259,11 +259,11 @@ impl Paths {
 
     /// The memory of the peer, if it exports any and this process may access it.
     fn peer_memory(&self, connection: &OwnedFd, place: Place) -> Option<PeerMemory> {
-        self.exports.as_ref()?;
+        let own = self.exports.as_ref()?.place();
         if place == Place::NONE {
             return None;
         }
-        PeerMemory::find(connection, place)
+        PeerMemory::find(connection, place, own)
     }
 
     /// Makes [`Paths::fd`] readable with a descriptor, which stays open until it is dropped.

@@ -67,10 +67,11 @@ pub struct PeerMemory {
 }
 
 impl PeerMemory {
-    /// None if this process may not access the peer's memory, or if the peer is not where it says.
-    pub fn find(connection: &OwnedFd, place: Place) -> Option<PeerMemory> {
+    /// None if this process may not access the peer's memory, or if the peer is not where it says. `own` is
+    /// where this process is.
+    pub fn find(connection: &OwnedFd, place: Place, own: Place) -> Option<PeerMemory> {
         let pid = Peer::of(connection).ok()?.pid;
-        match Imports::open(pid, place) {
+        match Imports::open(pid, place, own.fd) {
             Ok(imports) => {
                 log::debug!("uroce: direct access to the memory of process {pid}");
                 Some(PeerMemory {

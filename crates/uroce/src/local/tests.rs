@@ -239,6 +239,23 @@ fn an_interrupted_offer_leaves_nothing() {
     assert!(b.state.lock().pending.is_empty() && !b.is_used());
 }
 
+/// What was exported to a peer for the offer is given back.
+#[test]
+fn a_peer_that_refuses_has_no_access() {
+    let flow = flow(38);
+    let listener = rendezvous::listen(flow.dst, flow.dst_port, 1).unwrap();
+    let exports = Arc::new(Exports::create().unwrap());
+    let a = Paths::new(1, Peers::SameUser, Some(Arc::clone(&exports))).unwrap();
+    a.offer(ends(&flow));
+    let accepted = rendezvous::accept(listener.as_raw_fd(), Peers::SameUser).unwrap();
+    a.serve(&any_ends);
+    assert_eq!(exports.accessor_count(), 1);
+    drop(accepted);
+    a.serve(&any_ends);
+    assert_eq!(exports.accessor_count(), 0);
+    assert!(a.state.lock().pending.is_empty() && !a.is_used());
+}
+
 /// A peer that accepts, sends and ends before this process looks: its packets are received.
 #[test]
 fn what_came_with_the_answer_is_received() {
@@ -320,7 +337,7 @@ fn is_readable(paths: &Paths) -> bool {
 /// A queue pair that is connected now belongs to the process that has the port now.
 #[test]
 fn a_channel_is_not_found_once_its_peer_has_hung_up() {
-    let flow = flow(13);
+    let flow = flow(39);
     let ([a, b], [to_b, _]) = connected(&flow);
     let generation = a.generation();
     b.close();

@@ -148,12 +148,8 @@ unsafe extern "C" fn node_guid(device: *mut ibv_device) -> u64 {
     u64::from_ne_bytes(transport::node_guid(&device.config))
 }
 
-unsafe extern "C" fn index(device: *mut ibv_device) -> c_int {
-    let _no_cancellation = cancellation::disable();
-    // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
-    // ibv_device.
-    let device = unsafe { ListedDevice::of(device.cast()) };
-    transport::ifindex(&device.config)
+unsafe extern "C" fn index(_device: *mut ibv_device) -> c_int {
+    transport::NO_KERNEL_INDEX
 }
 
 unsafe extern "C" fn alloc_context(

@@ -121,18 +121,14 @@ impl Interface {
         port_state(Some(&self.link))
     }
 
-    /// The node GUID: the MAC address as EUI-64. Without a MAC address (the loopback interface's is all
-    /// zeros) it is derived from the host's identity and the device's name. That of a device at one
-    /// address is derived from the host's identity and the address: an interface may have several such
-    /// devices, and librdmacm tells devices apart by their GUIDs.
+    /// The node GUID, derived from the host's identity and the device's name and MAC address. That of a
+    /// device at one address is derived from the address in their place: an interface may have several
+    /// such devices. librdmacm tells devices apart by their GUIDs, so it is not the MAC address as
+    /// EUI-64, which kernel rxe has on the same interface.
     pub fn guid(&self, config: &Config) -> [u8; 8] {
         match (&config.netdev, self.link.mac()) {
-            (Netdev::Address { ip, .. }, _) => host_guid(&ip.to_string()),
-            (_, Some(mac)) if mac != [0; 6] => {
-                let gid = gid_table::default_gid(mac);
-                gid[8..].try_into().unwrap_or_default()
-            }
-            _ => host_guid(&config.name),
+            (Netdev::Address { ip, .. }, _) => host_guid(&ip.to_string(), &[]),
+            (_, mac) => host_guid(&config.name, &mac.unwrap_or_default()),
         }
     }
 }
@@ -151,14 +147,14 @@ pub fn port_state(link: Option<&Link>) -> PortState {
     }
 }
 
-/// A locally administered GUID from /etc/machine-id (else from the boot id) and a device name: the same in
-/// every process.
-fn host_guid(name: &str) -> [u8; 8] {
+/// A locally administered GUID from /etc/machine-id (else from the boot id), a device's name and its MAC
+/// address: the same in every process.
+fn host_guid(name: &str, mac: &[u8]) -> [u8; 8] {
     let id = std::fs::read("/etc/machine-id")
         .or_else(|_| std::fs::read("/proc/sys/kernel/random/boot_id"))
         .unwrap_or_default();
     // FNV-1a, 64 bits
-    let bytes = id.iter().chain(name.as_bytes());
+    let bytes = id.iter().chain(name.as_bytes()).chain(mac);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -236,10 +232,12 @@ mod tests {
             scope: None,
         };
         let mac = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
-        assert_eq!(guid(mac), [0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56]);
+        // Kernel rxe has the MAC address as EUI-64.
+        assert_ne!(guid(mac), [0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56]);
+        assert_ne!(guid(mac), guid(Some([0x52, 0x54, 0, 0x12, 0x34, 0x57])));
         assert_eq!(guid(None), guid(Some([0; 6])));
         assert_eq!(guid(None)[0] & 3, 2);
-        assert_ne!(host_guid("uroce0"), host_guid("uroce1"));
+        assert_ne!(host_guid("uroce0", &[]), host_guid("uroce1", &[]));
         let [one, two] = [1, 2].map(|n| guid_of(mac, at([10, 0, 0, n])));
         assert!(one != two && one != guid(mac) && two != guid(mac));
         assert_eq!(one, guid_of(mac, at([10, 0, 0, 1])));

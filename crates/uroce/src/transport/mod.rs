@@ -111,13 +111,12 @@ pub fn describe(config: &Config) -> io::Result<Description> {
     })
 }
 
-/// The node GUID, in network byte order: from the interface's MAC address, or, where it has none and for
-/// devices at one address, from the host's identity. The same in every call. Zeros if the interface is gone.
+/// The node GUID, in network byte order, which no other device of the host has. The same in every call. Zeros
+/// if the interface is gone.
 pub fn node_guid(config: &Config) -> [u8; 8] {
     Interface::find(config).map_or([0; 8], |interface| interface.guid(config))
 }
 
-/// The interface's index; 0 if the interface is gone.
-pub fn ifindex(config: &Config) -> i32 {
-    Interface::find(config).map_or(0, |interface| interface.link.index as i32)
-}
+/// The index of a device that the kernel has given none. UCX asks the kernel by RDMA netlink about a device
+/// with any other index, and prints an error if there is no RDMA netlink or no such device.
+pub const NO_KERNEL_INDEX: i32 = -1;

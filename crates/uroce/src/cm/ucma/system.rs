@@ -170,7 +170,7 @@ impl System {
                         gone: false,
                         device,
                         node_guid: transport::node_guid(config),
-                        index: transport::ifindex(config) as u32,
+                        index: transport::NO_KERNEL_INDEX as u32,
                     })
                 })
                 .collect()

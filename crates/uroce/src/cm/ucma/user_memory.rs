@@ -69,7 +69,13 @@ pub fn write_user(at: usize, bytes: &[u8]) -> Result<(), Errno> {
     // passed for the response.
     let put = unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &remote, 1, 0) };
     match usize::try_from(put) {
-        Ok(put) if put == bytes.len() => Ok(()),
+        Ok(put) if put == bytes.len() => {
+            // Once more, for memcheck: valgrind does not know that this call writes to the process itself.
+            // SAFETY: the kernel has just written to all of it. Only the program can have unmapped it since:
+            // a fault is the program's, as with a write of its own.
+            unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+            Ok(())
+        }
         Ok(_) => Err(EFAULT),
         Err(_) if is_forbidden() => {
             // SAFETY: the program has passed the address for the response. A fault is the program's, as
