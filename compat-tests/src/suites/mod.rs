@@ -52,6 +52,7 @@ pub mod ucx;
 pub mod ucx_trixie;
 pub mod verbs;
 pub mod view;
+pub mod view_functions;
 pub mod vm;
 pub mod without;
 pub mod wrapper;
@@ -82,6 +83,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(man::cases());
     cases.extend(mpi::cases());
     cases.extend(view::cases());
+    cases.extend(view_functions::cases());
     cases.extend(faults::cases());
     cases.extend(interop::cases()?);
     cases.extend(pyverbs::cases());
