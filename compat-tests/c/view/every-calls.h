@@ -71,7 +71,8 @@ CALL(statx, int, (int, const char *, int, unsigned, struct statx *),
 
 #define STATFS(name) CALL(name, int, (const char *, struct statfs *), !F(file, &fs) && fs.f_bsize > 0)
 #define FSTATFS(name) CALL(name, int, (int, struct statfs *), !F(opened(), &fs) && fs.f_bsize > 0)
-#define STATVFS(name) CALL(name, int, (const char *, struct statvfs *), !F(file, &vfs) && vfs.f_namemax == 255)
+#define STATVFS(name) \
+	CALL(name, int, (const char *, struct statvfs *), !F(file, &vfs) && vfs.f_namemax == 255)
 #define FSTATVFS(name) CALL(name, int, (int, struct statvfs *), !F(opened(), &vfs) && vfs.f_namemax == 255)
 STATFS(__statfs)
 STATFS(statfs)
@@ -83,14 +84,16 @@ STATVFS(statvfs64)
 FSTATVFS(fstatvfs)
 FSTATVFS(fstatvfs64)
 
-#define ACCESS(name) CALL(name, int, (const char *, int), !F(file, R_OK) && F(none, R_OK) == -1 && errno == ENOENT)
+#define ACCESS(name) \
+	CALL(name, int, (const char *, int), !F(file, R_OK) && F(none, R_OK) == -1 && errno == ENOENT)
 ACCESS(access)
 ACCESS(eaccess)
 ACCESS(euidaccess)
 CALL(faccessat, int, (int, const char *, int, int), !F(AT_FDCWD, file, R_OK, 0))
 
 CALL(readlink, ssize_t, (const char *, char *, size_t), is_target(F(dir, text, sizeof(text))))
-CALL(readlinkat, ssize_t, (int, const char *, char *, size_t), is_target(F(AT_FDCWD, dir, text, sizeof(text))))
+CALL(readlinkat, ssize_t, (int, const char *, char *, size_t),
+     is_target(F(AT_FDCWD, dir, text, sizeof(text))))
 CALL(__readlink_chk, ssize_t, (const char *, char *, size_t, size_t),
      is_target(F(dir, text, sizeof(text), sizeof(text))))
 CALL(__readlinkat_chk, ssize_t, (int, const char *, char *, size_t, size_t),
@@ -113,7 +116,8 @@ LISTXATTR(llistxattr)
 
 #define READDIR(name) CALL(name, struct dirent *, (DIR *), has_guid(F, opendir(dir)))
 #define READDIR_R(name) \
-	CALL(name, int, (DIR *, struct dirent *, struct dirent **), !F(opendir(dir), &entry, &result) && result)
+	CALL(name, int, (DIR *, struct dirent *, struct dirent **), \
+	     !F(opendir(dir), &entry, &result) && result)
 CALL(opendir, DIR *, (const char *), has_guid(readdir, F(dir)))
 CALL(fdopendir, DIR *, (int), has_guid(readdir, F(open(dir, O_RDONLY | O_DIRECTORY))))
 READDIR(readdir)
@@ -121,8 +125,8 @@ READDIR(readdir64)
 READDIR_R(readdir_r)
 READDIR_R(readdir64_r)
 CALL(closedir, int, (DIR *), !F(opendir(dir)))
-CALL(rewinddir, void, (DIR *), (stream = opendir(dir)) && has_guid(readdir, stream) &&
-				       (F(stream), has_guid(readdir, stream)))
+CALL(rewinddir, void, (DIR *),
+     (stream = opendir(dir)) && has_guid(readdir, stream) && (F(stream), has_guid(readdir, stream)))
 CALL(telldir, long, (DIR *), (stream = opendir(dir)) && readdir(stream) && F(stream) != -1)
 CALL(seekdir, void, (DIR *, long),
      (stream = opendir(dir)) && (position = telldir(stream)) != -1 && has_guid(readdir, stream) &&
@@ -152,7 +156,8 @@ FTW_(ftw64)
 NFTW(nftw)
 NFTW(nftw64)
 
-#define FTS_OPEN(name) CALL(name, FTS *, (char *const *, int, fts_order), fts_read(F(roots, FTS_LOGICAL, NULL)))
+#define FTS_OPEN(name) \
+	CALL(name, FTS *, (char *const *, int, fts_order), fts_read(F(roots, FTS_LOGICAL, NULL)))
 #define FTS_READ(name) CALL(name, FTSENT *, (FTS *), F(fts_open(roots, FTS_LOGICAL, NULL)))
 #define FTS_CHILDREN(name) \
 	CALL(name, FTSENT *, (FTS *, int), \
@@ -190,7 +195,8 @@ FCNTL(fcntl64)
 	     F(opened(), "x", 1) == -1 && errno == EBADF && F(null(), "x", 1) == 1)
 WRITE(__write)
 WRITE(write)
-CALL(writev, ssize_t, (int, const struct iovec *, int), F(opened(), &part, 1) == -1 && F(null(), &part, 1) == 1)
+CALL(writev, ssize_t, (int, const struct iovec *, int),
+     F(opened(), &part, 1) == -1 && F(null(), &part, 1) == 1)
 CALL(syscall, long, (long, ...), is_guid(F(SYS_openat, AT_FDCWD, file, O_RDONLY)))
 
 #define SIGACTION(name) \

@@ -1,7 +1,8 @@
-// Calls every function that the view redirects: by name, by an address in data, and by dlsym(3) where there is
-// a dynamic linker. Each call is made in a child, so that the one that crashes or never ends is known.
+// Calls every function that the view redirects: by name, by an address in data, and by dlsym(3) where there
+// is a dynamic linker. Each call is made in a child, so that the one that crashes or never ends is known.
 //
-//	every LINK  LINK is a symbolic link to a directory with a file "node_guid", of the tree or of the kernel.
+//	every LINK  LINK is a symbolic link to a directory with a file "node_guid", of the tree or of the
+//	            kernel.
 //
 // every-list.h is generated: FUNCTIONS(X) with the names of the table of redirected functions. every-calls.h
 // has a call of each. OWN_LIBRARY: the program contains the library, which it starts.

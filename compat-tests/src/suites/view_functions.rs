@@ -1,8 +1,8 @@
-//! Every function that the view redirects, called by name, by an address in data, and by dlsym(3), on the tree
-//! and on a directory of the kernel. The program (c/view/every.c) is compiled from the table of redirections
-//! in each way in which programs are linked: position-independent or not, with functions bound at the start or
-//! by their first call; with the library preloaded, or in the program as an archive; static, where nothing is
-//! redirected and everything must reach the kernel.
+//! Every function that the view redirects, called by name, by an address in data, and by dlsym(3), on the
+//! tree and on a directory of the kernel. The program (c/view/every.c) is compiled from the table of
+//! redirections in each way in which programs are linked: position-independent or not, with functions bound
+//! at the start or by their first call; with the library preloaded, or in the program as an archive; static,
+//! where nothing is redirected and everything must reach the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -95,7 +95,7 @@ fn in_kernel(cx: &Context) -> Result<String, Failure> {
     Ok(text(&link))
 }
 
-/// One run of the program: each function in so many ways.
+/// One run of the program, which makes this number of calls.
 fn run(
     cx: &Context,
     name: &str,
