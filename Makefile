@@ -145,7 +145,8 @@ demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on a real kernel in QEMU
 T ?=
 patterns = $(foreach pattern,$(T),'$(pattern)')
 ifeq ($(T),)
-check: rust ## lint, unit tests, and the cases that need only this machine (minutes)
+check: rust ## install missing packages, then lint, unit tests, the cases for this machine (minutes)
+	scripts/install-deps build lint run test man uroce
 	MAKE="$(MAKE)" scripts/test-all lint build test-unit check-cases
 else
 check: build
@@ -198,6 +199,7 @@ lint-c:
 
 lint-layers:
 	scripts/lint-layers
+	scripts/lint-rust-version
 
 lint-shell:
 	scripts/lint-shell

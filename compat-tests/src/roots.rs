@@ -114,6 +114,27 @@ pub const TRIXIE_RPM: Root = Root {
     kept: "",
 };
 
+/// What README.md says one needs before the first command, and sudo. Rust comes from elsewhere: Debian 12's is
+/// too old.
+pub const BOOKWORM_FIRST: Root = Root {
+    release: "bookworm",
+    variant: "-first",
+    number: 1,
+    version: "12",
+    packages: "gcc make git sudo",
+    kept: "",
+};
+
+/// The same, with Debian 13's Rust.
+pub const TRIXIE_FIRST: Root = Root {
+    release: "trixie",
+    variant: "-first",
+    number: 1,
+    version: "13",
+    packages: "gcc make git sudo cargo",
+    kept: "",
+};
+
 /// What Debian's image 13-slim has, but for its documentation. It has no rdma-core: the version is that of
 /// Debian itself.
 pub const TRIXIE_SLIM: Root = Root {

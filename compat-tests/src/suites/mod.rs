@@ -17,6 +17,7 @@ pub mod docs;
 pub mod examples;
 pub mod explain;
 pub mod faults;
+pub mod first_run;
 pub mod fork;
 pub mod fuzz;
 pub mod guides;
@@ -84,6 +85,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(mpi::cases());
     cases.extend(view::cases());
     cases.extend(view_functions::cases());
+    cases.extend(first_run::cases());
     cases.extend(faults::cases());
     cases.extend(interop::cases()?);
     cases.extend(pyverbs::cases());
