@@ -6,7 +6,7 @@ pub(super) mod ci;
 mod ci_guide;
 mod conda;
 mod container;
-mod old_glibc;
+pub(super) mod old_glibc;
 mod publish;
 mod reproducible;
 mod schemas;

@@ -23,7 +23,7 @@ const ROWS: [&str; 4] = [
     "pingpong/ud",
     "pingpong/srq",
 ];
-const ROOT: &str = "/run/root";
+pub(in crate::suites) const ROOT: &str = "/run/root";
 const CHECKS: [&str; 4] = ["with-ibverbs-rs", "check", "ibv_devinfo", "pkg-config"];
 
 pub fn case() -> Result<Case, String> {
@@ -80,7 +80,7 @@ fn run(cx: &Context, rows: &[(String, Row)]) -> Verdict {
 
 /// Makes the kept directory the root of programs, read-only, with this place's /tmp: the case's files have
 /// the same names inside.
-pub(super) fn enter(kept: &Path) -> Verdict {
+pub(in crate::suites) fn enter(kept: &Path) -> Verdict {
     let kept = text(kept);
     sh(&format!(
         "mkdir {ROOT}
