@@ -416,7 +416,10 @@ endif
 		install -m 644 packaging/completion/_$$program $(DESTDIR)$(ZSH_COMPLETION_DIR) || exit; done
 	for header in $(HEADERS); do \
 		install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
-	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
+	for page in $(MAN_PAGES); do \
+		to=$(DESTDIR)$(MANDIR)/man$${page##*.}; \
+		if [ -L $$page ]; then ln -sf $$(readlink $$page) $$to/$${page##*/}; \
+		else install -m 644 $$page $$to; fi || exit; done
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif

@@ -17,10 +17,39 @@ use crate::process::{Ended, read};
 use crate::roots::{BOOKWORM_FIRST, Root, TRIXIE_FIRST};
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// The commands, which README.md must show, and what their output must have.
-const COMMANDS: [(&str, &[&str]); 2] = [
-    ("make demo", &["PORT_ACTIVE", "1000 iters in", "65536"]),
+/// A command that README.md shows, and what its output must have.
+type Shown = (&'static str, &'static [&'static str]);
+
+/// The first two, which install what is missing.
+const FIRST: [Shown; 2] = [
+    ("make demo", &["PORT_ACTIVE", "iters in", "65536"]),
     ("make check", &["0 failed", "total              ok"]),
+];
+/// What the user with sudo does then, in this order.
+const USING: [Shown; 8] = [
+    ("make", &["Finished"]),
+    (
+        "IBV_UROCE=1 bin/with-ibverbs-rs ibv_devinfo -v",
+        &["hca_id:\turoce0"],
+    ),
+    (
+        "make all static && sudo make install",
+        &["installing what user"],
+    ),
+    (
+        "pkg-config --cflags --libs libibverbs",
+        &["-L/usr/local/lib -libverbs"],
+    ),
+    ("sudo make uninstall", &["rm -f"]),
+    (
+        "make deb && sudo apt-get install ./target/deb/libibverbs1-rs_*.deb",
+        &["Setting up libibverbs1-rs"],
+    ),
+    ("sudo apt-mark hold libibverbs1-rs", &["set on hold"]),
+    (
+        "sudo apt-mark unhold libibverbs1-rs && sudo apt-get install libibverbs1",
+        &["Setting up libibverbs1:"],
+    ),
 ];
 const LIMIT: Duration = Duration::from_secs(2700);
 
@@ -33,7 +62,7 @@ pub fn cases() -> Vec<Case> {
             .tier(Tier::All)
             .cpu(200)
             .memory(3000)
-            .limit(COMMANDS.len() as u64 * LIMIT.as_secs())
+            .limit((FIRST.len() + 1) as u64 * LIMIT.as_secs())
             .estimate(900)
     };
     let (bookworm, trixie) = (&BOOKWORM_FIRST, &TRIXIE_FIRST);
@@ -55,6 +84,7 @@ cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 home=/root
 if [ "$user" != root ]; then
     home=/home/$user
+    echo 'APT::Get::Assume-Yes "true";' >"$root/etc/apt/apt.conf.d/90yes"
     chroot "$root" useradd --create-home --shell /bin/bash "$user"
     echo "$user ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers.d/$user"
 fi
@@ -72,6 +102,7 @@ const ENTER: &str = r#"
 base=$1 work=$2 user=$3 rust=$4 command=$5
 root=$work/root
 mount -t overlay overlay -o "lowerdir=$base,upperdir=$work/upper,workdir=$work/overlay" "$root"
+echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
@@ -105,32 +136,42 @@ fn run(cx: &Context, root: &Root, user: &str) -> Verdict {
     let words = words.into_iter().chain([crates.as_str()]);
     let prepared = cx.program(words).dir(&paths::repo()).merged();
     succeeded("the root directory", &prepared.limit(LIMIT).run()?)?;
+    let verdict = commands(cx, root, user, (&readme, &base, &work));
+    fs::remove_dir_all(&work)?;
+    verdict
+}
+
+fn commands(
+    cx: &Context,
+    root: &Root,
+    user: &str,
+    (readme, base, work): (&str, &str, &str),
+) -> Verdict {
     let rust = match root.release() {
-        "bookworm" => cx
-            .output(["rustc", "--print", "sysroot"])?
-            .trim()
-            .to_string(),
+        "bookworm" => cx.output(["rustc", "--print", "sysroot"])?,
         _ => String::new(),
     };
-    for (command, wanted) in COMMANDS {
+    let using: &[Shown] = if user == "root" { &[] } else { &USING };
+    for (command, wanted) in FIRST.iter().chain(using) {
+        let shown = command.split(" && ").last().unwrap_or_default();
         ensure(
-            readme.contains(&format!("\n    {command} ")),
-            format!("README.md does not show {command}"),
+            readme.contains(&format!("{shown} ")) || readme.contains(&format!("{shown}\n")),
+            format!("README.md does not show {shown}"),
         )?;
         let namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child"];
+        let rust = rust.trim();
         let enter = [
-            "bash", "-euc", ENTER, "enter", &base, &work, user, &rust, command,
+            "bash", "-euc", ENTER, "enter", base, work, user, rust, command,
         ];
         let ended = cx.program(namespaces.into_iter().chain(enter));
         let ended = ended.merged().limit(LIMIT).run()?;
         let verdict = works(command, &ended, wanted);
-        let ends = verdict.clone();
+        let failed = verdict.is_err();
         cx.report(&slug(command), verdict)?;
-        if ends.is_err() {
-            return Ok(());
+        if failed {
+            break;
         }
     }
-    fs::remove_dir_all(work)?;
     Ok(())
 }
 
