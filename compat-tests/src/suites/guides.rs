@@ -40,6 +40,9 @@ pub fn cases() -> Vec<Case> {
             dist::make_dist()?;
             dist::wheel::users().map(drop)
         }),
+        Case::new("guides/rdma-cm-page", page_of_rdma_cm)
+            .place(Place::Namespace)
+            .limit(60),
         // The wheels of the guide "ai" are those for this machine's Python.
         in_trixie("debugging", false),
         in_trixie("mpi-and-ucx", false),
@@ -218,6 +221,37 @@ fn trixie(cx: &Context, name: &str, release: bool) -> Verdict {
     })
 }
 
+/// The program in libibverbs-rs-rdma-cm(7), server and client.
+const RDMA_CM: &str = r#"
+awk '/^\.Ed/ {p = 0} p {gsub(/\\e/, "\\"); print} /^\.Bd -literal$/ {p = 1}' "$1" >hello.c
+gcc -Wall -Wextra -Werror -o hello hello.c -lrdmacm -libverbs
+export IBV_UROCE=uroce0=lo
+with-ibverbs-rs ./hello >server.out &
+server=$!
+until with-ibverbs-rs ./hello 127.0.0.1 2>client.err; do
+    kill -0 $server
+    sleep 0.1
+done
+wait $server
+cat server.out
+"#;
+
+fn page_of_rdma_cm(cx: &Context) -> Verdict {
+    let page = cx.source("../man/libibverbs-rs-rdma-cm.7");
+    let page = page.to_string_lossy();
+    let wrapper = PathBuf::from(cx.built(WRAPPER)?);
+    let program = cx.program(["bash", "-euc", RDMA_CM, "page", &page]);
+    let ended = program
+        .env("PATH", path_with(&wrapper)?)
+        .env("IBVERBS_RS_DIR", cx.library_dir(Library::Ours))
+        .run()?;
+    succeeded("the page's program", &ended)?;
+    ensure(
+        ended.out == "received: hello over rdma_cm\n",
+        format!("the server printed {:?}", ended.out),
+    )
+}
+
 /// The server of the release's files, and their URL.
 fn release(cx: &Context) -> Result<(Running, String), Failure> {
     let (server, url) = dist::ci::forge(cx, PORT)?;
@@ -249,7 +283,7 @@ mod tests {
 
     #[test]
     fn pages_have_commands_and_their_output_only() {
-        for case in cases() {
+        for case in cases().iter().filter(|case| !case.name.ends_with("-page")) {
             let name = case.name.rsplit('/').next().unwrap();
             let page = crate::paths::repo().join(format!("docs/guides/{name}.md"));
             let page = read(&page);
@@ -269,7 +303,7 @@ mod tests {
         let pages = std::fs::read_dir(crate::paths::repo().join("docs/guides")).unwrap();
         let here = cases()
             .iter()
-            .filter(|case| !case.name.contains("trixie"))
+            .filter(|case| !case.name.contains("trixie") && !case.name.ends_with("-page"))
             .count();
         assert_eq!(pages.count(), here);
     }
