@@ -176,6 +176,7 @@ else
     in_root sh -c 'rm -rf /var/lib/apt/lists/*'
 fi
 rm -f "$new/etc/resolv.conf"
+echo '127.0.0.1 localhost' >"$new/etc/hosts"
 version() { in_root dpkg-query -W -f '${Version}\n' "$1"; }
 { version libibverbs1 || version base-files; } >"$new/version"
 "#;
