@@ -120,13 +120,13 @@ pub const TRIXIE_GUIDES: Root = Root {
     variant: "-guides",
     number: 1,
     version: "56.",
-    packages: "ibverbs-utils ibverbs-providers perftest ucx-utils openmpi-bin libopenmpi-dev mpich libmpich-dev \
-        gcc libc6-dev tshark curl ca-certificates zstd",
+    packages: "ibverbs-utils ibverbs-providers perftest ucx-utils openmpi-bin libopenmpi-dev mpich \
+        libmpich-dev gcc libc6-dev tshark curl ca-certificates zstd",
     kept: "",
 };
 
-/// What README.md says one needs before the first command, and sudo. Rust comes from elsewhere: Debian 12's is
-/// too old.
+/// What README.md says one needs before the first command, and sudo. Rust comes from elsewhere: Debian 12's
+/// is too old.
 pub const BOOKWORM_FIRST: Root = Root {
     release: "bookworm",
     variant: "-first",

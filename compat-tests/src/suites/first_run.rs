@@ -2,8 +2,8 @@
 //! and nothing else: as root, and as an ordinary user who may use sudo. They install packages from the
 //! network, build, and run.
 //!
-//! What is shared with the machine: Rust's toolchain, for Debian 12, whose own is too old; and the crates that
-//! cargo has downloaded.
+//! What is shared with the machine: Rust's toolchain, for Debian 12, whose own is too old; and the crates
+//! that cargo has downloaded.
 
 use std::fs;
 use std::path::Path;

@@ -118,8 +118,8 @@ fn check(cx: &Context, top: &Path) -> Verdict {
     succeeded("Debian 11's provider", &linked)
 }
 
-/// Debian 11's ibv_devinfo calls a function of IBVERBS_PRIVATE_33. Its providers have that ABI, and the library
-/// says that it does not load them.
+/// Debian 11's ibv_devinfo calls a function of IBVERBS_PRIVATE_33. Its providers have that ABI, and the
+/// library says that it does not load them.
 fn devinfo(cx: &Context, top: &Path) -> Verdict {
     let wrapper = text(top.join("bin/with-ibverbs-rs"));
     let ended = inside(cx, [&wrapper, "ibv_devinfo", "-v"])

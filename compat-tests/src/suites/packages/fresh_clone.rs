@@ -31,7 +31,7 @@ const NAMES: &str = r#"
 out=$1 work=$2 text=$3
 rm -rf "$work"
 mkdir "$work"
-for file in "$out"/deb/*.deb "$out"/arm64/deb/*.deb "$out"/rpm/*.rpm "$out"/dist/*.tar.zst "$out"/dist/*.whl; do
+for file in "$out"/deb/*.deb "$out"/arm64/deb/*.deb "$out"/rpm/*.rpm "$out"/dist/*.{tar.zst,whl}; do
     to=$work/${file##*/}
     mkdir "$to"
     case $file in
@@ -109,7 +109,7 @@ fn in_clone(cx: &Context, words: &[&str]) -> Program {
         .limit(LIMIT)
 }
 
-/// Checksums of what `make deb dist` makes, and of the files in rpms, whose headers have the time and the host.
+/// Checksums of what `make deb dist` makes, and of the files in rpms, whose headers have time and host.
 const SUMS: &str = r#"
 cd "$1"
 sha256sum deb/*.deb dist/*
@@ -139,7 +139,8 @@ done
 echo "released"
 "#;
 
-/// The one-line commands of the workflow, in the clone. The first step, which has more lines, installs packages.
+/// The one-line commands of the workflow, in the clone. The first step, which has more lines, installs
+/// packages.
 fn release(cx: &Context) -> Verdict {
     let workflow = read(&cx.source("../.github/workflows/release.yml"));
     let commands = workflow.lines().filter_map(|line| {
