@@ -114,6 +114,19 @@ pub const TRIXIE_RPM: Root = Root {
     kept: "",
 };
 
+/// Debian sid with the crates that the library and its programs are built with.
+pub const SID_CRATES: Root = Root {
+    release: "sid",
+    variant: "-crates",
+    number: 1,
+    version: "65.",
+    packages: "cargo rustc lld make gcc libc6-dev debhelper dpkg-dev ibverbs-utils ibverbs-providers \
+        librust-arrayvec-dev librust-clap-dev librust-crc32fast-dev librust-libc-dev librust-libloading-dev \
+        librust-lock-api-dev librust-log-dev librust-object-dev librust-once-cell-dev librust-rustc-hash-dev \
+        librust-serde-json-dev librust-smallvec-dev librust-socket2-dev",
+    kept: "",
+};
+
 /// Debian 13 with the programs of the guides.
 pub const TRIXIE_GUIDES: Root = Root {
     release: "trixie",

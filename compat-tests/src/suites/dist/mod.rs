@@ -12,6 +12,7 @@ mod reproducible;
 mod schemas;
 pub(super) mod source_deb;
 mod source_rpm;
+mod system_crates;
 pub(super) mod wheel;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         container::case(),
         source_deb::case(),
         source_rpm::case(),
+        system_crates::case(),
         wheel::case(),
     ])
 }
