@@ -39,7 +39,10 @@ ln -sf libibverbs.so "$CARGO_TARGET_DIR/release/libibverbs.so.1"
 
 fn run(cx: &Context) -> Verdict {
     let (repo, dir) = (text(&cx.paths.repo), text(cx.dir()));
-    let copy = r#"cp -a "$1" "$2/source"; rm -rf "$2/source/target"; "$1/packaging/system-crates" "$2/source""#;
+    let copy = r#"
+mkdir "$2/source"
+tar -C "$1" --exclude=./target --exclude=./.git -cf - . | tar -C "$2/source" -xf -
+"$1/packaging/system-crates" "$2/source""#;
     let copied = cx.program(["sh", "-ec", copy, "copy", &repo, &dir]);
     succeeded("the copy", &copied.limit(Duration::from_secs(300)).run()?)?;
     enter(&SID_CRATES.dir()?)?;
