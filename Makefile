@@ -145,7 +145,8 @@ demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on a real kernel in QEMU
 T ?=
 patterns = $(foreach pattern,$(T),'$(pattern)')
 ifeq ($(T),)
-check: rust ## lint, unit tests, and the cases that need only this machine (minutes)
+check: rust ## install missing packages, then lint, unit tests, the cases for this machine (minutes)
+	scripts/install-deps build lint run test man uroce
 	MAKE="$(MAKE)" scripts/test-all lint build test-unit check-cases
 else
 check: build
@@ -198,6 +199,7 @@ lint-c:
 
 lint-layers:
 	scripts/lint-layers
+	scripts/lint-rust-version
 
 lint-shell:
 	scripts/lint-shell
@@ -414,7 +416,10 @@ endif
 		install -m 644 packaging/completion/_$$program $(DESTDIR)$(ZSH_COMPLETION_DIR) || exit; done
 	for header in $(HEADERS); do \
 		install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
-	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
+	for page in $(MAN_PAGES); do \
+		to=$(DESTDIR)$(MANDIR)/man$${page##*.}; \
+		if [ -L $$page ]; then ln -sf $$(readlink $$page) $$to/$${page##*/}; \
+		else install -m 644 $$page $$to; fi || exit; done
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif

@@ -1,8 +1,12 @@
 //! Running targets of the project's Makefile from cases.
 
-use crate::context::{Context, succeeded};
-use crate::process::Program;
-use crate::verdict::Verdict;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::context::{Context, last_lines, succeeded};
+use crate::paths;
+use crate::process::{Program, clear_variables, read};
+use crate::verdict::{Verdict, ensure};
 
 /// The token of cases that build in the runner's own build directory: one of them runs at a time.
 pub const TOKEN: &str = "build directory";
@@ -24,4 +28,24 @@ pub fn make<S: Into<String>>(cx: &Context, arguments: impl IntoIterator<Item = S
 pub fn must_make(cx: &Context, arguments: &[String], limit: std::time::Duration) -> Verdict {
     let ended = make(cx, arguments).limit(limit).run()?;
     succeeded(&format!("make {}", arguments.join(" ")), &ended)
+}
+
+/// Runs `make TARGET` in the source tree, before a case that needs what it makes. Its output is in
+/// target/TARGET.log.
+pub fn on_host(target: &str) -> Verdict {
+    let log = paths::target().join(format!("{target}.log"));
+    let out = fs::File::create(&log)?;
+    let mut command = Command::new("make");
+    command
+        .args(["--no-print-directory", target])
+        .current_dir(paths::repo())
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL")
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out);
+    clear_variables(&mut command);
+    let status = command.status()?;
+    ensure(status.success(), format!("make {target}: {status}"))
+        .map_err(|failure| failure.with(last_lines(&read(&log), 30)))
 }

@@ -114,6 +114,51 @@ pub const TRIXIE_RPM: Root = Root {
     kept: "",
 };
 
+/// Debian sid with the crates that the library and its programs are built with.
+pub const SID_CRATES: Root = Root {
+    release: "sid",
+    variant: "-crates",
+    number: 1,
+    version: "65.",
+    packages: "cargo rustc lld make gcc libc6-dev debhelper dpkg-dev ibverbs-utils ibverbs-providers \
+        librust-arrayvec-dev librust-clap-dev librust-crc32fast-dev librust-libc-dev librust-libloading-dev \
+        librust-lock-api-dev librust-log-dev librust-object-dev librust-once-cell-dev librust-rustc-hash-dev \
+        librust-serde-json-dev librust-smallvec-dev librust-socket2-dev",
+    kept: "",
+};
+
+/// Debian 13 with the programs of the guides.
+pub const TRIXIE_GUIDES: Root = Root {
+    release: "trixie",
+    variant: "-guides",
+    number: 1,
+    version: "56.",
+    packages: "ibverbs-utils ibverbs-providers perftest ucx-utils openmpi-bin libopenmpi-dev mpich \
+        libmpich-dev gcc libc6-dev tshark curl ca-certificates zstd",
+    kept: "",
+};
+
+/// What README.md says one needs before the first command, and sudo. Rust comes from elsewhere: Debian 12's
+/// is too old.
+pub const BOOKWORM_FIRST: Root = Root {
+    release: "bookworm",
+    variant: "-first",
+    number: 1,
+    version: "12",
+    packages: "gcc make git sudo",
+    kept: "",
+};
+
+/// The same, with Debian 13's Rust.
+pub const TRIXIE_FIRST: Root = Root {
+    release: "trixie",
+    variant: "-first",
+    number: 1,
+    version: "13",
+    packages: "gcc make git sudo cargo",
+    kept: "",
+};
+
 /// What Debian's image 13-slim has, but for its documentation. It has no rdma-core: the version is that of
 /// Debian itself.
 pub const TRIXIE_SLIM: Root = Root {
@@ -144,6 +189,7 @@ else
     in_root sh -c 'rm -rf /var/lib/apt/lists/*'
 fi
 rm -f "$new/etc/resolv.conf"
+echo '127.0.0.1 localhost' >"$new/etc/hosts"
 version() { in_root dpkg-query -W -f '${Version}\n' "$1"; }
 { version libibverbs1 || version base-files; } >"$new/version"
 "#;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::case::Case;
+use crate::case::{Case, Tier};
 use crate::context::{Context, last_lines, succeeded};
 use crate::paths;
 use crate::process::{Ended, Program};
@@ -33,7 +33,49 @@ pub fn cases() -> Result<Vec<Case>, String> {
         .limit(BUILD + time)
         .estimate(210)
         .members(members);
-    Ok(vec![case])
+    let oss_fuzz = Case::new("fuzz/oss-fuzz", oss_fuzz)
+        .tier(Tier::All)
+        .batch()
+        .memory(2000)
+        .limit(BUILD)
+        .estimate(300);
+    Ok(vec![case, oss_fuzz])
+}
+
+/// packaging/oss-fuzz/build.sh as OSS-Fuzz runs it, and each target that it makes on its seeds.
+fn oss_fuzz(cx: &Context) -> Verdict {
+    if !has_nightly() {
+        return Err(Failure::skip("no nightly Rust"));
+    }
+    let (sources, out) = (cx.dir().join("src"), cx.dir().join("out"));
+    fs::create_dir_all(&sources)?;
+    fs::create_dir_all(&out)?;
+    std::os::unix::fs::symlink(&cx.paths.repo, sources.join("libibverbs-rs"))?;
+    let script = cx.source("../packaging/oss-fuzz/build.sh");
+    let build = cx
+        .program([script.to_string_lossy()])
+        .env("SRC", &sources)
+        .env("OUT", &out)
+        .env("RUSTUP_TOOLCHAIN", "nightly")
+        .env("CARGO_TARGET_DIR", paths::target().join("fuzz"))
+        .merged()
+        .limit(Duration::from_secs(BUILD));
+    succeeded("build.sh", &build.run()?)?;
+    for name in targets()? {
+        let (target, seeds) = (out.join(&name), cx.dir().join(&name));
+        let archive = out.join(format!("{name}_seed_corpus.zip"));
+        let [archive, seeds, target] = [&archive, &seeds, &target].map(|p| p.display().to_string());
+        let unzip = ["python3", "-m", "zipfile", "-e", &archive, &seeds];
+        succeeded("the seeds", &cx.program(unzip).run()?)?;
+        let run = cx.program([
+            target.as_str(),
+            "-runs=2000",
+            "-print_final_stats=1",
+            &seeds,
+        ]);
+        verdict(&run.merged().run()?)?;
+    }
+    Ok(())
 }
 
 fn seconds() -> u64 {

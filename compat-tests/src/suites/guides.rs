@@ -4,6 +4,8 @@
 //! A fenced block of the kind `sh` has commands. All of a page run in one shell, which stops at the first
 //! failure. A block of the kind `text` behind it has lines, each of which must be part of a line of the
 //! commands' output; in them `...` stands for any text, and any white space for any other.
+//!
+//! They run on this machine (Debian 12 in CI), and with Debian 13's programs in its root directory.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use crate::artifacts::WRAPPER;
 use crate::case::{Case, Place, Tier};
 use crate::context::{Context, Library, succeeded};
 use crate::process::{Program, Running, read};
+use crate::roots::TRIXIE_GUIDES;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Where the release's files are served in the case's namespace.
@@ -37,7 +40,29 @@ pub fn cases() -> Vec<Case> {
             dist::make_dist()?;
             dist::wheel::users().map(drop)
         }),
+        Case::new("guides/rdma-cm-page", page_of_rdma_cm)
+            .place(Place::Namespace)
+            .limit(60),
+        // The wheels of the guide "ai" are those for this machine's Python.
+        in_trixie("debugging", false),
+        in_trixie("mpi-and-ucx", false),
+        in_trixie("real-nic", false),
+        in_trixie("ci", true),
     ]
+}
+
+/// A guide in the root directory of Debian 13.
+fn in_trixie(name: &'static str, release: bool) -> Case {
+    let case = Case::new(format!("guides/trixie/{name}"), move |cx| {
+        trixie(cx, name, release)
+    });
+    let case = case.place(Place::Root).cpu(200).tier(Tier::All);
+    if release {
+        case.limit(dist::LIMIT)
+            .before(|| dist::make_dist().and_then(|()| TRIXIE_GUIDES.make()))
+    } else {
+        case.limit(300).before(|| TRIXIE_GUIDES.make())
+    }
 }
 
 /// A fenced block.
@@ -109,8 +134,19 @@ fn escaped(word: &str) -> String {
 /// Runs the page's commands with this shell, and looks for what they must print.
 fn follow(cx: &Context, name: &str, prepare: impl FnOnce(Program) -> Program) -> Verdict {
     let page = read(&cx.source(&format!("../docs/guides/{name}.md")));
-    let blocks = blocks(&page);
-    let shell = cx.program(["bash", "-eo", "pipefail", "-c", &script(&blocks)]);
+    follow_in(cx, &page, &[], prepare)
+}
+
+/// The same behind a command that enters another root directory.
+fn follow_in(
+    cx: &Context,
+    page: &str,
+    enter: &[&str],
+    prepare: impl FnOnce(Program) -> Program,
+) -> Verdict {
+    let blocks = blocks(page);
+    let shell = ["bash", "-eo", "pipefail", "-c", &script(&blocks)];
+    let shell = cx.program(enter.iter().copied().chain(shell));
     let shell = shell.merged().limit(Duration::from_secs(280));
     let ended = prepare(shell.env("HOME", cx.dir()))
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
@@ -160,6 +196,62 @@ fn mpi(cx: &Context, name: &str) -> Verdict {
     on_staged_library(cx, name)
 }
 
+/// With Debian 13's programs: on the library under test, or on the release's files.
+fn trixie(cx: &Context, name: &str, release: bool) -> Verdict {
+    dist::old_glibc::enter(&TRIXIE_GUIDES.dir()?)?;
+    let page = read(&cx.source(&format!("../docs/guides/{name}.md")));
+    // cargo run sets CARGO to a file that is not there.
+    let enter = ["env", "-u", "CARGO", "chroot", dist::old_glibc::ROOT];
+    let dir = cx.dir().to_string_lossy();
+    let enter = [&enter[..], &["env", "-C", &dir]].concat();
+    let path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+    if release {
+        let (_server, url) = self::release(cx)?;
+        return follow_in(cx, &page, &enter, |shell| {
+            shell.env("UROCE_FROM", url).env("PATH", path)
+        });
+    }
+    let wrapper = PathBuf::from(cx.built(WRAPPER)?);
+    let dir = wrapper.parent().ok_or("with-ibverbs-rs has no directory")?;
+    let path = format!("{}:{path}", dir.display());
+    follow_in(cx, &page, &enter, |shell| {
+        shell
+            .env("PATH", path)
+            .env("IBVERBS_RS_DIR", cx.library_dir(Library::Ours))
+    })
+}
+
+/// The program in libibverbs-rs-rdma-cm(7), server and client.
+const RDMA_CM: &str = r#"
+awk '/^\.Ed/ {p = 0} p {gsub(/\\e/, "\\"); print} /^\.Bd -literal$/ {p = 1}' "$1" >hello.c
+gcc -Wall -Wextra -Werror -o hello hello.c -lrdmacm -libverbs
+export IBV_UROCE=uroce0=lo
+with-ibverbs-rs ./hello >server.out &
+server=$!
+until with-ibverbs-rs ./hello 127.0.0.1 2>client.err; do
+    kill -0 $server
+    sleep 0.1
+done
+wait $server
+cat server.out
+"#;
+
+fn page_of_rdma_cm(cx: &Context) -> Verdict {
+    let page = cx.source("../man/libibverbs-rs-rdma-cm.7");
+    let page = page.to_string_lossy();
+    let wrapper = PathBuf::from(cx.built(WRAPPER)?);
+    let program = cx.program(["bash", "-euc", RDMA_CM, "page", &page]);
+    let ended = program
+        .env("PATH", path_with(&wrapper)?)
+        .env("IBVERBS_RS_DIR", cx.library_dir(Library::Ours))
+        .run()?;
+    succeeded("the page's program", &ended)?;
+    ensure(
+        ended.out == "received: hello over rdma_cm\n",
+        format!("the server printed {:?}", ended.out),
+    )
+}
+
 /// The server of the release's files, and their URL.
 fn release(cx: &Context) -> Result<(Running, String), Failure> {
     let (server, url) = dist::ci::forge(cx, PORT)?;
@@ -191,8 +283,8 @@ mod tests {
 
     #[test]
     fn pages_have_commands_and_their_output_only() {
-        for case in cases() {
-            let name = case.name.strip_prefix("guides/").unwrap();
+        for case in cases().iter().filter(|case| !case.name.ends_with("-page")) {
+            let name = case.name.rsplit('/').next().unwrap();
             let page = crate::paths::repo().join(format!("docs/guides/{name}.md"));
             let page = read(&page);
             let kinds: Vec<&str> = blocks(&page).iter().map(|block| block.kind).collect();
@@ -209,7 +301,11 @@ mod tests {
     #[test]
     fn every_guide_has_a_case() {
         let pages = std::fs::read_dir(crate::paths::repo().join("docs/guides")).unwrap();
-        assert_eq!(pages.count(), cases().len());
+        let here = cases()
+            .iter()
+            .filter(|case| !case.name.contains("trixie") && !case.name.ends_with("-page"))
+            .count();
+        assert_eq!(pages.count(), here);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use crate::case::{Case, Place, Tier};
 use crate::context::{Context, Library, succeeded};
 use crate::process::Program;
+use crate::suites::view_functions;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const CLASS: &str = "/sys/class/infiniband";
@@ -76,18 +77,12 @@ fn every_call(cx: &Context, program: &str) -> Verdict {
 /// A program that is not position-independent, with the addresses of all redirected functions. Here they are
 /// bound at the start; `calls-fixed-lazy` binds each with its first call.
 fn fixed_addresses(cx: &Context) -> Verdict {
-    let table = cx.source("../crates/uroce/src/view/calls/mod.rs");
-    let redirected = fs::read_to_string(table)?;
-    let names = redirected.lines().filter_map(|line| {
-        let (name, _) = line.trim().strip_prefix('"')?.split_once("\" => ")?;
-        Some(name)
-    });
-    let names: Vec<&str> = names.collect();
+    let names = view_functions::redirected(cx)?;
     let addresses = fs::read_to_string(cx.source("c/view/addresses.c"))?;
-    let has_address = |name: &&str| addresses.contains(&format!("X({name})"));
-    let missing: Vec<&&str> = names.iter().filter(|name| !has_address(name)).collect();
+    let has_address = |name: &&String| addresses.contains(&format!("X({name})"));
+    let missing: Vec<&String> = names.iter().filter(|name| !has_address(name)).collect();
     ensure(
-        names.len() > 100 && missing.is_empty(),
+        missing.is_empty(),
         format!("addresses.c lacks {missing:?} of {} functions", names.len()),
     )?;
     let argv = [cx.built("view-fixed")?, cx.built("view-late")?];

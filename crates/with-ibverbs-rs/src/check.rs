@@ -201,13 +201,12 @@ impl Report<'_> {
     /// The symbol versions of libibverbs that the program or a library needs and our library does not define,
     /// as sentences. A program that is linked with a vendor's driver needs its release's private version.
     fn missing_versions(&self, libraries: &[PathBuf]) -> Vec<String> {
-        let Some(defined) = elf::defined_versions(&self.library.file) else {
+        let Some(defined) = elf::defined_symbols(&self.library.file) else {
             return Vec::new();
         };
         let files = std::iter::once(&self.file).chain(libraries);
         let missing = files.filter_map(|file| {
-            let wanted = elf::wanted_versions(file)?;
-            let missing: Vec<_> = wanted.difference(&defined).map(String::as_str).collect();
+            let missing = elf::missing_versions(&elf::wanted_symbols(file)?, &defined);
             let (file, missing) = (file.display(), missing.join(", "));
             (!missing.is_empty())
                 .then(|| format!("{file} needs {missing}, which libibverbs-rs does not have"))

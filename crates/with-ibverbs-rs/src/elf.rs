@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use object::elf::{DF_1_PIE, DT_FLAGS_1, ET_DYN, FileHeader32, FileHeader64};
-use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionTable};
+use object::elf::{DF_1_PIE, DT_FLAGS_1, ET_DYN, FileHeader32, FileHeader64, SHT_DYNSYM};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionTable, Sym};
 use object::{Endianness, FileKind, ReadCache};
 
 /// How the kernel starts an ELF file.
@@ -90,43 +90,47 @@ fn position_independent_program<H: FileHeader<Endian = Endianness>>(
     })
 }
 
-/// Names of libibverbs' symbol versions, such as `IBVERBS_PRIVATE_34`.
-type Versions = BTreeSet<String>;
+/// Symbols of libibverbs: the version, such as `IBVERBS_PRIVATE_34`, and the name.
+pub type Symbols = BTreeSet<(String, String)>;
 
-fn insert(versions: &mut Versions, name: &[u8]) {
-    if name.starts_with(b"IBVERBS_") {
-        versions.insert(String::from_utf8_lossy(name).into_owned());
-    }
+/// The symbols that a library or a program needs from others. None if the file cannot be read.
+pub fn wanted_symbols(path: &Path) -> Option<Symbols> {
+    symbols(path, true)
 }
 
-/// The versions that a library needs from others. None if the file cannot be read.
-pub fn wanted_versions(path: &Path) -> Option<Versions> {
-    with_sections(path, |sections, endian, data| {
-        let mut versions = Versions::new();
-        let (mut needs, strings) = sections.gnu_verneed(endian, data).ok()??;
-        let strings = sections.strings(endian, data, strings).ok()?;
-        while let Some((_, mut names)) = needs.next().ok()? {
-            while let Some(name) = names.next().ok()? {
-                insert(&mut versions, name.name(endian, strings).ok()?);
-            }
-        }
-        Some(versions)
-    })
+/// The symbols that a library defines. None if the file cannot be read.
+pub fn defined_symbols(path: &Path) -> Option<Symbols> {
+    symbols(path, false)
 }
 
-/// The versions that a library defines. None if the file cannot be read.
-pub fn defined_versions(path: &Path) -> Option<Versions> {
+/// The versions of the symbols that are wanted and not defined, each once. A version may be there with some
+/// of its symbols only.
+pub fn missing_versions(wanted: &Symbols, defined: &Symbols) -> Vec<String> {
+    let missing = wanted.difference(defined).map(|(version, _)| version);
+    missing
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+fn symbols(path: &Path, undefined: bool) -> Option<Symbols> {
     with_sections(path, |sections, endian, data| {
-        let mut versions = Versions::new();
-        let (mut definitions, strings) = sections.gnu_verdef(endian, data).ok()??;
-        let strings = sections.strings(endian, data, strings).ok()?;
-        while let Some((_, mut names)) = definitions.next().ok()? {
-            // (further names are the version's parents, which have definitions of their own)
-            if let Some(name) = names.next().ok()? {
-                insert(&mut versions, name.name(endian, strings).ok()?);
+        let mut found = Symbols::new();
+        let versions = sections.versions(endian, data).ok()??;
+        let table = sections.symbols(endian, data, SHT_DYNSYM).ok()?;
+        for (index, symbol) in table.enumerate() {
+            let version = versions.version(versions.version_index(endian, index));
+            let Some(version) = version.ok()?.map(|version| version.name()) else {
+                continue;
+            };
+            if symbol.is_undefined(endian) == undefined && version.starts_with(b"IBVERBS_") {
+                let name = table.symbol_name(endian, symbol).ok()?;
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                found.insert((text(version), text(name)));
             }
         }
-        Some(versions)
+        Some(found)
     })
 }
 
@@ -146,6 +150,21 @@ fn with_sections<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_that_is_there_with_other_symbols_is_missing() {
+        let symbols = |list: &[(&str, &str)]| -> Symbols {
+            let own = |(version, name): &(&str, &str)| (version.to_string(), name.to_string());
+            list.iter().map(own).collect()
+        };
+        let defined = symbols(&[("P_33", "query"), ("P_34", "query"), ("P_34", "register")]);
+        let missing = |list| missing_versions(&symbols(list), &defined);
+        assert!(missing(&[("P_33", "query"), ("P_34", "register")]).is_empty());
+        assert_eq!(
+            missing(&[("P_33", "register"), ("P_33", "query"), ("P_33", "set")]),
+            ["P_33"]
+        );
+    }
 
     #[test]
     fn this_test_is_a_dynamic_program_and_text_is_none() {

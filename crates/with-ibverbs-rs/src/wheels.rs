@@ -160,9 +160,9 @@ fn obstacle(copy: &Path, library: &Library) -> Option<String> {
     providers.sort();
     let mut reasons = Vec::new();
     for provider in providers {
-        let wanted = elf::wanted_versions(&provider).unwrap_or_default();
-        let ours = elf::defined_versions(&library.file).unwrap_or_default();
-        let missing: Vec<_> = wanted.difference(&ours).map(String::as_str).collect();
+        let wanted = elf::wanted_symbols(&provider).unwrap_or_default();
+        let ours = elf::defined_symbols(&library.file).unwrap_or_default();
+        let missing = elf::missing_versions(&wanted, &ours);
         if !missing.is_empty() {
             let provider = Path::new(provider.file_name()?).display();
             reasons.push(format!("{provider} needs {}", missing.join(" ")));

@@ -180,9 +180,8 @@ impl Shadow {
                 "compare remote_qpn, remote_qkey and the sizes of both sides",
             ));
         }
-        if let Some((_, peer)) = self.peer(address)
-            && peer.state != IBV_QPS_RTS
-        {
+        let peer = self.peer(address).map(|(_, peer)| peer);
+        if let Some(peer) = peer.filter(|peer| peer.state != IBV_QPS_RTS) {
             let state = state_name(peer.state);
             return Some((
                 format!(

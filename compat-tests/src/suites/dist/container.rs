@@ -82,7 +82,7 @@ build() {
     on_host build --pull=never --isolation=chroot --layers=false --network=host \
         -f packaging/container/Containerfile "$@" .
 }
-tar -C "$base" --exclude=./version -cf - . | on_host import -q - docker.io/library/debian:13-slim
+tar -C "$base" --exclude=./version -cf - . | on_host import -q - debian:13-slim
 build -t libibverbs-rs
 build --target files -t libibverbs-rs:files
 on_host save -q -m -o "$top/images.tar" libibverbs-rs:latest libibverbs-rs:files debian:13-slim

@@ -6,24 +6,22 @@ pub(super) mod ci;
 mod ci_guide;
 mod conda;
 mod container;
-mod old_glibc;
+pub(super) mod old_glibc;
 mod publish;
 mod reproducible;
 mod schemas;
 pub(super) mod source_deb;
 mod source_rpm;
+mod system_crates;
 pub(super) mod wheel;
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::case::Case;
-use crate::context::{Context, last_lines};
-use crate::paths;
-use crate::process::{clear_variables, read};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::context::Context;
+use crate::verdict::{Failure, Verdict};
+use crate::{make, paths};
 
 /// The name of the archive, and of the directory in it.
 const NAME: &str = concat!("libibverbs-rs-", env!("CARGO_PKG_VERSION"), "-x86_64");
@@ -44,6 +42,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         container::case(),
         source_deb::case(),
         source_rpm::case(),
+        system_crates::case(),
         wheel::case(),
     ])
 }
@@ -60,26 +59,7 @@ fn archive() -> PathBuf {
 /// Runs `make dist`, once for all cases of a run. What it builds with stays, so that a later run is quick.
 pub(super) fn make_dist() -> Verdict {
     static MADE: OnceLock<Verdict> = OnceLock::new();
-    MADE.get_or_init(|| make("dist")).clone()
-}
-
-/// Runs `make TARGET` in the source tree. Its output is in target/TARGET.log.
-fn make(target: &str) -> Verdict {
-    let log = paths::target().join(format!("{target}.log"));
-    let out = fs::File::create(&log)?;
-    let mut command = Command::new("make");
-    command
-        .args(["--no-print-directory", target])
-        .current_dir(paths::repo())
-        .env_remove("MAKEFLAGS")
-        .env_remove("MAKELEVEL")
-        .stdin(Stdio::null())
-        .stdout(out.try_clone()?)
-        .stderr(out);
-    clear_variables(&mut command);
-    let status = command.status()?;
-    ensure(status.success(), format!("make {target}: {status}"))
-        .map_err(|failure| failure.with(last_lines(&read(&log), 30)))
+    MADE.get_or_init(|| make::on_host("dist")).clone()
 }
 
 /// Unpacks the archive in the case's directory, once; returns its top directory.

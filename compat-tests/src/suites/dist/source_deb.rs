@@ -36,7 +36,7 @@ fn source() -> std::path::PathBuf {
 }
 
 fn make_source() -> Verdict {
-    super::make("deb-src")
+    crate::make::on_host("deb-src")
 }
 
 const BUILD: &str = r#"

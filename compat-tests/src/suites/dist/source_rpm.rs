@@ -23,8 +23,8 @@ pub fn case() -> Case {
                 .into(),
         )
         .before(|| {
-            super::make("rpm")?;
-            super::make("rpm-src")?;
+            crate::make::on_host("rpm")?;
+            crate::make::on_host("rpm-src")?;
             TRIXIE_RPM.make()
         })
         .place(Place::Root)

@@ -59,8 +59,13 @@ pub fn versions(pages: &[&Page], map: &VersionMap, checks: &mut Checks) {
             .names()
             .into_iter()
             .flat_map(|name| [name.to_string(), format!("_{name}")]);
+        // Functions of the provider interface are those of provider ABI 34, if it has them.
         let newest: BTreeSet<String> = names
             .filter_map(|name| map.nodes.get(&name)?.last().cloned())
+            .map(|node| match node.as_str() {
+                "IBVERBS_PRIVATE_25" => "IBVERBS_PRIVATE_34".into(),
+                _ => node,
+            })
             .collect();
         let why = format!(
             "{}: mentions {spoken:?}, the functions have {newest:?}",

@@ -111,11 +111,10 @@ impl Page {
             .to_string_lossy()
             .into_owned();
         let (name, section) = file.rsplit_once('.').unwrap_or((&file, ""));
+        // The link of an alias stays within the directory, so that man(1) opens it in the source tree too.
+        let link = fs::read_link(path).ok();
+        let link = link.map(|target| target.to_string_lossy().into_owned());
         let source = fs::read_to_string(path)?;
-        let target = source
-            .strip_prefix(".so man")
-            .and_then(|rest| rest.split_once('/'));
-        let link = target.map(|(_, target)| target.trim_end().to_string());
         let mut page = Self {
             name: name.into(),
             section: section.into(),

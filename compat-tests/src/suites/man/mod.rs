@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::case::{Case, Tier};
@@ -167,7 +168,10 @@ fn names<'a>(pages: &[&'a Page], of: impl Fn(&'a Page) -> &'a str) -> BTreeSet<&
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     fs::create_dir_all(to)?;
     for page in mdoc::pages(from)? {
-        fs::copy(from.join(&page.file), to.join(&page.file))?;
+        match &page.link {
+            Some(target) => symlink(target, to.join(&page.file))?,
+            None => fs::copy(from.join(&page.file), to.join(&page.file)).map(drop)?,
+        }
     }
     Ok(())
 }

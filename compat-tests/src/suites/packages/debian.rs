@@ -13,7 +13,12 @@ use crate::suites::dist::source_deb::names_crates;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Our packages, which replace each other with the distribution's.
-pub const OURS: [&str; 3] = ["libibverbs1-rs", "libibverbs-rs-dev", "with-ibverbs-rs"];
+pub const OURS: [&str; 4] = [
+    "libibverbs1-rs",
+    "libibverbs-rs-dev",
+    "uroce-ctl",
+    "with-ibverbs-rs",
+];
 const DEPENDENTS: [&str; 7] = [
     "ibverbs-providers",
     "ibverbs-utils",
@@ -68,6 +73,7 @@ pub fn run(cx: &Context, release: &Root) -> Verdict {
     }
     debian.in_place()?;
     debian.development()?;
+    debian.own_tests()?;
     if machine {
         programs::run(cx, &debian.root, "ours")?;
     }
@@ -280,7 +286,7 @@ impl<'a> Debian<'a> {
 
     fn others_are_unchanged(&self) -> Verdict {
         let expected = sorted(&OURS.map(|name| format!("{name} ii\n")).concat());
-        let installed = self.installed(&["libibverbs*", "with-ibverbs-rs"])?;
+        let installed = self.installed(&["libibverbs*", "with-ibverbs-rs", "uroce-ctl"])?;
         self.same(
             "in-place/the-distributions-are-removed",
             &expected,
@@ -355,6 +361,28 @@ impl<'a> Debian<'a> {
         for file in ["program", "program.c"] {
             fs::remove_file(self.root.join(file))?;
         }
+        Ok(())
+    }
+
+    /// What autopkgtest would run: each test of debian/tests/control, in the root with the packages.
+    fn own_tests(&self) -> Verdict {
+        let tests = self.cx.source("../packaging/debian/tests");
+        let control = read(&tests.join("control"));
+        let names = control
+            .lines()
+            .filter_map(|line| line.strip_prefix("Tests: "));
+        let (proc, inside) = (self.root.join("proc"), self.root.join("tests"));
+        let proc = proc.to_string_lossy();
+        fs::create_dir(&inside)?;
+        self.cx.output(["mount", "-t", "proc", "proc", &proc])?;
+        for name in names {
+            fs::copy(tests.join(name), inside.join(name))?;
+            let ended = self.run(&[&format!("/tests/{name}")])?;
+            self.cx
+                .report(&format!("own-tests/{name}"), ended_well(&ended))?;
+        }
+        self.cx.output(["umount", &proc])?;
+        fs::remove_dir_all(inside)?;
         Ok(())
     }
 

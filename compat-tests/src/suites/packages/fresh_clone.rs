@@ -1,18 +1,24 @@
 //! All that makes packages, in a fresh clone of the repository, with no crate in cargo's directory: each
-//! downloads what it needs. And nothing that it makes names the directories of the build.
+//! downloads what it needs. And nothing that it makes names the directories of the build: what another user
+//! makes elsewhere is equal. Then the commands of the release workflow run in the clone.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::ended_well;
+use super::{ended_well, make_packages};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
+use crate::compare;
 use crate::context::{Context, succeeded};
 use crate::make;
+use crate::process::{Program, path_with_sbin, read};
+use crate::suites::dist::make_dist;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Each is run in the same clone, in this order: `deb` is the first, as nothing has downloaded a crate then.
-const TARGETS: [&str; 5] = ["deb", "rpm", "deb-src", "rpm-src", "dist"];
+const TARGETS: [&str; 6] = ["deb", "rpm", "deb-src", "rpm-src", "dist", "deb-arm64"];
 const LIMIT: Duration = Duration::from_secs(1500);
 
 /// The clone has what is not committed yet, too.
@@ -25,7 +31,7 @@ const NAMES: &str = r#"
 out=$1 work=$2 text=$3
 rm -rf "$work"
 mkdir "$work"
-for file in "$out"/deb/*.deb "$out"/rpm/*.rpm "$out"/dist/*.tar.zst "$out"/dist/*.whl; do
+for file in "$out"/deb/*.deb "$out"/arm64/deb/*.deb "$out"/rpm/*.rpm "$out"/dist/*.{tar.zst,whl}; do
     to=$work/${file##*/}
     mkdir "$to"
     case $file in
@@ -57,7 +63,10 @@ pub fn case() -> Case {
         let found = naming(cx, &clone(cx), true)?;
         ensure(found.ends_with("/planted"), "it was not found").map_err(|f| f.with(found))
     }));
+    all.push(Check::new("equal to those of another directory", equal));
+    all.push(Check::new("the release workflow", release));
     checks::case("packages/fresh-clone", all)
+        .before(|| make_packages().and_then(|()| make_dist()))
         .batch()
         .tier(Tier::All)
         .token(make::TOKEN)
@@ -85,15 +94,89 @@ fn made(cx: &Context, target: &str) -> Verdict {
         let cloned = cx.program(["bash", "-ec", CLONE, "clone", &clone]);
         succeeded("git clone", &cloned.dir(&cx.paths.repo).run()?)?;
     }
-    let build = cx
-        .program(["make", "--no-print-directory", target])
+    ended_well(&in_clone(cx, &["make", "--no-print-directory", target]).run()?)
+}
+
+/// A command in the clone.
+fn in_clone(cx: &Context, words: &[&str]) -> Program {
+    let clone = clone(cx);
+    cx.program(words.iter().copied())
         .dir(Path::new(&clone))
         .env("CARGO_HOME", cargo_home(cx))
         .env("CARGO_TARGET_DIR", format!("{clone}/target"))
         .under(["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL"])
         .merged()
-        .limit(LIMIT);
-    ended_well(&build.run()?)
+        .limit(LIMIT)
+}
+
+/// Checksums of what `make deb dist` makes, and of the files in rpms, whose headers have time and host.
+const SUMS: &str = r#"
+cd "$1"
+sha256sum deb/*.deb dist/*
+for file in rpm/*.rpm; do echo "$(rpm2cpio "$file" | sha256sum) $file"; done
+"#;
+
+/// The source tree's own packages are those of another directory, and of another CARGO_HOME.
+fn equal(cx: &Context) -> Verdict {
+    let sums = |target: String| -> Result<String, Failure> {
+        let ended = cx.program(["bash", "-euc", SUMS, "sums", &target]).run()?;
+        succeeded("sha256sum", &ended)?;
+        Ok(ended.out)
+    };
+    let here = sums(text(&crate::paths::target()))?;
+    let there = sums(format!("{}/target", clone(cx)))?;
+    compare::same(("the source tree", &here), ("the clone", &there))
+}
+
+/// In place of GitHub's client: the files of the release are there.
+const GH: &str = r#"#!/bin/sh
+set -e
+[ "$1 $2" = "release create" ]
+shift 3
+for file in "$@"; do
+    case $file in --*) ;; *) ls "$file" ;; esac
+done
+echo "released"
+"#;
+
+/// The one-line commands of the workflow, in the clone. The first step, which has more lines, installs
+/// packages.
+fn release(cx: &Context) -> Verdict {
+    let workflow = read(&cx.source("../.github/workflows/release.yml"));
+    let commands = workflow.lines().filter_map(|line| {
+        let line = line.trim_start().trim_start_matches("- ");
+        line.strip_prefix("run: ")
+            .filter(|text| !text.starts_with('>'))
+    });
+    // It would write into the user's own configuration.
+    let commands: Vec<&str> = commands
+        .filter(|text| !text.starts_with("git config"))
+        .collect();
+    ensure(commands.len() == 4, format!("commands: {commands:?}"))?;
+    fs::create_dir_all(cx.dir().join("bin"))?;
+    let gh = cx.write("bin/gh", GH)?;
+    fs::set_permissions(&gh, fs::Permissions::from_mode(0o755))?;
+    let path = format!("{}:{}", text(&cx.dir().join("bin")), path_with_sbin());
+    let tag = concat!("v", env!("CARGO_PKG_VERSION"));
+    let script = commands.join("\n");
+    let program = in_clone(cx, &["bash", "-ec", &script]);
+    let ended = program
+        .env("PATH", path)
+        .env("GITHUB_REF_NAME", tag)
+        .run()?;
+    ended_well(&ended)?;
+    let released = [
+        "x86_64.tar.zst",
+        ".whl",
+        "SHA256SUMS",
+        "setup-uroce",
+        "released",
+    ];
+    let missing: Vec<_> = released
+        .into_iter()
+        .filter(|name| !ended.out.contains(name))
+        .collect();
+    ensure(missing.is_empty(), format!("not released: {missing:?}"))
 }
 
 /// The files that contain a text; with `plant`, one that does is added.
