@@ -24,6 +24,7 @@ pub mod headers;
 pub mod injection;
 pub mod install;
 pub mod interop;
+pub mod lab;
 pub mod machines;
 pub mod man;
 pub mod matrix;
@@ -81,6 +82,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(guides::cases());
     cases.extend(man::cases());
     cases.extend(mpi::cases());
+    cases.extend(lab::cases());
     cases.extend(view::cases());
     cases.extend(faults::cases());
     cases.extend(interop::cases()?);

@@ -1,5 +1,5 @@
-//! PCI: where a device appears to be plugged in, and what sysfs says of its function and of the bridges above.
-//! Pure.
+//! PCI: where a device appears to be plugged in, and what sysfs says of its function and of the bridges
+//! above. Pure.
 //!
 //! The files are those of the kernel's drivers/pci/pci-sysfs.c that programs read to learn which devices are
 //! near each other: hwloc, UCX, NCCL, Mooncake. Of the configuration space there are the standard header and

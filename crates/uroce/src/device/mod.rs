@@ -106,8 +106,9 @@ pub struct Device {
     pub name: String,
     /// What it says of itself, and what it refuses.
     pub profile: Profile,
-    /// The number of completion vectors: that of the profile, or one per CPU that this process may use when it
-    /// opens the device. A thread that confines itself to some of the CPUs later can still name each vector.
+    /// The number of completion vectors: that of the profile, or one per CPU that this process may use when
+    /// it opens the device. A thread that confines itself to some of the CPUs later can still name each
+    /// vector.
     pub completion_vectors: u32,
     /// Sockets, GID table, port state, queue pair numbers.
     pub net: Net,

@@ -30,8 +30,9 @@ fn pages(len: usize, device_has: usize) -> Result<usize, Errno> {
 }
 
 impl DeviceMemory {
-    /// Allocates `len` bytes, all zero, of those that the device has; each allocation takes whole pages. Their
-    /// alignment is that of a page: EINVAL for a larger one. ENOMEM if the device has not as many left.
+    /// Allocates `len` bytes, all zero, of those that the device has; each allocation takes whole pages.
+    /// Their alignment is that of a page: EINVAL for a larger one. ENOMEM if the device has not as many
+    /// left.
     pub fn allocate(
         allocated: &Arc<Allocated>,
         len: usize,

@@ -192,10 +192,10 @@ const MLX5_LIMITS: Limits = Limits {
     ports: 1,
 };
 
-/// A ConnectX-5 with an Ethernet port. Sources: `ibv_devinfo -v` in openucx/ucx issues 9727 (limits, on-demand
-/// paging, clock), 9830 (identity, capabilities), 10317 (port, GID types) and 10430 (device memory, completion
-/// vectors, port); the inline data of ofiwg/libfabric pull request 3790. That firmware refuses a path MTU above
-/// the active one is the advice of many a forum; it is not in the driver.
+/// A ConnectX-5 with an Ethernet port. Sources: `ibv_devinfo -v` in openucx/ucx issues 9727 (limits,
+/// on-demand paging, clock), 9830 (identity, capabilities), 10317 (port, GID types) and 10430 (device
+/// memory, completion vectors, port); the inline data of ofiwg/libfabric pull request 3790. That firmware
+/// refuses a path MTU above the active one is the advice of many a forum; it is not in the driver.
 const CONNECTX_ROCE: Profile = Profile {
     name: "connectx-roce",
     identity: Identity {
@@ -235,9 +235,9 @@ const CONNECTX_ROCE: Profile = Profile {
     ..DEFAULT
 };
 
-/// A ConnectX-6 with an InfiniBand port. Sources: those of [`CONNECTX_ROCE`] for what both have; identity from
-/// openucx/ucx issue 8229; a GID table of 8 entries and a P_Key table of 128 from mlx5's port attributes in
-/// InfiniBand mode (the same issues).
+/// A ConnectX-6 with an InfiniBand port. Sources: those of [`CONNECTX_ROCE`] for what both have; identity
+/// from openucx/ucx issue 8229; a GID table of 8 entries and a P_Key table of 128 from mlx5's port
+/// attributes in InfiniBand mode (the same issues).
 const CONNECTX_IB: Profile = Profile {
     name: "connectx-ib",
     identity: Identity {
@@ -335,9 +335,9 @@ const IRDMA: Profile = Profile {
 };
 
 /// Amazon's EFA: datagrams only. Its other service, SRD, is no verb (IBV_QPT_DRIVER), and is refused.
-/// Sources: drivers/infiniband/hw/efa/efa_verbs.c; `ibv_devinfo` in linux-rdma/rdma-core pull request 884. The
-/// numbers of objects are the firmware's own and nowhere documented: they are of the order that AWS instances
-/// report. EFA's messages have 8928 bytes at most; here they are limited by the active MTU.
+/// Sources: drivers/infiniband/hw/efa/efa_verbs.c; `ibv_devinfo` in linux-rdma/rdma-core pull request 884.
+/// The numbers of objects are the firmware's own and nowhere documented: they are of the order that AWS
+/// instances report. EFA's messages have 8928 bytes at most; here they are limited by the active MTU.
 const EFA: Profile = Profile {
     name: "efa",
     identity: Identity {

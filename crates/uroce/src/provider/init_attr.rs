@@ -65,8 +65,8 @@ pub fn has_recv_queue(service: Service) -> bool {
     matches!(service, Service::Rc | Service::Uc | Service::Ud)
 }
 
-/// EINVAL if an object that the service needs is missing, or a size is beyond the device's limits. Sets the sizes of
-/// queues that do not exist to 0, and `max_inline_data` to what there is room for.
+/// EINVAL if an object that the service needs is missing, or a size is beyond the device's limits. Sets the
+/// sizes of queues that do not exist to 0, and `max_inline_data` to what there is room for.
 pub fn check(service: Service, init: &mut ibv_qp_init_attr_ex, limits: &Limits) -> Result<()> {
     let has = |bit| init.comp_mask & bit != 0;
     let (sends, receives) = (has_send_queue(service), has_recv_queue(service));

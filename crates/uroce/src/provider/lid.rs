@@ -1,8 +1,8 @@
 //! LIDs: InfiniBand's addresses within a subnet, which RoCE does not have.
 //!
-//! A port with an InfiniBand link layer has a LID: the lower 15 bits of its first IPv4 address, as unicast LIDs
-//! end at 0xbfff. An address without a GRH means the neighbour whose IPv4 address has the same upper bits and
-//! the LID as its lower ones. So peers are in one IPv4 network of 17 bits or more.
+//! A port with an InfiniBand link layer has a LID: the lower 15 bits of its first IPv4 address, as unicast
+//! LIDs end at 0xbfff. An address without a GRH means the neighbour whose IPv4 address has the same upper
+//! bits and the LID as its lower ones. So peers are in one IPv4 network of 17 bits or more.
 //!
 //! A program that knows no other addresses (qperf without librdmacm) cannot run on RoCE. With
 //! `IBV_UROCE_LIDS=1` it runs on uroce: every port has a LID, of 16 bits. Without the variable, a RoCE device

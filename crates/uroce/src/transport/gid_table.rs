@@ -48,6 +48,25 @@ impl GidAddress {
         }
     }
 
+    /// The GID as `Addresses` of the engine have it: that of InfiniBand is the address, which identifies
+    /// peers of all kinds.
+    pub fn peer_gid(&self) -> Gid {
+        match self.gid_type {
+            GidType::Ib => gid_of(self.ip),
+            GidType::RoceV1 | GidType::RoceV2 => self.gid,
+        }
+    }
+
+    /// The GID of `ip` as a GRH has it, of a packet that has come to this entry.
+    pub fn in_grh(&self, ip: IpAddr) -> IpAddr {
+        match ip {
+            IpAddr::V4(v4) if self.gid_type == GidType::Ib => {
+                Ipv6Addr::from(link_local_gid_of(v4)).into()
+            }
+            _ => ip,
+        }
+    }
+
     /// How the GID relates to the address.
     pub fn kind(&self) -> GidKind {
         match self.gid_type {
@@ -315,6 +334,9 @@ mod tests {
         let [port] = ib[..] else { panic!("{ib:?}") };
         assert_eq!(Ipv6Addr::from(port.gid).to_string(), "fe80::5efe:a00:1");
         assert_eq!((port.ip, port.kind()), (all[1].ip, GidKind::Address));
+        assert_eq!(port.peer_gid(), all[1].gid);
+        assert_eq!(port.in_grh(port.ip), IpAddr::from(port.gid));
+        assert_eq!(all[1].in_grh(port.ip), port.ip);
         let without_v4 = of_fabric(
             Fabric::Unspecified,
             of_interface(Some(MAC), &ips("fd00::1")),

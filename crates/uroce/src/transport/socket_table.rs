@@ -84,7 +84,7 @@ impl SocketTable {
     /// host (see [`super::gid_table::alias`]) that is the default GID.
     pub fn sender_gid(&self, socket: &Socket, ip: IpAddr) -> Gid {
         if socket.local.ip == ip {
-            return socket.local.gid;
+            return socket.local.peer_gid();
         }
         // It is the first entry, or the second, behind that of RoCE v1.
         let mut first = self.gids.iter().take(2).flatten();

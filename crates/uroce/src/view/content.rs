@@ -82,41 +82,35 @@ pub fn read(file: File, configs: &[Config]) -> Result<Vec<u8>, Errno> {
         File::IbdevUevent(device) => format!("NAME={}\n", config(device)?.name),
         File::NetdevName(device) => state(config(device)?, 1)?.netdev + "\n",
         File::NodeGuid(device) => groups(&state(config(device)?, 1)?.node_guid),
-        File::PhysicalState(device, port) => {
-            physical_state(state(config(device)?, port)?.port).into()
-        }
-        File::State(device, port) => {
-            let config = config(device)?;
-            state(config, port)?
-                .logical_state(config.profile.fabric)
-                .into()
-        }
-        File::Lid(device, port) => format!("{:#x}\n", state(config(device)?, port)?.lid),
-        File::SubnetManagerLid(device, port) => {
-            let has_manager = config(device)?.profile.fabric == Fabric::InfiniBand && port == 1;
-            if has_manager { "0x1\n" } else { "0x0\n" }.into()
-        }
-        File::Gid(device, port, index) => {
-            let found = state(config(device)?, port)?.gid(index);
-            groups(&found.map_or([0; 16], |entry| entry.gid))
-        }
-        File::GidType(device, port, index) => {
-            let found = state(config(device)?, port)?.gid(index);
-            match found.ok_or(Errno(libc::EINVAL))?.gid_type {
-                GidType::RoceV2 => "RoCE v2\n".into(),
-                GidType::Ib | GidType::RoceV1 => "IB/RoCE v1\n".into(),
-            }
-        }
-        File::GidNetdev(device, port, index) => {
-            let state = state(config(device)?, port)?;
-            let is_roce = |entry: &GidEntry| entry.gid_type != GidType::Ib;
-            let found = state.gid(index).filter(is_roce);
-            found
-                .map(|_| state.netdev + "\n")
-                .ok_or(Errno(libc::EINVAL))?
-        }
+        File::PhysicalState(device, port)
+        | File::State(device, port)
+        | File::Lid(device, port)
+        | File::SubnetManagerLid(device, port)
+        | File::Gid(device, port, _)
+        | File::GidType(device, port, _)
+        | File::GidNetdev(device, port, _) => of_port(file, config(device)?, port)?,
     };
     Ok(text.into_bytes())
+}
+
+/// The files of a port whose content follows from its state.
+fn of_port(file: File, config: &Config, port: u8) -> Result<String, Errno> {
+    let (state, fabric) = (state(config, port)?, config.profile.fabric);
+    let gid = |index| state.gid(index).ok_or(Errno(libc::EINVAL));
+    Ok(match file {
+        File::PhysicalState(..) => physical_state(state.port).into(),
+        File::State(..) => state.logical_state(fabric).into(),
+        File::Lid(..) => format!("{:#x}\n", state.lid),
+        File::SubnetManagerLid(..) if fabric == Fabric::InfiniBand && port == 1 => "0x1\n".into(),
+        File::SubnetManagerLid(..) => "0x0\n".into(),
+        File::Gid(_, _, index) => groups(&state.gid(index).map_or([0; 16], |entry| entry.gid)),
+        File::GidType(_, _, index) => match gid(index)?.gid_type {
+            GidType::RoceV2 => "RoCE v2\n".into(),
+            GidType::Ib | GidType::RoceV1 => "IB/RoCE v1\n".into(),
+        },
+        File::GidNetdev(_, _, index) if gid(index)?.gid_type != GidType::Ib => state.netdev + "\n",
+        _ => return Err(Errno(libc::EINVAL)),
+    })
 }
 
 /// The files whose content follows from the configuration.
