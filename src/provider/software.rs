@@ -124,12 +124,13 @@ fn packet_fault(packet: &uroce::PacketFacts<'_>) -> Option<uroce::PacketFault> {
         call: None,
         takes_receive: packet.takes_receive,
         sent: packet.sent,
+        peer: Some(packet.peer),
     };
     match PACKET_FAULTS.get()?(&facts)? {
         Action::Drop => Some(uroce::PacketFault::Drop),
         Action::Corrupt => Some(uroce::PacketFault::Corrupt),
         Action::Duplicate => Some(uroce::PacketFault::Duplicate),
-        Action::Delay(by) => Some(uroce::PacketFault::Delay(by)),
+        Action::Delay(latency) => Some(uroce::PacketFault::Delay(latency.time)),
         Action::Rnr => Some(uroce::PacketFault::ReceiverNotReady),
         _ => None,
     }

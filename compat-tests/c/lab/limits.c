@@ -1,6 +1,6 @@
 /*
- * What a device of a profile says, and what it refuses: `limits PROFILE`, on the first device. The numbers are
- * those of the sources that crates/uroce/src/profile/table.rs names. Prints `ok NAME` or `not ok NAME`.
+ * What a device of a profile says, and what it refuses: `limits PROFILE`, on the first device. The numbers
+ are * those of the sources that crates/uroce/src/profile/table.rs names. Prints `ok NAME` or `not ok NAME`.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -17,25 +17,161 @@ struct expected {
 	uint64_t dm;
 	uint8_t link_layer;
 	int gids, pkeys, rd_atom;
-	enum { IB, V1, V2 } first_gid;
+	enum {
+		IB,
+		V1,
+		V2
+	} first_gid;
 	int refuses_large_mtu;
 };
 
 static const struct expected all[] = {
-	{ "uroce", 0xffffff, 0, 1048560, 1048576, 32, 1048576, 1048576, 4096, 1, 1, 1, 1, 1, 1, 1, 1, 1 << 20,
-	  IBV_LINK_LAYER_ETHERNET, 256, 1, 128, V2, 0 },
-	{ "rxe", 0xffffff, 0, 1048560, 1048576, 32, 32767, 1048576, 512, 1, 1, 0, 1, 0, 1, 1, 0, 0,
-	  IBV_LINK_LAYER_ETHERNET, 256, 1, 128, V2, 0 },
-	{ "connectx-roce", 0x02c9, 4119, 262144, 32768, 30, 1048576, 1048576, 988, 1, 1, 1, 1, 1, 1, 1, 1,
-	  131072, IBV_LINK_LAYER_ETHERNET, 255, 1, 16, V1, 1 },
-	{ "connectx-ib", 0x02c9, 4123, 262144, 32768, 30, 1048576, 1048576, 988, 1, 1, 1, 1, 1, 1, 1, 1, 131072,
-	  IBV_LINK_LAYER_INFINIBAND, 8, 128, 16, IB, 1 },
-	{ "irdma", 0x8086, 5522, 4092, 8127, 6, 1048574, 0, 101, 1, 0, 0, 0, 0, 1, 1, 0, 0,
-	  IBV_LINK_LAYER_ETHERNET, 32, 1, 8, V2, 0 },
-	{ "efa", 0x1d0f, 61344, 256, 4096, 2, 32768, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	  IBV_LINK_LAYER_UNSPECIFIED, 1, 1, 0, IB, 0 },
-	{ "small", 0xffffff, 0, 16, 64, 1, 128, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, IBV_LINK_LAYER_ETHERNET, 8, 1, 1,
-	  V2, 1 },
+	{ "uroce",
+	  0xffffff,
+	  0,
+	  1048560,
+	  1048576,
+	  32,
+	  1048576,
+	  1048576,
+	  4096,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1 << 20,
+	  IBV_LINK_LAYER_ETHERNET,
+	  256,
+	  1,
+	  128,
+	  V2,
+	  0 },
+	{ "rxe",
+	  0xffffff,
+	  0,
+	  1048560,
+	  1048576,
+	  32,
+	  32767,
+	  1048576,
+	  512,
+	  1,
+	  1,
+	  0,
+	  1,
+	  0,
+	  1,
+	  1,
+	  0,
+	  0,
+	  IBV_LINK_LAYER_ETHERNET,
+	  256,
+	  1,
+	  128,
+	  V2,
+	  0 },
+	{ "connectx-roce",
+	  0x02c9,
+	  4119,
+	  262144,
+	  32768,
+	  30,
+	  1048576,
+	  1048576,
+	  988,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  131072,
+	  IBV_LINK_LAYER_ETHERNET,
+	  255,
+	  1,
+	  16,
+	  V1,
+	  1 },
+	{ "connectx-ib",
+	  0x02c9,
+	  4123,
+	  262144,
+	  32768,
+	  30,
+	  1048576,
+	  1048576,
+	  988,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  1,
+	  131072,
+	  IBV_LINK_LAYER_INFINIBAND,
+	  8,
+	  128,
+	  16,
+	  IB,
+	  1 },
+	{ "irdma",
+	  0x8086,
+	  5522,
+	  4092,
+	  8127,
+	  6,
+	  1048574,
+	  0,
+	  101,
+	  1,
+	  0,
+	  0,
+	  0,
+	  0,
+	  1,
+	  1,
+	  0,
+	  0,
+	  IBV_LINK_LAYER_ETHERNET,
+	  32,
+	  1,
+	  8,
+	  V2,
+	  0 },
+	{ "efa",
+	  0x1d0f,
+	  61344,
+	  256,
+	  4096,
+	  2,
+	  32768,
+	  0,
+	  32,
+	  0,
+	  0,
+	  0,
+	  0,
+	  0,
+	  0,
+	  0,
+	  0,
+	  0,
+	  IBV_LINK_LAYER_UNSPECIFIED,
+	  1,
+	  1,
+	  0,
+	  IB,
+	  0 },
+	{ "small", 0xffffff, 0, 16, 64, 1, 128, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, IBV_LINK_LAYER_ETHERNET,
+	  8,       1,        1, V2, 1 },
 };
 
 static const struct expected *want;
@@ -93,7 +229,8 @@ static void attributes(void)
 	report("objects", attr->max_qp == want->max_qp && attr->max_srq == want->max_srq);
 	report("sizes", attr->max_qp_wr == want->max_qp_wr && attr->max_sge == want->max_sge &&
 				attr->max_cqe == want->max_cqe);
-	report("rd-atom", attr->max_qp_rd_atom == want->rd_atom && attr->max_qp_init_rd_atom == want->rd_atom);
+	report("rd-atom",
+	       attr->max_qp_rd_atom == want->rd_atom && attr->max_qp_init_rd_atom == want->rd_atom);
 	report("atomic-cap", (attr->atomic_cap != IBV_ATOMIC_NONE) == want->has_atomics);
 	report("odp-caps", ((ex.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0) == want->has_odp);
 	report("dm-size", ex.max_dm_size == want->dm);
@@ -115,8 +252,8 @@ static void port(void)
 	report("lids", (attr.lid != 0) == is_ib && (attr.sm_lid != 0) == is_ib);
 	report("tables", attr.gid_tbl_len == want->gids && attr.pkey_tbl_len == want->pkeys);
 	report("no-port-2", ibv_query_port(context, 2, &attr) != 0);
-	report("gid-type", ibv_query_gid_ex(context, 1, 0, &entry, 0) == 0 &&
-				   entry.gid_type == types[want->first_gid]);
+	report("gid-type",
+	       ibv_query_gid_ex(context, 1, 0, &entry, 0) == 0 && entry.gid_type == types[want->first_gid]);
 	report("gid-index", ibv_query_gid(context, 1, want->gids, &gid) != 0);
 	report("pkey", ibv_query_pkey(context, 1, 0, &pkey) == 0 && pkey == 0xffff);
 	report("pkey-index", ibv_query_pkey(context, 1, want->pkeys - 1, &pkey) == 0 &&
@@ -223,11 +360,13 @@ static void multicast(void)
 
 static int to_rts(struct ibv_qp *qp, uint8_t rd_atom)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .retry_cnt = 1, .rnr_retry = 1, .max_rd_atomic = rd_atom };
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .retry_cnt = 1, .rnr_retry = 1, .max_rd_atomic = rd_atom
+	};
 
 	return ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				     IBV_QP_MAX_QP_RD_ATOMIC);
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 static int to_rtr(struct ibv_qp *qp, enum ibv_mtu mtu)
@@ -257,7 +396,8 @@ static int to_rtr(struct ibv_qp *qp, enum ibv_mtu mtu)
 static void connected(void)
 {
 	struct ibv_sge sge = {};
-	struct ibv_send_wr wr = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .sg_list = &sge, .num_sge = 1 },
+			   *bad;
 	struct ibv_qp_init_attr attr = init(IBV_QPT_RC);
 	struct ibv_port_attr port_attr = {};
 	struct ibv_qp *qp = ibv_create_qp(pd, &attr);

@@ -31,6 +31,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         guide("debugging", on_staged_library).tier(Tier::Test),
         guide("mpi-and-ucx", mpi).tier(Tier::Test),
+        guide("failover", on_staged_library).tier(Tier::Test),
         guide("many-nics", on_staged_library).tier(Tier::Test),
         guide("profiles", on_staged_library).tier(Tier::Test),
         guide("real-nic", on_staged_library).tier(Tier::Test),

@@ -10,6 +10,7 @@ pub mod badinput;
 pub mod capture;
 pub mod compat10;
 pub mod completion;
+pub mod conditions;
 pub mod control;
 pub mod devices;
 pub mod dist;
@@ -75,6 +76,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(examples::cases());
     cases.extend(explain::cases()?);
     cases.extend(injection::cases());
+    cases.extend(conditions::cases());
     cases.extend(control::cases());
     cases.extend(headers::cases());
     cases.extend(install::cases());
