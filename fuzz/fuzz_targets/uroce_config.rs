@@ -8,7 +8,8 @@ fuzz_target!(|value: &[u8]| {
     let ParsedConfig { devices, rejected } = parse_config(value);
     if ![&b""[..], b"0"].contains(&value) {
         let entries = value.split(|byte| *byte == b',').count();
-        assert_eq!(devices.len() + rejected.len(), entries);
+        // The others are values of devices.
+        assert!(devices.len() + rejected.len() <= entries && devices.len() + rejected.len() > 0);
     }
     for (i, device) in devices.iter().enumerate() {
         assert!((1..64).contains(&device.name.len()) && device.name.is_ascii());

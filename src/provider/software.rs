@@ -15,7 +15,7 @@ use ibverbs_abi::{
     verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
-use uroce::{CaptureSettings, Config, SharedMemoryPeers};
+use uroce::{CaptureSettings, Config, ParsedConfig, SharedMemoryPeers};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::status::{DeviceStatus, QpStatus};
@@ -124,12 +124,13 @@ fn packet_fault(packet: &uroce::PacketFacts<'_>) -> Option<uroce::PacketFault> {
         call: None,
         takes_receive: packet.takes_receive,
         sent: packet.sent,
+        peer: Some(packet.peer),
     };
     match PACKET_FAULTS.get()?(&facts)? {
         Action::Drop => Some(uroce::PacketFault::Drop),
         Action::Corrupt => Some(uroce::PacketFault::Corrupt),
         Action::Duplicate => Some(uroce::PacketFault::Duplicate),
-        Action::Delay(by) => Some(uroce::PacketFault::Delay(by)),
+        Action::Delay(latency) => Some(uroce::PacketFault::Delay(latency.time)),
         Action::Rnr => Some(uroce::PacketFault::ReceiverNotReady),
         _ => None,
     }
@@ -184,6 +185,14 @@ fn requested() -> Option<&'static CStr> {
     (!matches!(value.to_bytes(), b"" | b"0")).then_some(value)
 }
 
+/// The devices that IBV_UROCE asks for. A file that it names is read once, so that the program finds the same
+/// devices by all ways.
+fn parsed() -> Option<&'static ParsedConfig> {
+    static PARSED: OnceLock<ParsedConfig> = OnceLock::new();
+    let value = requested()?;
+    Some(PARSED.get_or_init(|| uroce::read_config(value.to_bytes())))
+}
+
 /// Whether IBV_UROCE asks for devices, valid or not.
 pub fn is_requested() -> bool {
     requested().is_some()
@@ -213,10 +222,8 @@ fn install_view(devices: Vec<Config>) {
 /// Shows the files of the devices from the time when the library is loaded: programs look for them before
 /// they call the library.
 extern "C" fn show_files() {
-    if let Some(value) = requested() {
-        if shows_files() {
-            install_view(uroce::parse_config(value.to_bytes()).devices);
-        }
+    if let Some(parsed) = parsed().filter(|_| shows_files()) {
+        install_view(parsed.devices.clone());
     }
 }
 
@@ -263,22 +270,21 @@ impl SoftwareDevices {
     /// Reads IBV_UROCE; called once. A setuid program gets no devices. Bad entries are reported on
     /// stderr and skipped.
     pub fn initialize(&mut self) {
-        let Some(value) = requested() else {
+        let Some(parsed) = parsed() else {
             return;
         };
         start_capture();
         uroce::enable_shared_memory(shared_memory_peers());
         uroce::enable_direct_access(env::get(c"IBV_UROCE_LOCAL").is_none_or(|v| v != c"packets"));
-        let parsed = uroce::parse_config(value.to_bytes());
-        for entry in parsed.rejected {
-            warn("bad IBV_UROCE entry ", &entry);
+        for entry in &parsed.rejected {
+            warn("bad IBV_UROCE entry ", entry);
         }
         let shown = shows_files();
         if shown {
             install_view(parsed.devices.clone());
         }
         let numbers = uroce::FIRST_UVERBS..;
-        let devices = parsed.devices.into_iter().zip(numbers);
+        let devices = parsed.devices.iter().cloned().zip(numbers);
         let configured = |(config, number)| ConfiguredDevice::new(config, shown.then_some(number));
         self.configured = devices.map(configured).collect();
     }

@@ -34,6 +34,9 @@ pub fn cases() -> Vec<Case> {
     vec![
         guide("debugging", on_staged_library).tier(Tier::Test),
         guide("mpi-and-ucx", mpi).tier(Tier::Test),
+        guide("failover", on_staged_library).tier(Tier::Test),
+        guide("many-nics", on_staged_library).tier(Tier::Test),
+        guide("profiles", on_staged_library).tier(Tier::Test),
         guide("real-nic", on_staged_library).tier(Tier::Test),
         of_release(guide("ci", on_release)).before(dist::make_dist),
         of_release(guide("ai", with_wheels)).before(|| {

@@ -6,6 +6,8 @@
 //! | `table.rs` | actions, keys, and the names that values can have |
 //! | `rule.rs` | a rule, and its text |
 //! | `parse.rs`, `value.rs` | from text to rules; the values of keys |
+//! | `script.rs` | what happens at a time: links and devices that fail and come back |
+//! | `shape.rs` | delays, lines and bursts: what happens to a packet |
 //! | `set.rs` | the rules that are in force, and how often each has applied |
 //!
 //! Not here: what an action does. That is `src/diagnose/faults` of the library, and for packets
@@ -16,14 +18,16 @@
 
 mod parse;
 mod rule;
+mod script;
 mod set;
+mod shape;
 mod table;
 mod value;
 
 pub use parse::{Error, Parsed, parse};
-pub use rule::{Action, Pattern, Rule};
+pub use rule::{Action, Direction, Distribution, Latency, Network, Pattern, Rule};
 pub use set::{Applied, Facts, Listed, RuleSet};
 pub use table::{
-    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, EVENTS, KEYS, Key, KeyEntry,
-    PACKET_OPCODES, Point, STATUSES, errno_name, name_of,
+    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, DISTRIBUTIONS, EVENTS, KEYS, Key,
+    KeyEntry, PACKET_OPCODES, Point, STATUSES, errno_name, name_of,
 };

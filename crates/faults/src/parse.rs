@@ -3,18 +3,24 @@
 use core::fmt;
 use std::time::Duration;
 
-use crate::rule::{Action, Pattern, Rule};
+use crate::rule::{Action, CERTAIN, Latency, Pattern, Rule};
+use crate::script;
 use crate::table::{
-    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, EVENTS, KEYS, Key, KeyEntry,
-    PACKET_OPCODES, Point, STATUSES,
+    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, DISTRIBUTIONS, EVENTS, KEYS, Key,
+    KeyEntry, PACKET_OPCODES, Point, STATUSES,
 };
 use crate::value::{
-    Span, Wrong, device, duration, error_number, named, names, number, pattern, probability,
-    qp_number, shown, sizes,
+    Span, Wrong, bits, bytes, device, duration, error_number, named, names, network, number,
+    pattern, probability, qp_number, shown, sizes,
 };
 
 /// The most rules of a text.
 const MAX_RULES: usize = 256;
+/// The bytes that may wait in front of a line, if a rule does not say.
+const QUEUE: u64 = 256 << 10;
+/// The longest burst, in packets.
+const MAX_BURST: u64 = 1 << 20;
+
 /// What a text says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
@@ -72,15 +78,20 @@ fn parse_line(line: &str, parsed: &mut Parsed) -> Result<(), Wrong> {
             parsed.seed = Some(number(Span { text: seed, at })?);
             continue;
         }
-        if parsed.rules.len() == MAX_RULES {
+        let rules = match script::is_statement(entry) {
+            true => script::statement(entry)?,
+            false => vec![rule(entry)?],
+        };
+        if parsed.rules.len() + rules.len() > MAX_RULES {
             return entry.wrong(format!("there are more than {MAX_RULES} rules"));
         }
-        parsed.rules.push(rule(entry)?);
+        parsed.rules.extend(rules);
     }
     Ok(())
 }
 
-fn rule(entry: Span) -> Result<Rule, Wrong> {
+/// The rule of an entry.
+pub(crate) fn rule(entry: Span) -> Result<Rule, Wrong> {
     let (name, keys) = match entry.split_once(':') {
         Some((name, keys)) => (name.trimmed(), Some(keys)),
         None => (entry, None),
@@ -166,7 +177,6 @@ fn blank(action: &ActionEntry) -> Action {
     match action.name {
         "corrupt" => Action::Corrupt,
         "duplicate" => Action::Duplicate,
-        "delay" => Action::Delay(Duration::ZERO),
         "rnr" => Action::Rnr,
         "wc" => Action::Completion(0),
         "fail" => Action::Fail {
@@ -178,14 +188,39 @@ fn blank(action: &ActionEntry) -> Action {
             every: Duration::ZERO,
         },
         "slow-cq" => Action::SlowCq(Duration::ZERO),
+        "delay" => Action::Delay(Latency::default()),
+        "burst" => Action::Burst {
+            length: 1,
+            loss: CERTAIN,
+        },
+        "rate" => Action::Rate {
+            bits: 1,
+            queue: QUEUE,
+        },
         _ => Action::Drop,
+    }
+}
+
+fn burst_length(value: Span) -> Result<u32, Wrong> {
+    match number(value)? {
+        length @ 1..=MAX_BURST => Ok(length as u32),
+        _ => value.wrong(format!("a burst has 1 to {MAX_BURST} packets")),
     }
 }
 
 /// Sets what a key of the rule says.
 fn set(rule: &mut Rule, key: &KeyEntry, value: Span) -> Result<(), Wrong> {
     match (key.key, &mut rule.action) {
-        (Key::Time, Action::Delay(time) | Action::SlowCq(time)) => *time = duration(value)?,
+        (Key::Time, Action::SlowCq(time)) => *time = duration(value)?,
+        (Key::Time, Action::Delay(latency)) => latency.time = duration(value)?,
+        (Key::Jitter, Action::Delay(latency)) => latency.jitter = duration(value)?,
+        (Key::Distribution, Action::Delay(latency)) => {
+            latency.distribution = named(value, &DISTRIBUTIONS)?;
+        }
+        (Key::Length, Action::Burst { length, .. }) => *length = burst_length(value)?,
+        (Key::Loss, Action::Burst { loss, .. }) => *loss = probability(value)?,
+        (Key::Rate, Action::Rate { bits: rate, .. }) => *rate = bits(value)?,
+        (Key::Queue, Action::Rate { queue, .. }) => *queue = bytes(value)?,
         (Key::Every, Action::Event { every, .. }) => *every = duration(value)?,
         (Key::Status, Action::Completion(status)) => *status = named(value, &STATUSES)?,
         (Key::Type, Action::Event { kind, .. }) => *kind = named(value, &EVENTS)?,
@@ -204,7 +239,9 @@ fn set(rule: &mut Rule, key: &KeyEntry, value: Span) -> Result<(), Wrong> {
         }
         (Key::Opcode, _) => rule.opcode = Some(pattern(value, PACKET_OPCODES.iter().copied())?),
         (Key::Size, _) => rule.size = Some(sizes(value)?),
-        (Key::Direction, _) => rule.sent = named(value, &DIRECTIONS)?,
+        (Key::Direction, _) => rule.direction = named(value, &DIRECTIONS)?,
+        (Key::Peer, _) => rule.peer = Some(network(value)?),
+        (Key::Per, _) => rule.per_qp = named(value, &[("qp", true)])?,
         // The table gives these keys to the actions above only.
         _ => return value.wrong(format!("'{}' does not belong to this action", key.name)),
     }
@@ -230,6 +267,13 @@ mod tests {
             "duplicate:opcode=ack",
             "drop:p=0.5,direction=tx",
             "delay:time=5ms,size=-64",
+            "delay:time=5ms,jitter=1ms",
+            "delay:time=5ms,jitter=1ms,distribution=pareto,direction=both",
+            "burst:length=8,loss=0.5,p=0.25",
+            "burst:length=8,p=0.125,peer=192.0.2.0/24",
+            "rate:rate=100000000,queue=65536,direction=tx",
+            "drop:direction=both,peer=fd00::1",
+            "wc:status=retry-exc-err,count=1,after=2,per=qp",
             "rnr:count=1",
             "wc:status=retry-exc-err,count=1,opcode=recv",
             "fail:call=create_*,errno=ENOMEM",
@@ -245,6 +289,11 @@ mod tests {
         assert_eq!(one("drop:p=25%"), one("drop:p=0.25"));
         assert_eq!(one("drop:direction=rx"), one("drop"));
         assert_eq!(one("drop:qpn=0x11"), one("drop:qpn=17"));
+        assert_eq!(
+            one("rate:rate=100M,queue=64K"),
+            one("rate:rate=100000000,queue=65536")
+        );
+        assert_eq!(one("rate:rate=1G"), one("rate:rate=1000M,queue=256K"));
         assert_eq!(one("event:type=gid-change").count, 1);
         assert_eq!(one(" delay : time = 60s "), one("delay:time=1m"));
     }
@@ -300,8 +349,23 @@ mod tests {
                 "drop:direction=up",
                 1,
                 16,
-                "unknown name 'up'; there are: rx, tx",
+                "unknown name 'up'; there are: rx, tx, both",
             ),
+            ("drop:peer=example.org", 1, 11, "expected an address"),
+            ("drop:peer=192.0.2.0/33", 1, 11, "an address has 32 bits"),
+            ("drop:per=cq", 1, 10, "unknown name 'cq'; there are: qp"),
+            ("rate:rate=0", 1, 11, "this is 0, or too large"),
+            ("burst:length=0,p=1", 1, 14, "a burst has 1 to"),
+            ("burst:length=2", 1, 1, "burst needs p="),
+            (
+                "at 5s: link sideways",
+                1,
+                8,
+                "expected a rule, or: link down",
+            ),
+            ("at 5s", 1, 1, "expected 'at TIME: ...'"),
+            ("at x: drop", 1, 4, "expected a time"),
+            ("at 5s: drop:from=1s", 1, 8, "has times of its own"),
             ("rnr:direction=tx", 1, 5, "rnr has no key 'direction'"),
             ("seed=x", 1, 6, "expected a number"),
         ] {

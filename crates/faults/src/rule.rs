@@ -1,9 +1,10 @@
 //! A rule, and its text, which parses to the same rule.
 
 use core::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::table::{ACTIONS, ActionEntry, EVENTS, STATUSES, errno_name, name_of};
+use crate::table::{ACTIONS, ActionEntry, DISTRIBUTIONS, EVENTS, STATUSES, errno_name, name_of};
 
 /// A name, or the beginning of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,95 @@ impl fmt::Display for Pattern {
     }
 }
 
+/// How the delay of packets varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Distribution {
+    /// Evenly, by as much as the jitter, to both sides.
+    #[default]
+    Uniform,
+    /// By a normal distribution; the jitter is the standard deviation.
+    Normal,
+    /// Upwards, with a long tail: a Pareto distribution whose mean is the jitter.
+    Pareto,
+}
+
+/// A delay that may vary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Latency {
+    /// The delay.
+    pub time: Duration,
+    /// How much it varies.
+    pub jitter: Duration,
+    /// How it varies.
+    pub distribution: Distribution,
+}
+
+impl Latency {
+    /// A delay that does not vary.
+    pub fn of(time: Duration) -> Latency {
+        Latency {
+            time,
+            ..Latency::default()
+        }
+    }
+}
+
+/// Which packets a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// Those that a device receives.
+    #[default]
+    Received,
+    /// Those that a device sends.
+    Sent,
+    /// All.
+    Both,
+}
+
+impl Direction {
+    /// Whether a packet is meant.
+    pub fn matches(self, sent: bool) -> bool {
+        match self {
+            Direction::Received => !sent,
+            Direction::Sent => sent,
+            Direction::Both => true,
+        }
+    }
+}
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Any of them.
+    pub address: IpAddr,
+    /// The number of bits.
+    pub prefix: u8,
+}
+
+impl Network {
+    /// Whether an address is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let bits = |address: IpAddr| match address {
+            IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, true),
+            IpAddr::V6(v6) => (v6.to_bits(), false),
+        };
+        let ((own, own_is_v4), (other, is_v4)) = (bits(self.address), bits(address));
+        let differing = (own ^ other).checked_shr(128 - u32::from(self.prefix));
+        own_is_v4 == is_v4 && differing.unwrap_or(0) == 0
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = if self.address.is_ipv4() { 32 } else { 128 };
+        write!(f, "{}", self.address)?;
+        match self.prefix {
+            prefix if prefix == whole => Ok(()),
+            prefix => write!(f, "/{prefix}"),
+        }
+    }
+}
+
 /// What a rule does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -53,7 +143,21 @@ pub enum Action {
     /// A packet arrives twice.
     Duplicate,
     /// A packet arrives later.
-    Delay(Duration),
+    Delay(Latency),
+    /// Packets are lost in bursts.
+    Burst {
+        /// The mean number of packets of a burst.
+        length: u32,
+        /// The probability that a packet of a burst is lost, out of 2^32.
+        loss: u64,
+    },
+    /// Packets go through a line of this rate, with a queue in front of it.
+    Rate {
+        /// Bits per second.
+        bits: u64,
+        /// Bytes that may wait. What finds no room is lost.
+        queue: u64,
+    },
     /// A message finds no receive posted.
     Rnr,
     /// A completion has this status.
@@ -89,6 +193,8 @@ impl Action {
             Action::Fail { .. } => 6,
             Action::Event { .. } => 7,
             Action::SlowCq(_) => 8,
+            Action::Burst { .. } => 9,
+            Action::Rate { .. } => 10,
         };
         &ACTIONS[at]
     }
@@ -117,8 +223,12 @@ pub struct Rule {
     pub opcode: Option<Pattern>,
     /// To these lengths only: the least and the largest, in bytes.
     pub size: Option<(u64, u64)>,
-    /// Of packets: to those that the device sends, not to those that it receives.
-    pub sent: bool,
+    /// Of packets: to those that the device receives, or sends.
+    pub direction: Direction,
+    /// Of packets: to those from or to these addresses only.
+    pub peer: Option<Network>,
+    /// `count` and `after` are of each queue pair.
+    pub per_qp: bool,
 }
 
 /// The probability of a rule that always applies.
@@ -138,7 +248,24 @@ impl Rule {
             qpn: None,
             opcode: None,
             size: None,
-            sent: false,
+            direction: Direction::Received,
+            peer: None,
+            per_qp: false,
+        }
+    }
+}
+
+impl Latency {
+    fn push_keys(&self, keys: &mut Vec<String>) {
+        keys.push(format!("time={}", time(self.time)));
+        if self.jitter > Duration::ZERO {
+            keys.push(format!("jitter={}", time(self.jitter)));
+        }
+        let mut named = DISTRIBUTIONS
+            .iter()
+            .filter(|(_, of)| *of == self.distribution);
+        if self.distribution != Distribution::Uniform {
+            keys.extend(named.next().map(|(name, _)| format!("distribution={name}")));
         }
     }
 }
@@ -166,7 +293,18 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut keys = Vec::new();
         match &self.action {
-            Action::Delay(by) | Action::SlowCq(by) => keys.push(format!("time={}", time(*by))),
+            Action::SlowCq(by) => keys.push(format!("time={}", time(*by))),
+            Action::Delay(latency) => latency.push_keys(&mut keys),
+            Action::Burst { length, loss } => {
+                keys.push(format!("length={length}"));
+                if *loss < CERTAIN {
+                    keys.push(format!("loss={}", *loss as f64 / CERTAIN as f64));
+                }
+            }
+            Action::Rate { bits, queue } => {
+                keys.push(format!("rate={bits}"));
+                keys.push(format!("queue={queue}"));
+            }
             Action::Completion(status) => {
                 keys.push(format!("status={}", name_of(&STATUSES, *status)))
             }
@@ -206,8 +344,14 @@ impl fmt::Display for Rule {
                 .iter()
                 .map(|of| format!("size={}", size(of.0, of.1))),
         );
-        if self.sent {
-            keys.push("direction=tx".into());
+        match self.direction {
+            Direction::Received => {}
+            Direction::Sent => keys.push("direction=tx".into()),
+            Direction::Both => keys.push("direction=both".into()),
+        }
+        keys.extend(self.peer.iter().map(|peer| format!("peer={peer}")));
+        if self.per_qp {
+            keys.push("per=qp".into());
         }
         f.write_str(self.action.entry().name)?;
         if !keys.is_empty() {

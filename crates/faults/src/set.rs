@@ -3,9 +3,12 @@
 //! Repeatable: each rule has random numbers of its own, which follow from the seed and the rule's number. So
 //! the same matches in the same order have the same faults, whatever other rules there are.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::rule::{Action, Pattern, Rule};
+use crate::rule::{Action, Latency, Pattern, Rule};
+use crate::shape::{Bursts, Line};
 use crate::table::Point;
 
 /// What is known of something that a rule may apply to. A rule with a selector does not match what has no
@@ -26,6 +29,8 @@ pub struct Facts<'a> {
     pub takes_receive: bool,
     /// A packet that is about to be sent.
     pub sent: bool,
+    /// The address of the peer that a packet is from, or to.
+    pub peer: Option<IpAddr>,
 }
 
 /// A rule that applies.
@@ -47,6 +52,10 @@ struct Active {
     random: Random,
     matches: u64,
     applied: u64,
+    /// Matches and applications of each queue pair, for a rule that counts them so.
+    per_qp: BTreeMap<u32, (u64, u64)>,
+    line: Line,
+    bursts: Bursts,
     /// Of events: when the next one is due, counted from `since`.
     next: Duration,
 }
@@ -118,6 +127,9 @@ impl RuleSet {
             random: Random::new(self.seed, number),
             matches: 0,
             applied: 0,
+            per_qp: BTreeMap::new(),
+            line: Line::default(),
+            bursts: Bursts::default(),
             next: rule.from,
             rule,
         });
@@ -154,19 +166,29 @@ impl RuleSet {
         self.active.iter().any(|active| of(active) == point)
     }
 
-    /// The first rule that applies to what has happened. Counts its matches and those of the rules before it.
+    /// What the rules do to what has happened: the first that applies. Delays of a packet add up, and rules
+    /// behind them apply, too. Counts the matches of the rules that were asked.
     pub fn decide(&mut self, point: Point, facts: &Facts, now: Duration) -> Option<Applied> {
-        let mut rules = self.active.iter_mut();
-        let found = rules.find_map(|active| {
-            let applies = active.rule.action.entry().point == point
-                && active.matches(facts, now)
-                && active.strikes();
-            applies.then_some(active)
-        })?;
-        Some(Applied {
-            number: found.number,
-            action: found.rule.action.clone(),
-        })
+        let mut delayed: Option<(u32, Duration)> = None;
+        for active in &mut self.active {
+            let is_meant = active.rule.action.entry().point == point && active.matches(facts, now);
+            let Some(action) = is_meant.then(|| active.strike(facts, now)).flatten() else {
+                continue;
+            };
+            match action {
+                Action::Delay(latency) => {
+                    let (number, sum) = delayed.unwrap_or((active.number, Duration::ZERO));
+                    delayed = Some((number, sum.saturating_add(latency.time)));
+                }
+                action => {
+                    let number = active.number;
+                    return Some(Applied { number, action });
+                }
+            }
+        }
+        let (number, sum) = delayed?;
+        let action = Action::Delay(Latency::of(sum));
+        Some(Applied { number, action })
     }
 
     /// The events that are due: the number of their rule, and the rule. They stay due until
@@ -232,7 +254,10 @@ impl Active {
                 .is_some_and(|size| (least..=largest).contains(&size))
         };
         is_meant
-            && rule.sent == facts.sent
+            && rule.direction.matches(facts.sent)
+            && rule
+                .peer
+                .is_none_or(|peer| facts.peer.is_some_and(|address| peer.contains(address)))
             && rule
                 .device
                 .as_deref()
@@ -243,15 +268,57 @@ impl Active {
             && self.in_time(now)
     }
 
-    /// Counts a match. Returns whether the rule applies to it.
-    fn strikes(&mut self) -> bool {
+    /// Counts a match. Returns what is to be done, if the rule applies to it.
+    fn strike(&mut self, facts: &Facts, now: Duration) -> Option<Action> {
         self.matches += 1;
-        if self.matches <= self.rule.after || self.applied >= self.rule.count {
-            return false;
+        let random = &mut self.random;
+        let action = match self.rule.action {
+            Action::Burst { length, loss } => {
+                let begin = self.rule.probability;
+                let lost = self.bursts.loses(begin, length, loss, || random.next());
+                lost.then_some(Action::Drop)
+            }
+            Action::Rate { bits, queue } => {
+                let size = facts.size.unwrap_or(0);
+                Some(match self.line.carry(size, bits, queue, now) {
+                    Some(later) => Action::Delay(Latency::of(later)),
+                    None => Action::Drop,
+                })
+            }
+            _ => return self.strike_by_count(facts),
+        };
+        self.applied += u64::from(action.is_some());
+        action
+    }
+
+    /// [`Active::strike`] of a rule with a count and a probability.
+    fn strike_by_count(&mut self, facts: &Facts) -> Option<Action> {
+        let rule = &self.rule;
+        let (matches, applied) = match facts.qpn.filter(|_| rule.per_qp) {
+            Some(qpn) => {
+                let of_qp = self.per_qp.entry(qpn).or_default();
+                of_qp.0 += 1;
+                *of_qp
+            }
+            None => (self.matches, self.applied),
+        };
+        if matches <= rule.after || applied >= rule.count {
+            return None;
         }
-        let applies = self.random.next() >> 32 < self.rule.probability;
-        self.applied += u64::from(applies);
-        applies
+        if self.random.next() >> 32 >= rule.probability {
+            return None;
+        }
+        self.applied += 1;
+        if let Some(of_qp) = facts.qpn.and_then(|qpn| self.per_qp.get_mut(&qpn)) {
+            of_qp.1 += 1;
+        }
+        Some(match &rule.action {
+            Action::Delay(latency) => {
+                let random = &mut self.random;
+                Action::Delay(Latency::of(latency.draw(|| random.next())))
+            }
+            action => action.clone(),
+        })
     }
 }
 
@@ -281,6 +348,7 @@ mod tests {
             call: None,
             takes_receive: opcode == "send",
             sent: false,
+            peer: Some([192, 0, 2, 7].into()),
         }
     }
 
@@ -309,6 +377,12 @@ mod tests {
             ("fail:call=reg_mr,errno=EIO", false),
             ("corrupt:qpn=1;drop", true),
             ("rnr", true),
+            ("drop:peer=192.0.2.7", true),
+            ("drop:peer=192.0.2.0/24", true),
+            ("drop:peer=192.0.3.0/24", false),
+            ("drop:peer=0.0.0.0/0", true),
+            ("drop:peer=::/0", false),
+            ("drop:direction=both", true),
         ] {
             assert_eq!(applies(&mut set(text), &facts), expected, "{text}");
         }
@@ -376,6 +450,52 @@ mod tests {
             .map(|_| applies(&mut other, &packet("ack", 4)))
             .collect();
         assert_eq!(first, again);
+    }
+
+    #[test]
+    fn delays_add_up_and_losses_win() {
+        let mut rules = set("delay:time=5ms; rate:rate=8M,queue=2000; drop:opcode=ack");
+        let mut decide = |opcode, size| {
+            let applied = rules.decide(Point::Packet, &packet(opcode, size), NOW)?;
+            Some((applied.number, applied.action))
+        };
+        let later = |millis| Action::Delay(Latency::of(Duration::from_millis(millis)));
+        assert_eq!(decide("send", 1000), Some((1, later(6))));
+        assert_eq!(decide("send", 1000), Some((1, later(7))));
+        assert_eq!(decide("send", 1000), Some((2, Action::Drop)));
+        let mut lost = set("delay:time=5ms; drop:opcode=ack");
+        let of_ack = lost.decide(Point::Packet, &packet("ack", 4), NOW).unwrap();
+        assert_eq!((of_ack.number, of_ack.action), (2, Action::Drop));
+    }
+
+    #[test]
+    fn counts_of_each_queue_pair() {
+        let mut rules = set("drop:after=1,count=1,per=qp");
+        let mut lost = |qpn| {
+            let facts = Facts {
+                qpn: Some(qpn),
+                ..packet("send", 4)
+            };
+            applies(&mut rules, &facts)
+        };
+        let of = [1, 1, 2, 1, 2, 2].map(|qpn| lost(qpn));
+        assert_eq!(of, [false, true, false, false, true, false]);
+        let counts: Vec<_> = rules
+            .list()
+            .map(|rule| (rule.matches, rule.applied))
+            .collect();
+        assert_eq!(counts, [(6, 2)]);
+    }
+
+    #[test]
+    fn bursts_follow_from_the_seed() {
+        let drawn = |seed| -> Vec<bool> {
+            let mut rules = set(&format!("seed={seed};burst:p=5%,length=4"));
+            let lost = |_| applies(&mut rules, &packet("send", 4));
+            (0..500).map(lost).collect()
+        };
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use ibverbs_abi::*;
 
+use crate::rule::{Direction, Distribution};
+
 /// Where an action applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
@@ -53,6 +55,22 @@ pub enum Key {
     Size,
     /// `direction`: received or sent packets.
     Direction,
+    /// `jitter`: how much a delay varies.
+    Jitter,
+    /// `distribution`: how it varies.
+    Distribution,
+    /// `length`: of a burst, in packets.
+    Length,
+    /// `loss`: the probability that a packet of a burst is lost.
+    Loss,
+    /// `rate`: bits per second.
+    Rate,
+    /// `queue`: bytes that may wait.
+    Queue,
+    /// `peer`: its address.
+    Peer,
+    /// `per`: what `count` and `after` are of.
+    Per,
 }
 
 /// An action.
@@ -90,6 +108,46 @@ const PACKETS: &[Key] = &[
     Key::Opcode,
     Key::Size,
     Key::Direction,
+    Key::Peer,
+    Key::Per,
+];
+const DELAYS: &[Key] = &[
+    Key::Jitter,
+    Key::Distribution,
+    Key::P,
+    Key::Count,
+    Key::After,
+    Key::From,
+    Key::To,
+    Key::Device,
+    Key::Qpn,
+    Key::Opcode,
+    Key::Size,
+    Key::Direction,
+    Key::Peer,
+    Key::Per,
+];
+const BURSTS: &[Key] = &[
+    Key::Loss,
+    Key::From,
+    Key::To,
+    Key::Device,
+    Key::Qpn,
+    Key::Opcode,
+    Key::Size,
+    Key::Direction,
+    Key::Peer,
+];
+const LINES: &[Key] = &[
+    Key::Queue,
+    Key::From,
+    Key::To,
+    Key::Device,
+    Key::Qpn,
+    Key::Opcode,
+    Key::Size,
+    Key::Direction,
+    Key::Peer,
 ];
 const MESSAGES: &[Key] = &[
     Key::P,
@@ -101,6 +159,7 @@ const MESSAGES: &[Key] = &[
     Key::Qpn,
     Key::Opcode,
     Key::Size,
+    Key::Per,
 ];
 const CALLS_TAKE: &[Key] = &[
     Key::P,
@@ -111,6 +170,7 @@ const CALLS_TAKE: &[Key] = &[
     Key::Device,
     Key::Qpn,
     Key::Size,
+    Key::Per,
 ];
 const POLLS: &[Key] = &[
     Key::P,
@@ -144,16 +204,18 @@ const fn action(
 }
 
 /// All actions.
-pub static ACTIONS: [ActionEntry; 9] = [
+pub static ACTIONS: [ActionEntry; 11] = [
     action("drop", Point::Packet, &[], PACKETS),
     action("corrupt", Point::Packet, &[], PACKETS),
     action("duplicate", Point::Packet, &[], PACKETS),
-    action("delay", Point::Packet, &[Key::Time], PACKETS),
+    action("delay", Point::Packet, &[Key::Time], DELAYS),
     action("rnr", Point::Packet, &[], MESSAGES),
     action("wc", Point::Completion, &[Key::Status], MESSAGES),
     action("fail", Point::Call, &[Key::Call, Key::Errno], CALLS_TAKE),
     action("event", Point::Time, &[Key::Type], TIMES),
     action("slow-cq", Point::Poll, &[Key::Time], POLLS),
+    action("burst", Point::Packet, &[Key::P, Key::Length], BURSTS),
+    action("rate", Point::Packet, &[Key::Rate], LINES),
 ];
 
 const fn key(key: Key, name: &'static str, value: &'static str) -> KeyEntry {
@@ -161,7 +223,7 @@ const fn key(key: Key, name: &'static str, value: &'static str) -> KeyEntry {
 }
 
 /// All keys.
-pub static KEYS: [KeyEntry; 16] = [
+pub static KEYS: [KeyEntry; 24] = [
     key(Key::Time, "time", "a time such as 5ms"),
     key(Key::Status, "status", "a completion status"),
     key(Key::Call, "call", "a verb such as reg_mr or create_*"),
@@ -177,11 +239,34 @@ pub static KEYS: [KeyEntry; 16] = [
     key(Key::Qpn, "qpn", "a number"),
     key(Key::Opcode, "opcode", "an operation such as write or send*"),
     key(Key::Size, "size", "bytes: N, N-M, N- or -M"),
-    key(Key::Direction, "direction", "rx or tx"),
+    key(Key::Direction, "direction", "rx, tx or both"),
+    key(Key::Jitter, "jitter", "a time such as 5ms"),
+    key(
+        Key::Distribution,
+        "distribution",
+        "uniform, normal or pareto",
+    ),
+    key(Key::Length, "length", "packets"),
+    key(Key::Loss, "loss", "a probability: 0 to 1, or 0% to 100%"),
+    key(Key::Rate, "rate", "bits per second, such as 100M"),
+    key(Key::Queue, "queue", "bytes, such as 64K"),
+    key(Key::Peer, "peer", "an address, or ADDRESS/BITS"),
+    key(Key::Per, "per", "qp"),
 ];
 
 /// Which packets a rule is for: those that a device receives, or those that it sends.
-pub static DIRECTIONS: [(&str, bool); 2] = [("rx", false), ("tx", true)];
+pub static DIRECTIONS: [(&str, Direction); 3] = [
+    ("rx", Direction::Received),
+    ("tx", Direction::Sent),
+    ("both", Direction::Both),
+];
+
+/// How delays vary.
+pub static DISTRIBUTIONS: [(&str, Distribution); 3] = [
+    ("uniform", Distribution::Uniform),
+    ("normal", Distribution::Normal),
+    ("pareto", Distribution::Pareto),
+];
 
 /// The operations of packets.
 pub static PACKET_OPCODES: [&str; 13] = [

@@ -1,8 +1,9 @@
 //! Values of keys, and the parts of a text that they are read from.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::rule::{CERTAIN, Pattern};
+use crate::rule::{CERTAIN, Network, Pattern};
 use crate::table::ERRNOS;
 
 /// The longest name of a device, in bytes.
@@ -136,6 +137,60 @@ pub(crate) fn probability(value: Span) -> Result<u64, Wrong> {
                 "expected a probability (0 to 1, or 0% to 100%), found '{found}'"
             ))
         }
+    }
+}
+
+/// A number with `K`, `M` or `G` behind it, which multiply by powers of `unit`.
+fn scaled(value: Span, unit: u64) -> Result<u64, Wrong> {
+    let (digits, factor) = match value.text.as_bytes().last() {
+        Some(b'K') => (&value.text[..value.text.len() - 1], unit),
+        Some(b'M') => (&value.text[..value.text.len() - 1], unit * unit),
+        Some(b'G') => (&value.text[..value.text.len() - 1], unit * unit * unit),
+        _ => (value.text, 1),
+    };
+    let count = number(Span {
+        text: digits,
+        ..value
+    })?;
+    match count.checked_mul(factor).filter(|number| *number > 0) {
+        Some(number) => Ok(number),
+        None => value.wrong("this is 0, or too large"),
+    }
+}
+
+/// Bits per second: K, M and G are powers of 1000.
+pub(crate) fn bits(value: Span) -> Result<u64, Wrong> {
+    scaled(value, 1000)
+}
+
+/// Bytes: K, M and G are powers of 1024.
+pub(crate) fn bytes(value: Span) -> Result<u64, Wrong> {
+    scaled(value, 1024)
+}
+
+/// An address, or the addresses that have the same first bits.
+pub(crate) fn network(value: Span) -> Result<Network, Wrong> {
+    let (address, prefix) = match value.text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (value.text, None),
+    };
+    let Ok(address) = address.parse::<IpAddr>() else {
+        return value.wrong(format!(
+            "expected an address, found '{}'",
+            shown(value.text)
+        ));
+    };
+    let whole: u8 = if address.is_ipv4() { 32 } else { 128 };
+    let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let prefix = match prefix {
+        None => Some(whole),
+        Some(text) => Some(text)
+            .filter(is_number)
+            .and_then(|text| text.parse().ok()),
+    };
+    match prefix.filter(|bits| *bits <= whole) {
+        Some(prefix) => Ok(Network { address, prefix }),
+        None => value.wrong(format!("an address has {whole} bits")),
     }
 }
 

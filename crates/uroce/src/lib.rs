@@ -6,7 +6,7 @@
 //! packets, and [`engine`], the protocol of a queue pair. `examples/` has a program for each. They follow
 //! Semantic Versioning: before 1.0, an incompatible change increases the second number of the version.
 //!
-//! The library that embeds it uses this crate's root only: [`parse_config`] reads `IBV_UROCE`,
+//! The library that embeds it uses this crate's root only: [`read_config`] reads `IBV_UROCE`,
 //! [`check`] says whether a configured device can exist on this host now, and [`new_device`] makes the
 //! `verbs_device` through whose ops table the library does everything else. [`install_view`] makes programs
 //! find the devices' files. The library's fork handlers call [`before_fork`] and [`after_fork`].
@@ -16,7 +16,8 @@
 //! | `arch` | what depends on the CPU architecture |
 //! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
 //! | `capture` | `IBV_UROCE_PCAP`: a file with the packets that are sent and received |
-//! | `config` | `IBV_UROCE`: which devices are configured. Pure |
+//! | `config` | `IBV_UROCE`: which devices are configured |
+//! | `profile`, `pci` | what a device says of itself and refuses; where it is plugged in. Pure |
 //! | `descriptors` | the file descriptors of uroce, which a child of fork gives up |
 //! | `nofault` | accesses to the program's memory that report a fault in place of a signal |
 //! | `process` | which process this is, across forks |
@@ -34,9 +35,9 @@
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
-//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `nofault`, `process`, `random`, `restart`,
-//! `sync`, `wire` < `capture`, `engine` < `direct` < `local`, `memory`, `transport` < `device` < `cm` <
-//! `provider` < `view`. No module imports from a layer above its own (`scripts/lint-layers`).
+//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `nofault`, `pci`, `process`, `profile`, `random`,
+//! `restart`, `sync`, `wire` < `capture`, `engine` < `direct` < `local`, `memory`, `transport` < `device` <
+//! `cm` < `provider` < `view`. No module imports from a layer above its own (`scripts/lint-layers`).
 //!
 //! The other modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets drive directly; it promises no stability.
@@ -61,7 +62,9 @@ mod memory;
 #[cfg(all(test, loom))]
 mod model;
 mod nofault;
+mod pci;
 mod process;
+mod profile;
 mod provider;
 mod random;
 mod restart;
@@ -73,7 +76,9 @@ pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
-pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
+pub use config::{
+    Config, Netdev, Parsed as ParsedConfig, parse as parse_config, read as read_config,
+};
 pub use device::direct::enable as enable_direct_access;
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;

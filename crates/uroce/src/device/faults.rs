@@ -3,6 +3,7 @@
 //! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
 //! Without a hook a device injects none (`interposed.rs`).
 
+use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::{Device, clock};
 use crate::engine::{Addresses, Time, Transmit};
 use crate::sync::Mutex;
 use crate::transport::Outbox;
-use crate::wire::{Headers, Operation, Packet, Part, Transport};
+use crate::wire::{Headers, Operation, Packet, Part, Transport, ip_of};
 
 /// Delayed packets have this key among the device's timers: it is no queue pair's number.
 pub(super) const TIMER_QPN: u32 = 0;
@@ -33,6 +34,8 @@ pub struct PacketFacts<'a> {
     pub operation: &'static str,
     /// Bytes from the BTH to the ICRC.
     pub len: u64,
+    /// The address that it comes from, or is sent to.
+    pub peer: IpAddr,
     /// The packet is received, and consumes a receive WR of the queue pair or of its SRQ.
     pub takes_receive: bool,
 }
@@ -104,7 +107,7 @@ impl Faults {
     /// Delivers a packet, with its fault if it has one.
     pub(super) fn receive(&self, batch: &mut Batch<'_>, packet: &Packet<'_>, from: &Addresses) {
         let device = batch.device;
-        match (self.hook)(&facts(device, packet)) {
+        match (self.hook)(&facts(device, packet, ip_of(&from.src))) {
             None => batch.deliver(packet, from),
             Some(PacketFault::Drop) => {}
             Some(PacketFault::Corrupt) => {
@@ -144,7 +147,7 @@ impl Faults {
             sent: true,
             qpn: src_qpn,
             takes_receive: false,
-            ..facts(device, &packet)
+            ..facts(device, &packet, ip_of(&to.av.dgid))
         };
         let copy = || DelayedPacket::Sent {
             bytes: bytes.to_vec(),
@@ -232,7 +235,7 @@ impl Device {
 }
 
 /// What is known of a received packet.
-fn facts<'a>(device: &'a Device, packet: &Packet<'_>) -> PacketFacts<'a> {
+fn facts<'a>(device: &'a Device, packet: &Packet<'_>, peer: IpAddr) -> PacketFacts<'a> {
     let (operation, takes_receive) = match packet.headers.bth.opcode.parts() {
         Some((transport, operation, part)) => {
             let takes = takes_receive(operation, part) && transport != Transport::Xrc;
@@ -246,6 +249,7 @@ fn facts<'a>(device: &'a Device, packet: &Packet<'_>) -> PacketFacts<'a> {
         qpn: packet.headers.bth.dest_qpn,
         operation,
         len: packet.datagrams_len() as u64,
+        peer,
         takes_receive,
     }
 }

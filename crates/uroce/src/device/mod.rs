@@ -79,6 +79,7 @@ use crate::engine::{Gid, Service};
 use crate::local::Paths;
 use crate::memory::{Busy, Memory, Reregistration, Users};
 use crate::process;
+use crate::profile::{DEFAULT, Profile};
 use crate::sync::{Mutex, RwLock};
 use crate::transport::{Net, NetChange, Outbox};
 use crate::wire::{gid_of, ip_of};
@@ -93,10 +94,8 @@ use timers::Timers;
 use wait::Waker;
 use xrc::NamedDomains;
 
-/// Multicast groups that a process may have queue pairs attached to.
-pub const MAX_MULTICAST_GROUPS: usize = 8192;
 /// Queue pairs that may be attached to a multicast group.
-pub const MAX_QPS_PER_MULTICAST_GROUP: usize = 56;
+const MAX_QPS_PER_MULTICAST_GROUP: usize = DEFAULT.limits.max_mcast_qp_attach as usize;
 
 /// The queue pairs attached to a multicast group. Allocates nothing, because it is called for each packet.
 type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
@@ -105,8 +104,11 @@ type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
 pub struct Device {
     /// As in [`Config::name`].
     pub name: String,
-    /// The number of completion vectors: one per CPU that this process may use when it opens the device. A
-    /// thread that confines itself to some of the CPUs later can still name each vector.
+    /// What it says of itself, and what it refuses.
+    pub profile: Profile,
+    /// The number of completion vectors: that of the profile, or one per CPU that this process may use when
+    /// it opens the device. A thread that confines itself to some of the CPUs later can still name each
+    /// vector.
     pub completion_vectors: u32,
     /// Sockets, GID table, port state, queue pair numbers.
     pub net: Net,
@@ -210,7 +212,11 @@ impl Device {
         }
         Ok(Device {
             name: config.name.clone(),
-            completion_vectors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            completion_vectors: match config.profile.limits.num_comp_vectors {
+                0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+                vectors => vectors,
+            },
+            profile: config.profile,
             paths,
             exports,
             interposed,
@@ -368,18 +374,19 @@ impl Device {
     }
 
     /// Attaches the queue pair to a multicast group; does nothing if it is attached already. Fails as
-    /// [`Net::join`]; with ENOMEM beyond [`MAX_MULTICAST_GROUPS`] and [`MAX_QPS_PER_MULTICAST_GROUP`].
+    /// [`Net::join`]; with ENOMEM beyond the profile's limits.
     pub fn attach_multicast(&self, qp: &Arc<QueuePair>, group: &Gid) -> io::Result<()> {
+        let limits = &self.profile.limits;
         let mut groups = self.multicast_groups.write();
         let group_count = groups.len();
         let members = groups.entry(ip_of(group)).or_default();
         if members.iter().any(|member| Arc::ptr_eq(member, qp)) {
             return Ok(());
         }
-        if members.len() >= MAX_QPS_PER_MULTICAST_GROUP {
+        if members.len() >= limits.max_mcast_qp_attach as usize {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
-        if members.is_empty() && group_count >= MAX_MULTICAST_GROUPS {
+        if members.is_empty() && group_count >= limits.max_mcast_grp as usize {
             groups.remove(&ip_of(group));
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }

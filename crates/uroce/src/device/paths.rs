@@ -104,11 +104,12 @@ pub fn open(net: &Net, interposed: bool) -> io::Result<(Option<Paths>, Option<Ar
 
 impl Device {
     pub(super) fn ends(&self, flow: &Flow) -> Option<Ends> {
-        let (gid, peer_gid) = self.net.gids_of(flow)?;
+        let ([gid, peer_gid], in_grh) = self.net.gids_of(flow)?;
         Some(Ends {
             flow: *flow,
             gid,
             peer_gid,
+            in_grh,
         })
     }
 

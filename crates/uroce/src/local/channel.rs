@@ -3,6 +3,7 @@
 
 mod sender;
 
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +21,6 @@ use crate::sync::Mutex;
 use crate::wire::{
     Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, Short, ShortContent,
     grh::{GrhTemplate, IpHeader},
-    ip_of,
 };
 
 /// Packets that one call of [`Channel::receive`] takes at most.
@@ -62,6 +62,8 @@ pub struct Ends {
     pub gid: Gid,
     /// The GID of the peer's end, as the receiver of a packet sees it.
     pub peer_gid: Gid,
+    /// Both as addresses in a GRH: this process's, then the peer's.
+    pub in_grh: [IpAddr; 2],
 }
 
 /// A channel. Thread-safe.
@@ -114,8 +116,8 @@ impl Channel {
                 pkey_index: 0,
             },
             grh: GrhTemplate::new(&IpHeader {
-                src: ip_of(&ends.peer_gid),
-                dst: ip_of(&ends.gid),
+                src: ends.in_grh[1],
+                dst: ends.in_grh[0],
                 traffic_class: 0,
                 hop_limit: HOP_LIMIT,
                 flow_label: 0,

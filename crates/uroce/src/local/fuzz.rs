@@ -115,6 +115,7 @@ fn ends() -> (Ends, Ends) {
         },
         gid: gid_of(ip(src)),
         peer_gid: gid_of(ip(dst)),
+        in_grh: [ip(src), ip(dst)],
     };
     (ends(1, 4791, 2, 61440), ends(2, 61440, 1, 4791))
 }

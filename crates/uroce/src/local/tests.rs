@@ -24,6 +24,7 @@ fn ends(flow: &Flow) -> Ends {
         flow: *flow,
         gid: gid_of(flow.src),
         peer_gid: gid_of(flow.dst),
+        in_grh: [flow.src, flow.dst],
     }
 }
 

@@ -10,9 +10,6 @@ use libc::{EFAULT, EINVAL, ENOMEM};
 use super::prefault::page_size;
 use crate::nofault::{self, Fault};
 
-/// Bytes of a device, of which each allocation takes whole pages.
-pub const DEVICE_MEMORY_LEN: usize = 1 << 20;
-
 /// How many bytes of a device are allocated.
 #[derive(Default)]
 pub struct Allocated(AtomicUsize);
@@ -25,26 +22,29 @@ pub struct DeviceMemory {
 }
 
 /// The whole pages for `len` bytes. EINVAL if that is none, or more than the device has.
-fn pages(len: usize) -> Result<usize, Errno> {
-    match len {
-        1..=DEVICE_MEMORY_LEN => Ok(len.next_multiple_of(page_size())),
-        _ => Err(Errno(EINVAL)),
+fn pages(len: usize, device_has: usize) -> Result<usize, Errno> {
+    match (1..=device_has).contains(&len) {
+        true => Ok(len.next_multiple_of(page_size())),
+        false => Err(Errno(EINVAL)),
     }
 }
 
 impl DeviceMemory {
-    /// Allocates `len` bytes, all zero. Their alignment is that of a page: EINVAL for a larger one. ENOMEM if
-    /// the device has not as many left.
+    /// Allocates `len` bytes, all zero, of those that the device has; each allocation takes whole pages.
+    /// Their alignment is that of a page: EINVAL for a larger one. ENOMEM if the device has not as many
+    /// left.
     pub fn allocate(
         allocated: &Arc<Allocated>,
         len: usize,
         log_alignment: u32,
+        device_has: usize,
     ) -> Result<DeviceMemory, Errno> {
         if log_alignment > page_size().ilog2() {
             return Err(Errno(EINVAL));
         }
-        let whole = pages(len)?;
-        let take = |sum: usize| Some(sum + whole).filter(|sum| *sum <= DEVICE_MEMORY_LEN);
+        let whole = pages(len, device_has)?;
+        let most = device_has.next_multiple_of(page_size());
+        let take = |sum: usize| Some(sum + whole).filter(|sum| *sum <= most);
         let taken = allocated
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -123,24 +123,25 @@ mod tests {
     #[test]
     fn device_memory_is_limited_and_comes_back() {
         let allocated = Arc::new(Allocated::default());
-        let allocate = |len| DeviceMemory::allocate(&allocated, len, 6);
-        for len in [0, DEVICE_MEMORY_LEN + 1, usize::MAX] {
+        const LEN: usize = 1 << 20;
+        let allocate = |len| DeviceMemory::allocate(&allocated, len, 6, LEN);
+        for len in [0, LEN + 1, usize::MAX] {
             assert_eq!(allocate(len).err(), Some(Errno(EINVAL)), "{len}");
         }
-        let too_aligned = DeviceMemory::allocate(&allocated, 64, 21);
+        let too_aligned = DeviceMemory::allocate(&allocated, 64, 21, LEN);
         assert_eq!(too_aligned.err(), Some(Errno(EINVAL)));
-        let first = allocate(DEVICE_MEMORY_LEN / 2 + 1).unwrap();
-        assert_eq!(allocate(DEVICE_MEMORY_LEN / 2).err(), Some(Errno(ENOMEM)));
+        let first = allocate(LEN / 2 + 1).unwrap();
+        assert_eq!(allocate(LEN / 2).err(), Some(Errno(ENOMEM)));
         let second = allocate(64).unwrap();
         drop((first, second));
-        assert!(allocate(DEVICE_MEMORY_LEN).is_ok());
+        assert!(allocate(LEN).is_ok());
         assert_eq!(allocated.0.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn copies_stay_within_the_memory() {
         let allocated = Arc::new(Allocated::default());
-        let memory = DeviceMemory::allocate(&allocated, 100, 0).unwrap();
+        let memory = DeviceMemory::allocate(&allocated, 100, 0, 4096).unwrap();
         let (from, mut to) = ([7_u8; 100], [1_u8; 100]);
         // SAFETY: both arrays have 100 bytes, and no copy is longer.
         unsafe {

@@ -37,7 +37,7 @@ use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
 
-pub use device_memory::{Allocated, DEVICE_MEMORY_LEN, DeviceMemory};
+pub use device_memory::{Allocated, DeviceMemory};
 pub use known::{KnownRegions, Users};
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};

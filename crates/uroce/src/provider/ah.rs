@@ -1,12 +1,12 @@
 //! Address handles and multicast groups.
 
 use ibverbs_abi::*;
-use libc::EINVAL;
+use libc::{EINVAL, EOPNOTSUPP};
 
 use super::context::private;
 use super::ffi::Result;
 use super::handle;
-use super::lid;
+use super::lid::Lids;
 use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::qp;
@@ -17,12 +17,13 @@ use crate::engine::{AddressVector, Service};
 /// An address handle; its private part is the resolved address vector.
 pub type Ah = Object<ibv_ah, AddressVector>;
 
-/// Converts an address. EINVAL if its port or source GID does not exist, or it has no GRH and LIDs are
-/// not enabled.
+/// Converts an address. EINVAL if its port or source GID does not exist, or it has no GRH and the device no
+/// LIDs.
 pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVector> {
     let gids = device.net.gids();
-    if attr.port_num == 1 && attr.is_global == 0 && lid::enabled() {
-        let resolved = lid::resolve(&gids, attr.dlid).ok_or(Errno(EINVAL))?;
+    let lids = Lids::of(&device.profile);
+    if let Some(lids) = lids.filter(|_| attr.port_num == 1 && attr.is_global == 0) {
+        let resolved = lids.resolve(&gids, attr.dlid).ok_or(Errno(EINVAL))?;
         return Ok(AddressVector {
             dgid: resolved.gid,
             sgid_index: resolved.index,
@@ -81,7 +82,7 @@ pub unsafe fn destroy_ah(ah: *mut ibv_ah) -> Result<()> {
 }
 
 /// Attaches a UD queue pair to a multicast group, given as a multicast GID or an IPv4-mapped group
-/// address.
+/// address. EOPNOTSUPP if the device has no multicast groups.
 ///
 /// # Safety
 /// `qp` is live, `gid` readable.
@@ -91,6 +92,9 @@ pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> R
         handle::check(qp)?;
         (qp::object(qp), (*gid).raw)
     };
+    if object.device.profile.limits.max_mcast_grp == 0 {
+        return Err(Errno(EOPNOTSUPP));
+    }
     if object.qp.service != Service::Ud || group[0] != 0xff && !is_ipv4_group(&group) {
         return Err(Errno(EINVAL));
     }

@@ -1,5 +1,4 @@
-//! Device and port attributes, and the limits that other files check. Limits are those of Soft-RoCE, or
-//! larger; only the GID table has 256 entries, as `sgid_index` has 8 bits, where Soft-RoCE reports 1024.
+//! Device and port attributes: those of the device's profile (`crate::profile`).
 
 use core::ffi::c_char;
 
@@ -8,120 +7,63 @@ use libc::{EINVAL, c_int};
 
 use super::context::{ContextPrivate, private};
 use super::ffi::Result;
-use super::lid;
+use super::lid::Lids;
 use super::object::Zeroable;
-use crate::device::{MAX_MULTICAST_GROUPS, MAX_QPS_PER_MULTICAST_GROUP, clock};
-use crate::memory::DEVICE_MEMORY_LEN;
-use crate::transport::{GID_TABLE_LEN, PortState};
-
-/// SGEs of a work request.
-pub const MAX_SGE: u32 = 32;
-/// Work requests of a queue.
-pub const MAX_WR: u32 = 1 << 20;
-/// Entries of a completion queue.
-pub const MAX_CQE: u32 = 1 << 20;
-/// Queue pairs of the process.
-pub const MAX_QP: u32 = 1_048_560;
-/// Completion queues.
-pub const MAX_CQ: u32 = 1 << 20;
-/// Memory regions.
-pub const MAX_MR: u32 = 1 << 20;
-/// Memory windows. Regions and windows share 2^24 key indices, of which these limits leave most free.
-pub const MAX_MW: u32 = 1 << 20;
-/// Protection domains.
-pub const MAX_PD: u32 = 1 << 20;
-/// Address handles.
-pub const MAX_AH: u32 = 1 << 20;
-/// Shared receive queues.
-pub const MAX_SRQ: u32 = 1 << 20;
-/// Bytes of inline data of a work request.
-pub const MAX_INLINE: u32 = 4096;
-/// Outstanding RDMA READs and atomics of a queue pair, as requester and as responder.
-pub const MAX_RD_ATOMIC: u8 = 128;
-/// Bytes of a message.
-pub const MAX_MSG_SZ: u64 = 1 << 31;
-/// Entries of the GID table: any higher index is an error.
-pub const GID_TBL_LEN: u32 = GID_TABLE_LEN as u32;
-
-/// Bits of `device_cap_flags_ex` that verbs.h has no names for; the kernel's
-/// IB_UVERBS_DEVICE_FLUSH_GLOBAL.
-const FLUSH_GLOBAL: u64 = 1 << 38;
-/// IB_UVERBS_DEVICE_FLUSH_PERSISTENT.
-const FLUSH_PERSISTENT: u64 = 1 << 39;
-/// IB_UVERBS_DEVICE_ATOMIC_WRITE.
-const ATOMIC_WRITE: u64 = 1 << 40;
-
-/// `device_cap_flags`.
-const CAP_FLAGS: u32 = IBV_DEVICE_UD_AV_PORT_ENFORCE
-    | IBV_DEVICE_CURR_QP_STATE_MOD
-    | IBV_DEVICE_PORT_ACTIVE_EVENT
-    | IBV_DEVICE_SYS_IMAGE_GUID
-    | IBV_DEVICE_RC_RNR_NAK_GEN
-    | IBV_DEVICE_SRQ_RESIZE
-    | IBV_DEVICE_MEM_WINDOW
-    | IBV_DEVICE_XRC
-    | IBV_DEVICE_MEM_MGT_EXTENSIONS
-    | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
-
-/// All operations of reliable connections, and for XRC, can access memory with on-demand paging.
-const ODP_RELIABLE: u32 = ODP_UC
-    | ODP_UD
-    | IBV_ODP_SUPPORT_READ
-    | IBV_ODP_SUPPORT_ATOMIC
-    | IBV_ODP_SUPPORT_FLUSH
-    | IBV_ODP_SUPPORT_ATOMIC_WRITE;
-const ODP_UC: u32 = ODP_UD | IBV_ODP_SUPPORT_WRITE;
-const ODP_UD: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+use crate::device::{Device, clock};
+use crate::profile::{Fabric, Profile};
+use crate::transport::PortState;
 
 fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
+    let profile = &context.device.profile;
+    let (identity, limits) = (&profile.identity, &profile.limits);
     let mut ex = ibv_device_attr_ex::zeroed();
     let attr = &mut ex.orig_attr;
-    let version = env!("CARGO_PKG_VERSION").bytes();
-    for (to, from) in attr.fw_ver.iter_mut().zip(version) {
+    for (to, from) in attr.fw_ver.iter_mut().zip(identity.fw_ver.bytes()) {
         *to = from as c_char;
     }
     attr.node_guid = context.node_guid();
     attr.sys_image_guid = attr.node_guid;
-    attr.max_mr_size = u64::MAX;
-    attr.page_size_cap = 0xffff_f000;
-    // The value that Soft-RoCE reports too: there is no vendor.
-    attr.vendor_id = 0xff_ffff;
-    attr.max_qp = MAX_QP as c_int;
-    attr.max_qp_wr = MAX_WR as c_int;
-    attr.device_cap_flags = CAP_FLAGS;
-    attr.max_sge = MAX_SGE as c_int;
-    attr.max_sge_rd = MAX_SGE as c_int;
-    attr.max_cq = MAX_CQ as c_int;
-    attr.max_cqe = MAX_CQE as c_int;
-    attr.max_mr = MAX_MR as c_int;
-    attr.max_pd = MAX_PD as c_int;
-    attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
-    attr.max_res_rd_atom = 258_048;
-    attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
-    attr.atomic_cap = IBV_ATOMIC_HCA;
-    attr.max_mw = MAX_MW as c_int;
-    attr.max_mcast_grp = MAX_MULTICAST_GROUPS as c_int;
-    attr.max_mcast_qp_attach = MAX_QPS_PER_MULTICAST_GROUP as c_int;
-    attr.max_total_mcast_qp_attach = (MAX_MULTICAST_GROUPS * MAX_QPS_PER_MULTICAST_GROUP) as c_int;
-    attr.max_ah = MAX_AH as c_int;
-    attr.max_srq = MAX_SRQ as c_int;
-    attr.max_srq_wr = MAX_WR as c_int;
-    attr.max_srq_sge = MAX_SGE as c_int;
-    attr.max_pkeys = 1;
-    attr.local_ca_ack_delay = 15;
-    attr.phys_port_cnt = 1;
-    ex.completion_timestamp_mask = u64::MAX;
-    ex.hca_core_clock = 1_000_000;
-    ex.device_cap_flags_ex = u64::from(CAP_FLAGS) | FLUSH_GLOBAL | FLUSH_PERSISTENT | ATOMIC_WRITE;
-    ex.phys_port_cnt_ex = 1;
-    ex.odp_caps.general_caps = u64::from(IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+    attr.max_mr_size = profile.max_mr_size;
+    attr.page_size_cap = profile.page_size_cap;
+    attr.vendor_id = identity.vendor_id;
+    attr.vendor_part_id = identity.vendor_part_id;
+    attr.hw_ver = identity.hw_ver;
+    attr.max_qp = limits.max_qp as c_int;
+    attr.max_qp_wr = limits.max_qp_wr as c_int;
+    attr.device_cap_flags = profile.cap_flags;
+    attr.max_sge = limits.max_sge as c_int;
+    attr.max_sge_rd = limits.max_sge_rd as c_int;
+    attr.max_cq = limits.max_cq as c_int;
+    attr.max_cqe = limits.max_cqe as c_int;
+    attr.max_mr = limits.max_mr as c_int;
+    attr.max_pd = limits.max_pd as c_int;
+    attr.max_qp_rd_atom = limits.max_qp_rd_atom as c_int;
+    attr.max_res_rd_atom = limits.max_res_rd_atom as c_int;
+    attr.max_qp_init_rd_atom = limits.max_qp_init_rd_atom as c_int;
+    attr.atomic_cap = profile.atomic_cap;
+    attr.max_mw = limits.max_mw as c_int;
+    attr.max_mcast_grp = limits.max_mcast_grp as c_int;
+    attr.max_mcast_qp_attach = limits.max_mcast_qp_attach as c_int;
+    attr.max_total_mcast_qp_attach = (limits.max_mcast_grp * limits.max_mcast_qp_attach) as c_int;
+    attr.max_ah = limits.max_ah as c_int;
+    attr.max_srq = limits.max_srq as c_int;
+    attr.max_srq_wr = limits.max_srq_wr as c_int;
+    attr.max_srq_sge = limits.max_srq_sge as c_int;
+    attr.max_pkeys = limits.pkey_tbl_len as u16;
+    attr.local_ca_ack_delay = profile.local_ca_ack_delay;
+    attr.phys_port_cnt = limits.ports as u8;
+    ex.completion_timestamp_mask = profile.timestamp_mask;
+    ex.hca_core_clock = profile.core_clock;
+    ex.device_cap_flags_ex = u64::from(profile.cap_flags) | profile.cap_flags_ex;
+    ex.phys_port_cnt_ex = limits.ports;
+    ex.odp_caps.general_caps = profile.odp.general.into();
     ex.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
-        rc_odp_caps: ODP_RELIABLE,
-        uc_odp_caps: ODP_UC,
-        ud_odp_caps: ODP_UD,
+        rc_odp_caps: profile.odp.rc,
+        uc_odp_caps: profile.odp.uc,
+        ud_odp_caps: profile.odp.ud,
     };
-    ex.xrc_odp_caps = ODP_RELIABLE;
-    ex.max_dm_size = DEVICE_MEMORY_LEN as u64;
+    ex.xrc_odp_caps = profile.odp.xrc;
+    ex.max_dm_size = limits.max_dm_size.into();
     ex
 }
 
@@ -171,33 +113,68 @@ pub fn mtu_bytes(code: ibv_mtu) -> Option<u32> {
     matches!(code, IBV_MTU_256..=IBV_MTU_4096).then(|| 128 << code)
 }
 
-fn port_attributes(state: PortState) -> ibv_port_attr {
+/// The state of a port without a cable: any but the first.
+pub const NO_CABLE: PortState = PortState {
+    up: false,
+    active: false,
+    active_mtu: 256,
+};
+
+fn port_attributes(profile: &Profile, state: PortState) -> ibv_port_attr {
     // `phys_state` (specification 14.2.5.6, PortInfo.PortPhysicalState).
     const POLLING: u8 = 2;
     const DISABLED: u8 = 3;
     const LINK_UP: u8 = 5;
+    let limits = &profile.limits;
     let mut attr = ibv_port_attr::zeroed();
     (attr.state, attr.phys_state) = match state {
         PortState { active: true, .. } => (IBV_PORT_ACTIVE, LINK_UP),
         PortState { up: true, .. } => (IBV_PORT_DOWN, POLLING),
         _ => (IBV_PORT_DOWN, DISABLED),
     };
-    attr.max_mtu = IBV_MTU_4096;
+    attr.max_mtu = mtu_code(limits.max_mtu);
     attr.active_mtu = mtu_code(state.active_mtu);
-    attr.gid_tbl_len = GID_TBL_LEN as c_int;
-    attr.port_cap_flags = IBV_PORT_CM_SUP;
-    attr.max_msg_sz = MAX_MSG_SZ as u32;
-    attr.pkey_tbl_len = 1;
-    attr.max_vl_num = 1;
-    // 1X, 2.5 Gb/s: what Soft-RoCE reports for an interface of unknown speed.
-    attr.active_width = 1;
-    attr.active_speed = 1;
-    attr.link_layer = IBV_LINK_LAYER_ETHERNET as u8;
-    attr.flags = IBV_QPF_GRH_REQUIRED as u8;
+    attr.gid_tbl_len = limits.gid_tbl_len as c_int;
+    attr.port_cap_flags = profile.port.cap_flags;
+    attr.max_msg_sz = limits.max_msg_sz;
+    attr.pkey_tbl_len = limits.pkey_tbl_len as u16;
+    attr.lmc = profile.port.lmc;
+    attr.max_vl_num = profile.port.max_vl_num;
+    attr.active_width = profile.port.speed.width;
+    attr.active_speed = profile.port.speed.code8();
+    attr.active_speed_ex = match profile.port.speed.code {
+        code if code > u16::from(u8::MAX) => code.into(),
+        _ => 0,
+    };
+    attr.link_layer = profile.fabric.link_layer() as u8;
+    if profile.fabric.has_address_gids() {
+        attr.flags = IBV_QPF_GRH_REQUIRED as u8;
+    }
     attr
 }
 
-/// Reports the port's attributes. EINVAL for another port than 1.
+/// The attributes that a subnet manager sets.
+fn set_subnet(attr: &mut ibv_port_attr, lid: u16) {
+    /// The subnet manager is at the first LID.
+    const SM_LID: u16 = 1;
+    /// 4.096 us times two to this power, of OpenSM.
+    const SUBNET_TIMEOUT: u8 = 18;
+    (attr.lid, attr.sm_lid, attr.subnet_timeout) = (lid, SM_LID, SUBNET_TIMEOUT);
+    if lid == 0 && attr.state == IBV_PORT_ACTIVE {
+        // As a port that no subnet manager has found.
+        attr.state = IBV_PORT_INIT;
+    }
+}
+
+/// EINVAL for a port that the device does not have.
+pub fn check_port(device: &Device, port: u32) -> Result<()> {
+    match port {
+        1.. if port <= device.profile.limits.ports => Ok(()),
+        _ => Err(Errno(EINVAL)),
+    }
+}
+
+/// Reports the port's attributes. EINVAL for a port that does not exist.
 ///
 /// # Safety
 /// `context` is open, `attr` writable.
@@ -207,21 +184,26 @@ pub unsafe fn query_port(
     attr: *mut ibv_port_attr,
 ) -> Result<()> {
     // SAFETY: the caller passes an open context.
-    let net = &unsafe { private(context) }.check()?.net;
-    if port_num != 1 {
-        return Err(Errno(EINVAL));
-    }
-    let mut port = port_attributes(net.port_state());
-    if lid::enabled() {
-        port.lid = lid::of_port(&net.gids());
-        port.flags = 0;
+    let device = unsafe { private(context) }.check()?;
+    check_port(device, port_num.into())?;
+    let profile = &device.profile;
+    let mut port = port_attributes(profile, NO_CABLE);
+    if port_num == 1 {
+        port = port_attributes(profile, device.net.port_state());
+        if let Some(lids) = Lids::of(profile) {
+            let lid = lids.of_port(&device.net.gids());
+            match profile.fabric {
+                Fabric::InfiniBand => set_subnet(&mut port, lid),
+                _ => (port.lid, port.flags) = (lid, 0),
+            }
+        }
     }
     // SAFETY: the caller passes writable attributes.
     unsafe { attr.write(port) };
     Ok(())
 }
 
-/// Reports the port's speed, in units of 100 Mb/s. EINVAL for another port than 1.
+/// Reports the port's speed, in units of 100 Mb/s. EINVAL for a port that does not exist.
 ///
 /// # Safety
 /// `context` is open, `speed` writable.
@@ -231,12 +213,10 @@ pub unsafe fn query_port_speed(
     speed: *mut u64,
 ) -> Result<()> {
     // SAFETY: the caller passes an open context.
-    unsafe { private(context) }.check()?;
-    if port_num != 1 {
-        return Err(Errno(EINVAL));
-    }
+    let device = unsafe { private(context) }.check()?;
+    check_port(device, port_num)?;
     // SAFETY: the caller passes a writable speed.
-    unsafe { speed.write(25) };
+    unsafe { speed.write(device.profile.port.speed.rate.into()) };
     Ok(())
 }
 
@@ -250,7 +230,8 @@ pub unsafe fn query_rt_values(context: *mut ibv_context, values: *mut ibv_values
     context.check()?;
     let requested = values.comp_mask;
     values.comp_mask = 0;
-    if requested & IBV_VALUES_MASK_RAW_CLOCK != 0 {
+    let has_clock = context.device.profile.timestamp_mask != 0;
+    if has_clock && requested & IBV_VALUES_MASK_RAW_CLOCK != 0 {
         values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
         values.raw_clock.tv_sec = 0;
         values.raw_clock.tv_nsec = clock::now().0 as _;

@@ -19,7 +19,8 @@ use crate::config::Config;
 use crate::device::Device;
 use crate::device::events::AsyncEvents;
 use crate::device::handles::{self, ObjectKind};
-use crate::transport;
+use crate::profile::Fabric;
+use crate::transport::{self, GidType};
 
 /// The private part of a device of the library's list.
 pub struct DevicePrivate {
@@ -119,8 +120,10 @@ pub fn new_device(
 ) -> *mut verbs_device {
     ucma::configure(&config);
     let mut device = verbs_device::zeroed();
-    device.device.node_type = IBV_NODE_CA;
-    device.device.transport_type = IBV_TRANSPORT_IB;
+    (device.device.node_type, device.device.transport_type) = match config.profile.fabric {
+        Fabric::Unspecified => (IBV_NODE_UNSPECIFIED, IBV_TRANSPORT_UNSPECIFIED),
+        _ => (IBV_NODE_CA, IBV_TRANSPORT_IB),
+    };
     put_text(&mut device.device.name, &config.name);
     put_text(&mut device.device.dev_name, &config.name);
     if let Some(number) = uverbs {
@@ -318,7 +321,7 @@ unsafe extern "C" fn raise_event(
 /// The software ops that return a [`Result`].
 mod software {
     use super::*;
-    use crate::provider::attributes::GID_TBL_LEN;
+    use crate::provider::attributes::check_port;
 
     /// Reports an entry of the GID table. EINVAL for a port or index that does not exist, ENODATA for an
     /// empty entry, EACCES in a child of the process that opened the context.
@@ -333,11 +336,13 @@ mod software {
     ) -> Result<()> {
         // SAFETY: the caller passes an open context.
         let device = unsafe { private(context) }.check()?;
-        if port_num != 1 || gid_index >= GID_TBL_LEN {
+        check_port(device, port_num)?;
+        if gid_index >= device.profile.limits.gid_tbl_len {
             return Err(Errno(EINVAL));
         }
         let gids = device.net.gids();
-        let Some(Some(found)) = gids.get(gid_index as usize) else {
+        let found = gids.get(gid_index as usize).filter(|_| port_num == 1);
+        let Some(Some(found)) = found else {
             return Err(Errno(ENODATA));
         };
         // SAFETY: the caller passes a writable entry.
@@ -345,8 +350,9 @@ mod software {
         Ok(())
     }
 
-    /// Reports the only entry of the P_Key table, the default P_Key. EINVAL for another index, EACCES in a
-    /// child of the process that opened the context.
+    /// Reports an entry of the P_Key table. The first is the default P_Key; others, which devices of some
+    /// profiles have, are empty: 0. EINVAL for an index that does not exist, EACCES in a child of the process
+    /// that opened the context.
     ///
     /// # Safety
     /// `context` is open, `pkey` writable.
@@ -357,12 +363,14 @@ mod software {
         pkey: *mut u16,
     ) -> Result<()> {
         // SAFETY: the caller passes an open context.
-        unsafe { private(context) }.check()?;
-        if port_num != 1 || index != 0 {
+        let device = unsafe { private(context) }.check()?;
+        check_port(device, port_num.into())?;
+        if !(0..device.profile.limits.pkey_tbl_len as c_int).contains(&index) {
             return Err(Errno(EINVAL));
         }
+        let value = if index == 0 { u16::MAX } else { 0 };
         // SAFETY: the caller passes a writable P_Key.
-        unsafe { pkey.write(u16::MAX) };
+        unsafe { pkey.write(value) };
         Ok(())
     }
 }
@@ -372,7 +380,11 @@ fn gid_entry(index: u32, found: &transport::GidEntry) -> ibv_gid_entry {
         gid: ibv_gid { raw: found.gid },
         gid_index: index,
         port_num: 1,
-        gid_type: IBV_GID_TYPE_ROCE_V2,
+        gid_type: match found.gid_type {
+            GidType::Ib => IBV_GID_TYPE_IB,
+            GidType::RoceV1 => IBV_GID_TYPE_ROCE_V1,
+            GidType::RoceV2 => IBV_GID_TYPE_ROCE_V2,
+        },
         ndev_ifindex: found.ifindex,
     }
 }
@@ -393,7 +405,8 @@ unsafe extern "C" fn query_gid_table(
     let present = gids
         .iter()
         .zip(0..)
-        .filter_map(|(entry, index)| Some((index, entry.as_ref()?)));
+        .filter_map(|(entry, index)| Some((index, entry.as_ref()?)))
+        .filter(|(index, _)| *index < device.profile.limits.gid_tbl_len);
     let mut count = 0;
     for (index, found) in present.take(max_entries) {
         // SAFETY: `entries` has room for `max_entries`, and `count` is less than that.

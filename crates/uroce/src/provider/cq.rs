@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
 
-use super::attributes::MAX_CQE;
 use super::channel::CompChannel;
 use super::context::private;
 use super::cq_ex;
@@ -67,8 +66,13 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
     // SAFETY: the caller passes an open context.
     let context_private = unsafe { private(context) };
     let device = context_private.check()?;
-    if attr.cqe == 0 || attr.cqe > MAX_CQE || attr.comp_vector >= device.completion_vectors {
+    let profile = &device.profile;
+    let too_many = attr.cqe > profile.limits.max_cqe;
+    if attr.cqe == 0 || too_many || attr.comp_vector >= device.completion_vectors {
         return Err(Errno(EINVAL));
+    }
+    if attr.timestamps && profile.timestamp_mask == 0 {
+        return Err(Errno(EOPNOTSUPP));
     }
     let has = |flag| attr.flags & flag != 0;
     // SAFETY: what is not NULL is readable, and the parent domain is checked before it is used.
@@ -213,7 +217,8 @@ pub unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Result<()> {
         object(cq)
     };
     object.check()?;
-    if cqe < 1 || cqe > MAX_CQE as c_int || !object.queue.resize(cqe as usize) {
+    let max_cqe = object.device.profile.limits.max_cqe as c_int;
+    if cqe < 1 || cqe > max_cqe || !object.queue.resize(cqe as usize) {
         return Err(Errno(EINVAL));
     }
     // SAFETY: `cq` is live.

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use ibverbs_abi::*;
-use libc::EINVAL;
+use libc::{EINVAL, EOPNOTSUPP};
 
 use super::context::private;
 use super::ffi::Result;
@@ -24,7 +24,7 @@ pub struct DmPrivate {
 pub type Dm = Object<ibv_dm, DmPrivate>;
 
 /// EINVAL for a length or alignment that the device does not have, and for unknown attributes; ENOMEM if
-/// not as much memory is left.
+/// not as much memory is left; EOPNOTSUPP if the device has none.
 ///
 /// # Safety
 /// `context` is open, `attr` readable.
@@ -34,13 +34,17 @@ pub unsafe fn alloc_dm(
 ) -> Result<*mut ibv_dm> {
     // SAFETY: the caller passes an open context and readable attributes.
     let (device, attr) = unsafe { (private(context).check()?, &*attr) };
+    let max_dm_size = device.profile.limits.max_dm_size as usize;
+    if max_dm_size == 0 {
+        return Err(Errno(EOPNOTSUPP));
+    }
     if attr.comp_mask != 0 {
         return Err(Errno(EINVAL));
     }
     let reserved = handle::reserve(device, ObjectKind::Dm)?;
     let room = Dm::room()?;
     let allocated = &device.memory.allocated_device_memory;
-    let memory = DeviceMemory::allocate(allocated, attr.length, attr.log_align_req)?;
+    let memory = DeviceMemory::allocate(allocated, attr.length, attr.log_align_req, max_dm_size)?;
     let public = ibv_dm {
         context,
         memcpy_to_dm: Some(super::memcpy_to_dm),

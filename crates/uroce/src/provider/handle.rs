@@ -10,7 +10,6 @@ use std::sync::Arc;
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOENT, ENOMEM};
 
-use super::attributes;
 use super::ffi::Result;
 use crate::device::Device;
 use crate::device::handles::{self, Named, ObjectKind, ReservedHandle};
@@ -130,14 +129,15 @@ pub unsafe fn claim<B: HasHandle>(object: *mut B) -> Result<u32> {
 
 /// A handle for a new object. ENOMEM if the device has as many of its kind as it reports to allow.
 pub fn reserve(device: &Arc<Device>, kind: ObjectKind) -> Result<ReservedHandle> {
+    let limits = &device.profile.limits;
     let limit = match kind {
-        ObjectKind::Qp => attributes::MAX_QP,
-        ObjectKind::Ah => attributes::MAX_AH,
-        ObjectKind::Mw => attributes::MAX_MW,
-        ObjectKind::Mr => attributes::MAX_MR,
-        ObjectKind::Srq => attributes::MAX_SRQ,
-        ObjectKind::Cq => attributes::MAX_CQ,
-        ObjectKind::Pd => attributes::MAX_PD,
+        ObjectKind::Qp => limits.max_qp,
+        ObjectKind::Ah => limits.max_ah,
+        ObjectKind::Mw => limits.max_mw,
+        ObjectKind::Mr => limits.max_mr,
+        ObjectKind::Srq => limits.max_srq,
+        ObjectKind::Cq => limits.max_cq,
+        ObjectKind::Pd => limits.max_pd,
         ObjectKind::Channel
         | ObjectKind::Dm
         | ObjectKind::Xrcd

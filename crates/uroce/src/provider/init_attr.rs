@@ -3,10 +3,10 @@
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
 
-use super::attributes::{MAX_INLINE, MAX_SGE, MAX_WR};
 use super::ffi::Result;
 use super::object::Zeroable;
 use crate::engine::Service;
+use crate::profile::{Limits, Services};
 
 /// Copies extended attributes. Reads only the fields that the mask announces. EOPNOTSUPP for attributes that
 /// uroce does not know, and for create flags.
@@ -42,16 +42,17 @@ pub unsafe fn copy(init: *mut ibv_qp_init_attr_ex) -> Result<ibv_qp_init_attr_ex
     Ok(ex)
 }
 
-/// The service of a queue pair type.
-pub fn service(qp_type: ibv_qp_type) -> Result<Service> {
-    Ok(match qp_type {
-        IBV_QPT_RC => Service::Rc,
-        IBV_QPT_UC => Service::Uc,
-        IBV_QPT_UD => Service::Ud,
-        IBV_QPT_XRC_SEND => Service::XrcSend,
-        IBV_QPT_XRC_RECV => Service::XrcRecv,
+/// The service of a queue pair type. EOPNOTSUPP for one that the device does not have.
+pub fn service(qp_type: ibv_qp_type, services: &Services) -> Result<Service> {
+    let (service, exists) = match qp_type {
+        IBV_QPT_RC => (Service::Rc, services.rc),
+        IBV_QPT_UC => (Service::Uc, services.uc),
+        IBV_QPT_UD => (Service::Ud, services.ud),
+        IBV_QPT_XRC_SEND => (Service::XrcSend, services.xrc),
+        IBV_QPT_XRC_RECV => (Service::XrcRecv, services.xrc),
         _ => return Err(Errno(EOPNOTSUPP)),
-    })
+    };
+    exists.then_some(service).ok_or(Errno(EOPNOTSUPP))
 }
 
 /// Whether the program may post sends: on all but XRC targets.
@@ -64,9 +65,9 @@ pub fn has_recv_queue(service: Service) -> bool {
     matches!(service, Service::Rc | Service::Uc | Service::Ud)
 }
 
-/// EINVAL if an object that the service needs is missing, or a size is out of range. Sets the sizes of
-/// queues that do not exist to 0, and `max_inline_data` to what there is room for.
-pub fn check(service: Service, init: &mut ibv_qp_init_attr_ex) -> Result<()> {
+/// EINVAL if an object that the service needs is missing, or a size is beyond the device's limits. Sets the
+/// sizes of queues that do not exist to 0, and `max_inline_data` to what there is room for.
+pub fn check(service: Service, init: &mut ibv_qp_init_attr_ex, limits: &Limits) -> Result<()> {
     let has = |bit| init.comp_mask & bit != 0;
     let (sends, receives) = (has_send_queue(service), has_recv_queue(service));
     let complete = if sends {
@@ -83,17 +84,18 @@ pub fn check(service: Service, init: &mut ibv_qp_init_attr_ex) -> Result<()> {
         init.cap = ibv_qp_cap::default();
     }
     let cap = &init.cap;
-    let within_limits = cap.max_send_wr <= MAX_WR
-        && cap.max_recv_wr <= MAX_WR
-        && cap.max_send_sge <= MAX_SGE
-        && cap.max_recv_sge <= MAX_SGE
-        && cap.max_inline_data <= MAX_INLINE;
+    let within_limits = cap.max_send_wr <= limits.max_qp_wr
+        && cap.max_recv_wr <= limits.max_qp_wr
+        && cap.max_send_sge <= limits.max_sge
+        && cap.max_recv_sge <= limits.max_sge
+        && cap.max_inline_data <= limits.max_inline_data;
     if complete && within_limits {
         if sends {
             // Room for inline data where a WQE has its SGEs, as kernel devices give it: programs use it
             // without asking for it (rdma_xclient).
             let sges = init.cap.max_send_sge * size_of::<ibv_sge>() as u32;
-            init.cap.max_inline_data = init.cap.max_inline_data.max(sges.min(MAX_INLINE));
+            let room = sges.min(limits.max_inline_data);
+            init.cap.max_inline_data = init.cap.max_inline_data.max(room);
         }
         Ok(())
     } else {

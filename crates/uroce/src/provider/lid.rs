@@ -1,18 +1,33 @@
 //! LIDs: InfiniBand's addresses within a subnet, which RoCE does not have.
 //!
+//! A port with an InfiniBand link layer has a LID: the lower 15 bits of its first IPv4 address, as unicast
+//! LIDs end at 0xbfff. An address without a GRH means the neighbour whose IPv4 address has the same upper
+//! bits and the LID as its lower ones. So peers are in one IPv4 network of 17 bits or more.
+//!
 //! A program that knows no other addresses (qperf without librdmacm) cannot run on RoCE. With
-//! `IBV_UROCE_LIDS=1` it runs on uroce: the port's LID is the lower half of its first IPv4 address, and
-//! an address without a GRH means the neighbour whose IPv4 address has the same upper half and the LID
-//! as its lower half. Without the variable such addresses are rejected, as by any RoCE device.
+//! `IBV_UROCE_LIDS=1` it runs on uroce: every port has a LID, of 16 bits. Without the variable, a RoCE device
+//! rejects addresses without a GRH, as any does.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
 use crate::engine::Gid;
-use crate::transport::GidEntry;
+use crate::profile::{Fabric, Profile};
+use crate::transport::{GidEntry, GidType};
+use crate::wire::gid_of;
+
+/// Which bits of an IPv4 address are a LID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lids {
+    mask: u16,
+}
+
+const INFINIBAND: Lids = Lids { mask: 0x7fff };
+const EXTENSION: Lids = Lids { mask: 0xffff };
 
 /// Whether `IBV_UROCE_LIDS` enables LIDs. It is read once, and ignored in a set-user-ID program
 /// (AT_SECURE).
-pub fn enabled() -> bool {
+fn enabled() -> bool {
     static ENABLED: OnceLock<bool> = OnceLock::new();
     *ENABLED.get_or_init(|| {
         // SAFETY: getauxval takes no pointers.
@@ -30,59 +45,102 @@ pub struct IndexedGid {
     pub gid: Gid,
 }
 
-/// The first GID that is an IPv4 address.
-fn first_ipv4(gids: &[Option<GidEntry>]) -> Option<IndexedGid> {
+/// The first entry that stands for an IPv4 address of the interface, and that address.
+fn first_ipv4(gids: &[Option<GidEntry>]) -> Option<(u8, Ipv4Addr)> {
     gids.iter().enumerate().find_map(|(index, entry)| {
-        let gid = entry.as_ref()?.gid;
+        let entry = entry.as_ref()?;
         let index = u8::try_from(index).ok()?;
-        let is_ipv4 = gid[..10] == [0; 10] && gid[10..12] == [0xff, 0xff];
-        is_ipv4.then_some(IndexedGid { index, gid })
+        let is_address = entry.gid_type == GidType::Ib || entry.gid == gid_of(entry.ip);
+        match entry.ip {
+            IpAddr::V4(ip) if is_address && entry.gid_type != GidType::RoceV1 => Some((index, ip)),
+            _ => None,
+        }
     })
 }
 
-/// The port's LID; 0 if it has no IPv4 address.
-pub fn of_port(gids: &[Option<GidEntry>]) -> u16 {
-    first_ipv4(gids).map_or(0, |first| {
-        u16::from_be_bytes([first.gid[14], first.gid[15]])
-    })
+impl Lids {
+    /// The LIDs of a device; None if it has none.
+    pub fn of(profile: &Profile) -> Option<Lids> {
+        match profile.fabric {
+            Fabric::InfiniBand => Some(INFINIBAND),
+            _ => enabled().then_some(EXTENSION),
+        }
+    }
+
+    /// The port's LID; 0 if it has no IPv4 address.
+    pub fn of_port(self, gids: &[Option<GidEntry>]) -> u16 {
+        first_ipv4(gids).map_or(0, |(_, ip)| ip.to_bits() as u16 & self.mask)
+    }
+
+    /// The destination GID that a LID stands for, with the index of the source GID. None if the port has no
+    /// IPv4 address, or no port has such a LID.
+    pub fn resolve(self, gids: &[Option<GidEntry>], dlid: u16) -> Option<IndexedGid> {
+        let (index, own) = first_ipv4(gids)?;
+        if dlid & !self.mask != 0 {
+            return None;
+        }
+        let bits = own.to_bits() & !u32::from(self.mask) | u32::from(dlid);
+        let gid = gid_of(Ipv4Addr::from_bits(bits).into());
+        Some(IndexedGid { index, gid })
+    }
 }
 
-/// The port's LID, as `ibv_query_port` reports it: 0 unless LIDs are enabled.
-pub fn of_port_if_enabled(gids: &[Option<GidEntry>]) -> u16 {
-    if enabled() { of_port(gids) } else { 0 }
-}
-
-/// The destination GID that a LID stands for, with the index of the source GID. None if the port has no
-/// IPv4 address.
-pub fn resolve(gids: &[Option<GidEntry>], dlid: u16) -> Option<IndexedGid> {
-    let mut resolved = first_ipv4(gids)?;
-    resolved.gid[14..].copy_from_slice(&dlid.to_be_bytes());
-    Some(resolved)
+/// The port's LID, as `ibv_query_port` reports it: 0 for a device without LIDs.
+pub fn port_lid(profile: &Profile, gids: &[Option<GidEntry>]) -> u16 {
+    Lids::of(profile).map_or(0, |lids| lids.of_port(gids))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::link_local_gid_of;
 
-    fn entry(gid: [u8; 16]) -> Option<GidEntry> {
-        Some(GidEntry { gid, ifindex: 3 })
+    fn entry(gid: Gid, gid_type: GidType, ip: [u8; 4]) -> Option<GidEntry> {
+        Some(GidEntry {
+            gid,
+            gid_type,
+            ip: ip.into(),
+            ifindex: 3,
+        })
+    }
+
+    fn mapped(a: u8, b: u8) -> Gid {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, a, b]
     }
 
     #[test]
     fn a_lid_is_the_lower_half_of_an_ipv4_address() {
-        let mapped = |a, b| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, a, b];
+        use GidType::*;
         let mut link_local = [0; 16];
         (link_local[0], link_local[1], link_local[15]) = (0xfe, 0x80, 1);
         let gids = [
             None,
-            entry(link_local),
-            entry(mapped(7, 1)),
-            entry(mapped(8, 1)),
+            entry(link_local, RoceV2, [127, 64, 0, 1]),
+            entry(mapped(7, 1), RoceV1, [10, 9, 7, 1]),
+            entry(mapped(7, 1), RoceV2, [10, 9, 7, 1]),
+            entry(mapped(8, 1), RoceV2, [10, 9, 8, 1]),
         ];
-        assert_eq!(of_port(&gids), 0x0701);
-        let indexed = |gid| Some(IndexedGid { index: 2, gid });
-        assert_eq!(resolve(&gids, 0x0701), indexed(mapped(7, 1)));
-        assert_eq!(resolve(&gids, 0x0802), indexed(mapped(8, 2)));
-        assert_eq!((of_port(&gids[..2]), resolve(&gids[..2], 1)), (0, None));
+        assert_eq!(EXTENSION.of_port(&gids), 0x0701);
+        let indexed = |gid| Some(IndexedGid { index: 3, gid });
+        assert_eq!(EXTENSION.resolve(&gids, 0x0701), indexed(mapped(7, 1)));
+        assert_eq!(EXTENSION.resolve(&gids, 0x8802), indexed(mapped(0x88, 2)));
+        let none = &gids[..3];
+        assert_eq!(
+            (EXTENSION.of_port(none), EXTENSION.resolve(none, 1)),
+            (0, None)
+        );
+    }
+
+    #[test]
+    fn a_lid_of_infiniband_is_a_unicast_lid() {
+        let ip = [192, 168, 200, 5];
+        let gids = [entry(link_local_gid_of(ip.into()), GidType::Ib, ip)];
+        assert_eq!(INFINIBAND.of_port(&gids), 0x4805);
+        let found = INFINIBAND.resolve(&gids, 0x4806).unwrap();
+        assert_eq!(
+            (found.index, found.gid),
+            (0, gid_of([192, 168, 200, 6].into()))
+        );
+        assert_eq!(INFINIBAND.resolve(&gids, 0xc001), None);
     }
 }

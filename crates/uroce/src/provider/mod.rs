@@ -44,10 +44,10 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
-pub use attributes::GID_TBL_LEN;
+pub use attributes::NO_CABLE;
 pub use context::new_device;
 use ffi::{ReturnToC, c_functions};
-pub use lid::of_port_if_enabled as port_lid;
+pub use lid::port_lid;
 
 c_functions! {
     ah {

@@ -1,9 +1,11 @@
 //! Modifying and querying the attributes of a queue pair.
 
+use std::sync::atomic::Ordering;
+
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::attributes::{MAX_RD_ATOMIC, mtu_bytes, mtu_code};
+use super::attributes::{check_port, mtu_bytes, mtu_code};
 use super::ffi::Result;
 use super::object::Zeroable;
 use super::qp::{self, QpPrivate};
@@ -55,6 +57,9 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
     if change.state == Some(QpState::Rts) {
         device.await_path(&object.qp);
     }
+    if mask & IBV_QP_PORT != 0 {
+        object.port.store(attr.port_num, Ordering::Relaxed);
+    }
     if mask & IBV_QP_AV != 0 {
         *object.ah_attr.lock() = Some(attr.ah_attr);
     }
@@ -66,8 +71,11 @@ fn requested_change(qp: &QpPrivate, attr: &ibv_qp_attr, mask: u32) -> Result<QpC
     let device = &qp.device;
     let has = |bit| mask & bit != 0;
     let mut change = QpChange::default();
-    let invalid = has(IBV_QP_PORT) && attr.port_num != 1
-        || has(IBV_QP_PKEY_INDEX) && attr.pkey_index != 0
+    if has(IBV_QP_PORT) {
+        check_port(device, attr.port_num.into())?;
+    }
+    let limits = &device.profile.limits;
+    let invalid = has(IBV_QP_PKEY_INDEX) && attr.pkey_index != 0
         // There is no path migration: MIGRATED, which means that none is armed, is the only state.
         || has(IBV_QP_ALT_PATH)
         || has(IBV_QP_PATH_MIG_STATE) && attr.path_mig_state != IBV_MIG_MIGRATED
@@ -83,11 +91,17 @@ fn requested_change(qp: &QpPrivate, attr: &ibv_qp_attr, mask: u32) -> Result<QpC
     }
     if has(IBV_QP_PATH_MTU) {
         // Up to max_mtu, as by the kernel's rxe; the active MTU limits what the packets carry.
-        change.path_mtu = Some(mtu_bytes(attr.path_mtu).ok_or(Errno(EINVAL))?);
-        change.active_mtu = Some(device.net.port_state().active_mtu);
+        let active_mtu = device.net.port_state().active_mtu;
+        let path_mtu = mtu_bytes(attr.path_mtu).ok_or(Errno(EINVAL))?;
+        if device.profile.refuses_large_mtu && path_mtu > active_mtu {
+            return Err(Errno(EINVAL));
+        }
+        (change.path_mtu, change.active_mtu) = (Some(path_mtu), Some(active_mtu));
     }
     change.sqd_async_notify =
         has(IBV_QP_EN_SQD_ASYNC_NOTIFY).then_some(attr.en_sqd_async_notify != 0);
+    let [init_rd_atom, rd_atom] =
+        [limits.max_qp_init_rd_atom, limits.max_qp_rd_atom].map(|limit| limit.min(255) as u8);
     macro_rules! take {
         ($($bit:ident $to:ident = $value:expr, at most $limit:expr;)*) => { $(
             if has($bit) {
@@ -103,9 +117,9 @@ fn requested_change(qp: &QpPrivate, attr: &ibv_qp_attr, mask: u32) -> Result<QpC
         IBV_QP_PKEY_INDEX pkey_index = attr.pkey_index, at most 0;
         IBV_QP_ACCESS_FLAGS access = attr.qp_access_flags, at most u32::MAX;
         IBV_QP_DEST_QPN dest_qpn = attr.dest_qp_num, at most 0xff_ffff;
-        IBV_QP_MAX_QP_RD_ATOMIC max_rd_atomic = attr.max_rd_atomic, at most MAX_RD_ATOMIC;
+        IBV_QP_MAX_QP_RD_ATOMIC max_rd_atomic = attr.max_rd_atomic, at most init_rd_atom;
         IBV_QP_MAX_DEST_RD_ATOMIC max_dest_rd_atomic = attr.max_dest_rd_atomic,
-            at most MAX_RD_ATOMIC;
+            at most rd_atom;
         IBV_QP_TIMEOUT timeout = attr.timeout, at most 31;
         IBV_QP_RETRY_CNT retry_cnt = attr.retry_cnt, at most 7;
         IBV_QP_RNR_RETRY rnr_retry = attr.rnr_retry, at most 7;
@@ -149,7 +163,7 @@ pub unsafe fn query_qp(
     reported.path_mtu = current.path_mtu.map_or(0, mtu_code);
     reported.path_mig_state = IBV_MIG_MIGRATED;
     reported.cap = object.cap;
-    reported.port_num = 1;
+    reported.port_num = object.port.load(Ordering::Relaxed);
     reported.sq_draining = sq_draining.into();
     reported.qkey = current.qkey.unwrap_or(0);
     reported.rq_psn = current.rq_psn.map_or(0, Psn::get);

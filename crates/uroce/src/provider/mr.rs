@@ -15,6 +15,7 @@ use super::{post, qp};
 use crate::device::handles::{self, ObjectKind};
 use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sge};
 use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
+use crate::profile::Profile;
 
 /// The private part of a memory region.
 pub struct MrPrivate {
@@ -40,13 +41,17 @@ const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_FLUSH_PERSISTENT
     | IBV_ACCESS_OPTIONAL_RANGE;
 
-/// EINVAL for unknown flags and for remote rights that need IBV_ACCESS_LOCAL_WRITE.
-fn check_access(access: u32) -> Result<()> {
+/// EINVAL for unknown flags and for remote rights that need IBV_ACCESS_LOCAL_WRITE; EOPNOTSUPP for those of a
+/// capability that the device does not have.
+fn check_access(access: u32, profile: &Profile) -> Result<()> {
     const NEED_LOCAL_WRITE: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     if access & !KNOWN_ACCESS != 0
         || access & NEED_LOCAL_WRITE != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0
     {
         return Err(Errno(EINVAL));
+    }
+    if access & IBV_ACCESS_ON_DEMAND != 0 && profile.odp.general & IBV_ODP_SUPPORT == 0 {
+        return Err(Errno(EOPNOTSUPP));
     }
     Ok(())
 }
@@ -98,12 +103,15 @@ pub unsafe fn reg_mr(
     access: c_int,
 ) -> Result<*mut ibv_mr> {
     // SAFETY: the caller passes a readable domain, which is used further if it is live; its context is open.
-    unsafe {
+    let profile = unsafe {
         handle::check(pd)?;
-        private((*pd).context).check()?;
-    }
+        &private((*pd).context).check()?.profile
+    };
     let access = access as u32;
-    check_access(access)?;
+    check_access(access, profile)?;
+    if length as u64 > profile.max_mr_size {
+        return Err(Errno(EINVAL));
+    }
     // The copies make pointers from this integer again.
     let start = addr.expose_provenance();
     let range = check_range(start, length, iova, access)?;
@@ -125,13 +133,13 @@ pub unsafe fn reg_dm_mr(
 ) -> Result<*mut ibv_mr> {
     // SAFETY: the caller passes a readable domain and memory, which are used further if they are live, and
     // their context is open.
-    let memory = unsafe {
+    let (memory, profile) = unsafe {
         handle::check(pd)?;
         handle::check_in(dm, (*pd).context)?;
-        private((*pd).context).check()?;
-        &Dm::of(dm).memory
+        let device = private((*pd).context).check()?;
+        (&Dm::of(dm).memory, &device.profile)
     };
-    check_access(access)?;
+    check_access(access, profile)?;
     const PAGED: u32 = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED;
     let start = memory.address_of(dm_offset, length);
     match start.filter(|_| access & PAGED == IBV_ACCESS_ZERO_BASED) {
@@ -222,7 +230,7 @@ pub unsafe fn rereg_mr(
     }
     let new_access = has(IBV_REREG_MR_CHANGE_ACCESS).then_some(access as u32);
     let access = new_access.unwrap_or(mr.access as u32);
-    check_access(access)?;
+    check_access(access, &device.profile)?;
     if (access ^ mr.access as u32) & IBV_ACCESS_ON_DEMAND != 0 {
         // The library decides by the flag whether a child of fork gets the pages.
         return Err(Errno(EINVAL));
@@ -334,7 +342,8 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
     Ok(())
 }
 
-/// Allocates a window, not bound yet. EINVAL for a type that does not exist.
+/// Allocates a window, not bound yet. EINVAL for a type that does not exist; EOPNOTSUPP if the device has no
+/// windows.
 ///
 /// # Safety
 /// `pd` is live.
@@ -351,6 +360,9 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
     };
     // SAFETY: the context of a live domain is open.
     let device = unsafe { private(context) }.check()?;
+    if device.profile.limits.max_mw == 0 {
+        return Err(Errno(EOPNOTSUPP));
+    }
     let reserved = handle::reserve(device, ObjectKind::Mw)?;
     let room = Mw::room()?;
     let rkey = device.memory.alloc_mw(mw_type, domain.handle);

@@ -4,7 +4,6 @@ use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, c_int};
 
 use super::ah::Ah;
-use super::attributes::MAX_MSG_SZ;
 use super::ffi::{Result, ReturnToC};
 use super::mr;
 use super::qp::{self, Qp, QpPrivate};
@@ -80,17 +79,19 @@ fn takes_inline(op: &SendOp) -> bool {
     )
 }
 
-/// EINVAL if the queue pair cannot take the request: operation, number of SGEs, length, destination. An
+/// EINVAL if the queue pair or the device cannot take the request: operation, number of SGEs, length,
+/// destination. An
 /// atomic at an address that is not aligned is sent, as by mlx5: the peer answers with a NAK.
 pub fn check(qp: &QpPrivate, wr: &SendWr) -> Result<()> {
     use SendOp::*;
     let len = wr.data.byte_len();
+    let profile = &qp.device.profile;
     let valid = takes_operation(qp.qp.service, &wr.op)
         && wr.sges().len() <= qp.cap.max_send_sge as usize
-        && len <= MAX_MSG_SZ
+        && len <= profile.limits.max_msg_sz.into()
         && (wr.inline().is_none() || len <= qp.cap.max_inline_data.into() && takes_inline(&wr.op))
         && match wr.op {
-            CmpSwap { .. } | FetchAdd { .. } => len >= 8,
+            CmpSwap { .. } | FetchAdd { .. } => len >= 8 && profile.atomic_cap != IBV_ATOMIC_NONE,
             _ => true,
         }
         && (wr.ud.is_some() || !has_destination(qp.qp.service, &wr.op));

@@ -1,6 +1,7 @@
 //! Queue pairs: creating, opening, destroying.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
 use ibverbs_abi::*;
 use libc::{EACCES, EBUSY, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
@@ -32,6 +33,8 @@ pub struct QpPrivate {
     listener: Arc<QpListener>,
     /// The address vector as the program set it, to be queried; the engine has its own form.
     pub ah_attr: Mutex<Option<ibv_ah_attr>>,
+    /// The port that the program has set, to be queried.
+    pub port: AtomicU8,
     /// The work requests that the `ibv_wr_*` functions build; only for an extended queue pair.
     pub wr_session: Option<Box<WrSession>>,
     refs: QpRefs,
@@ -209,11 +212,15 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     // SAFETY: the caller passes an open context.
     let context_private = unsafe { private(context) };
     let device = context_private.check()?;
-    let service = init_attr::service(init.qp_type)?;
-    init_attr::check(service, init)?;
+    let profile = &device.profile;
+    let service = init_attr::service(init.qp_type, &profile.services)?;
+    if !init.srq.is_null() && profile.limits.max_srq == 0 {
+        return Err(Errno(EOPNOTSUPP));
+    }
+    init_attr::check(service, init, &profile.limits)?;
     let extended = init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
     if extended {
-        wr_api::check_ops(service, init.send_ops_flags)?;
+        wr_api::check_ops(service, init.send_ops_flags, profile)?;
     }
     let refs = QpRefs::new(service, init);
     // SAFETY: the caller says that the objects are readable or NULL.
@@ -289,6 +296,7 @@ impl NewQp {
             sq_sig_all: self.sq_sig_all,
             listener: listener.clone(),
             ah_attr: Mutex::new(None),
+            port: AtomicU8::new(1),
             wr_session: extended.then(Box::default),
             refs: self.refs,
             qp: self.qp.clone(),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ibverbs_abi::*;
 use libc::{EACCES, EAGAIN, EBADF, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
-use super::attributes::{MAX_SGE, MAX_WR};
 use super::context::private;
 use super::cq::{self, Cq};
 use super::ffi::{Result, ReturnToC};
@@ -17,6 +16,7 @@ use crate::device::Device;
 use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
 use crate::device::xrc::{Inode, XrcDomain};
+use crate::profile::Profile;
 
 /// The private part of a shared receive queue.
 pub struct SrqPrivate {
@@ -90,27 +90,30 @@ pub unsafe fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> Resul
     }
 }
 
-/// Whether the attributes are those of an XRC queue. EOPNOTSUPP for attributes and types that uroce does
-/// not know; EINVAL if one is missing, or a size is out of range.
-fn check_init_attr(init: &ibv_srq_init_attr_ex) -> Result<bool> {
+/// Whether the attributes are those of an XRC queue. EOPNOTSUPP for attributes and types that the device does
+/// not know, and if it has no shared receive queues; EINVAL if one is missing, or a size is out of range.
+fn check_init_attr(init: &ibv_srq_init_attr_ex, profile: &Profile) -> Result<bool> {
     const KNOWN: u32 = IBV_SRQ_INIT_ATTR_TYPE
         | IBV_SRQ_INIT_ATTR_PD
         | IBV_SRQ_INIT_ATTR_XRCD
         | IBV_SRQ_INIT_ATTR_CQ;
     let has = |bit| init.comp_mask & bit != 0;
-    if init.comp_mask & !KNOWN != 0 {
+    let limits = &profile.limits;
+    if init.comp_mask & !KNOWN != 0 || limits.max_srq == 0 {
         return Err(Errno(EOPNOTSUPP));
     }
     let is_xrc = match init.srq_type {
         _ if !has(IBV_SRQ_INIT_ATTR_TYPE) => false,
         IBV_SRQT_BASIC => false,
-        IBV_SRQT_XRC => true,
+        IBV_SRQT_XRC if profile.services.xrc => true,
         _ => return Err(Errno(EOPNOTSUPP)),
     };
     let complete = has(IBV_SRQ_INIT_ATTR_PD)
         && (!is_xrc || has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ));
     let sizes = &init.attr;
-    if !complete || sizes.max_wr == 0 || sizes.max_wr > MAX_WR || sizes.max_sge > MAX_SGE {
+    let within_limits =
+        (1..=limits.max_srq_wr).contains(&sizes.max_wr) && sizes.max_sge <= limits.max_srq_sge;
+    if !complete || !within_limits {
         return Err(Errno(EINVAL));
     }
     Ok(is_xrc)
@@ -133,7 +136,7 @@ pub unsafe fn create_srq_ex(
     // SAFETY: the caller passes an open context and readable attributes.
     let (context_private, init) = unsafe { (private(context), &*init) };
     let device = context_private.check()?;
-    let is_xrc = check_init_attr(init)?;
+    let is_xrc = check_init_attr(init, &device.profile)?;
     // SAFETY: `check_init_attr` has seen that the mask names a domain, and for XRC the other two;
     // objects that the mask names are readable, and used further if they are live.
     let (pd, xrc) = unsafe {
@@ -234,9 +237,10 @@ pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int
     };
     object.check()?;
     let has = |bit| mask as u32 & bit != 0;
+    let limit = object.device.profile.limits.max_srq_wr;
     let max_wr = has(IBV_SRQ_MAX_WR).then_some(attr.max_wr);
     if mask as u32 & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0
-        || max_wr.is_some_and(|max| max == 0 || max > MAX_WR)
+        || max_wr.is_some_and(|max| !(1..=limit).contains(&max))
     {
         return Err(Errno(EINVAL));
     }

@@ -15,6 +15,7 @@ use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
 use super::{mr, post};
 use crate::engine::{Data, Inline, SendOp, SendWr, Service, Sge};
+use crate::profile::Profile;
 use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
@@ -52,7 +53,7 @@ impl Default for WrSession {
 }
 
 /// EOPNOTSUPP if `send_ops_flags` has an operation that the service does not.
-pub fn check_ops(service: Service, ops: u64) -> Result<()> {
+pub fn check_ops(service: Service, ops: u64, profile: &Profile) -> Result<()> {
     const SENDS: u32 = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     const WRITES: u32 = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     const RELIABLE: u32 = SENDS
@@ -65,12 +66,21 @@ pub fn check_ops(service: Service, ops: u64) -> Result<()> {
         | IBV_QP_EX_WITH_SEND_WITH_INV
         | IBV_QP_EX_WITH_FLUSH
         | IBV_QP_EX_WITH_ATOMIC_WRITE;
-    let has = match service {
+    const ATOMICS: u32 = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+        | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+        | IBV_QP_EX_WITH_ATOMIC_WRITE;
+    let mut has = match service {
         Service::Rc | Service::XrcSend => RELIABLE,
         Service::Uc => SENDS | WRITES | IBV_QP_EX_WITH_BIND_MW,
         Service::Ud => SENDS,
         Service::XrcRecv => 0,
     };
+    if profile.atomic_cap == IBV_ATOMIC_NONE {
+        has &= !ATOMICS;
+    }
+    if profile.limits.max_mw == 0 {
+        has &= !IBV_QP_EX_WITH_BIND_MW;
+    }
     if ops & !u64::from(has) == 0 {
         Ok(())
     } else {

@@ -3,10 +3,21 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::engine::Gid;
+use crate::profile::{DEFAULT, Fabric};
 use crate::wire::{gid_of, ip_of, link_local_gid_of};
 
-/// The most entries that the table has: `ibv_global_route.sgid_index` has 8 bits.
-pub const GID_TABLE_LEN: usize = 256;
+/// The most entries that the table has: `ibv_global_route.sgid_index` has 8 bits. Devices of some profiles
+/// report fewer.
+const GID_TABLE_LEN: usize = DEFAULT.limits.gid_tbl_len as usize;
+
+/// `ibv_gid_entry.gid_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GidType {
+    /// Of InfiniBand, and of EFA.
+    Ib,
+    RoceV1,
+    RoceV2,
+}
 
 /// A GID, and the IP address that packets have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +25,7 @@ pub struct GidAddress {
     pub gid: Gid,
     /// The GID as an IP address; for a default GID that is no address of the interface, its [`alias`].
     pub ip: IpAddr,
+    pub gid_type: GidType,
 }
 
 /// How a GID relates to the IP address of its packets.
@@ -32,11 +44,38 @@ impl GidAddress {
         GidAddress {
             gid: gid_of(ip),
             ip,
+            gid_type: GidType::RoceV2,
+        }
+    }
+
+    /// The GID as `Addresses` of the engine have it: that of InfiniBand is the address, which identifies
+    /// peers of all kinds.
+    pub fn peer_gid(&self) -> Gid {
+        match self.gid_type {
+            GidType::Ib => gid_of(self.ip),
+            GidType::RoceV1 | GidType::RoceV2 => self.gid,
+        }
+    }
+
+    /// The GID of `ip` as a GRH has it, of a packet that has come to this entry.
+    pub fn in_grh(&self, ip: IpAddr) -> IpAddr {
+        match ip {
+            IpAddr::V4(v4) if self.gid_type == GidType::Ib => {
+                Ipv6Addr::from(link_local_gid_of(v4)).into()
+            }
+            _ => ip,
         }
     }
 
     /// How the GID relates to the address.
     pub fn kind(&self) -> GidKind {
+        match self.gid_type {
+            // The RoCE v2 entry of the same GID has the sockets.
+            GidType::RoceV1 => return GidKind::SecondName,
+            // It is the only entry of its address.
+            GidType::Ib => return GidKind::Address,
+            GidType::RoceV2 => {}
+        }
         if self.gid == gid_of(self.ip) {
             GidKind::Address
         } else if ip_of(&self.gid) == self.ip {
@@ -106,7 +145,11 @@ fn default_entry(gid: Gid, own: bool) -> GidAddress {
     } else {
         alias(&gid)
     };
-    GidAddress { gid, ip }
+    GidAddress {
+        gid,
+        ip,
+        gid_type: GidType::RoceV2,
+    }
 }
 
 /// The GIDs of a device at the address `ip` of an interface with these addresses: a link-local GID, then
@@ -120,6 +163,7 @@ pub fn of_address(mac: Option<[u8; 6]>, addresses: &[IpAddr], ip: IpAddr) -> Vec
         IpAddr::V4(v4) => GidAddress {
             gid: link_local_gid_of(v4),
             ip,
+            gid_type: GidType::RoceV2,
         },
         _ if addresses.contains(&Ipv6Addr::from(gid).into()) => default_entry(gid, true),
         IpAddr::V6(v6) => {
@@ -132,6 +176,38 @@ pub fn of_address(mac: Option<[u8; 6]>, addresses: &[IpAddr], ip: IpAddr) -> Vec
     let mut gids = vec![first, GidAddress::of(ip)];
     gids.dedup();
     gids
+}
+
+/// The GIDs that a device of this fabric has in place of those of RoCE v2.
+///
+/// The GID of InfiniBand is the default subnet prefix and a GUID that follows from the first IPv4 address
+/// (fe80::5efe:a.b.c.d), so that any uroce peer finds the way to it. An interface without such an address
+/// has its link-local GID.
+pub fn of_fabric(fabric: Fabric, gids: Vec<GidAddress>) -> Vec<GidAddress> {
+    match fabric {
+        Fabric::RoceV2 => gids,
+        Fabric::RoceV1AndV2 => {
+            let both = |entry: GidAddress| {
+                let gid_type = GidType::RoceV1;
+                [GidAddress { gid_type, ..entry }, entry]
+            };
+            gids.into_iter().flat_map(both).collect()
+        }
+        Fabric::InfiniBand | Fabric::Unspecified => {
+            let v4 = gids.iter().find_map(|entry| match entry.ip {
+                IpAddr::V4(v4) if entry.gid == gid_of(entry.ip) => Some(GidAddress {
+                    gid: link_local_gid_of(v4),
+                    ip: entry.ip,
+                    gid_type: GidType::Ib,
+                }),
+                _ => None,
+            });
+            let first = v4.or(gids.first().copied());
+            let gid_type = GidType::Ib;
+            let port = first.map(|entry| GidAddress { gid_type, ..entry });
+            port.into_iter().collect()
+        }
+    }
 }
 
 /// Updates a table: entries that are not `wanted` become empty, new ones take the first empty indices, and
@@ -243,6 +319,35 @@ mod tests {
             [entry("fe80::1", Alias), entry("::1", Address)]
         );
         assert_eq!(shown("fe80::7", "fe80::7"), [entry("fe80::7", Address)]);
+    }
+
+    #[test]
+    fn the_gids_of_other_fabrics() {
+        let all = of_interface(Some(MAC), &ips("10.0.0.1 fd00::1"));
+        let both = of_fabric(Fabric::RoceV1AndV2, all.clone());
+        assert_eq!(both.len(), 6);
+        for (pair, of) in both.chunks(2).zip(&all) {
+            assert_eq!((pair[0].gid, pair[0].gid_type), (of.gid, GidType::RoceV1));
+            assert_eq!((pair[0].kind(), pair[1]), (GidKind::SecondName, *of));
+        }
+        let ib = of_fabric(Fabric::InfiniBand, all.clone());
+        let [port] = ib[..] else { panic!("{ib:?}") };
+        assert_eq!(Ipv6Addr::from(port.gid).to_string(), "fe80::5efe:a00:1");
+        assert_eq!((port.ip, port.kind()), (all[1].ip, GidKind::Address));
+        assert_eq!(port.peer_gid(), all[1].gid);
+        assert_eq!(port.in_grh(port.ip), IpAddr::from(port.gid));
+        assert_eq!(all[1].in_grh(port.ip), port.ip);
+        let without_v4 = of_fabric(
+            Fabric::Unspecified,
+            of_interface(Some(MAC), &ips("fd00::1")),
+        );
+        assert_eq!((without_v4[0].gid, without_v4.len()), (all[0].gid, 1));
+        assert_eq!(of_fabric(Fabric::InfiniBand, Vec::new()), []);
+        // A RoCE v1 entry is another one than that of RoCE v2.
+        let mut table = Vec::new();
+        assert!(update(&mut table, &both));
+        assert_eq!(table.len(), 6);
+        assert!(update(&mut table, &both[..2]) && !update(&mut table, &both[..2]));
     }
 
     #[test]

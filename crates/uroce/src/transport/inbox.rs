@@ -244,12 +244,13 @@ impl Net {
             self.record(arrival, datagram, fragmentation, None);
         }
         let src = arrival.table.sender_gid(arrival.socket, arrival.from.ip());
-        let dst = arrival.socket.local.gid;
+        let local = &arrival.socket.local;
+        let dst = local.peer_gid();
         let meta = &arrival.meta;
         let grh = match packet.headers.deth {
             Some(_) => IpHeader {
-                src: ip_of(&src),
-                dst: ip_of(&dst),
+                src: local.in_grh(ip_of(&src)),
+                dst: local.in_grh(ip_of(&dst)),
                 traffic_class: meta.traffic_class,
                 hop_limit: meta.hop_limit,
                 flow_label: meta.flow_label,

@@ -104,6 +104,7 @@ impl Interface {
             Netdev::Address { .. } => Vec::new(),
             _ => gid_table::of_interface(link.mac(), &own),
         };
+        let gids = gid_table::of_fabric(config.profile.fabric, gids);
         Ok(Some(Interface { link, gids }))
     }
 
@@ -113,12 +114,13 @@ impl Interface {
         let Netdev::Address { ip, .. } = config.netdev else {
             return None;
         };
-        (!self.gids.is_empty()).then(|| gid_table::of_address(None, &[], ip))
+        let gids = || gid_table::of_address(None, &[], ip);
+        (!self.gids.is_empty()).then(|| gid_table::of_fabric(config.profile.fabric, gids()))
     }
 
     /// The state of the port on this interface.
-    pub fn port_state(&self) -> PortState {
-        port_state(Some(&self.link))
+    pub fn port_state(&self, config: &Config) -> PortState {
+        port_state(Some(&self.link), config)
     }
 
     /// The node GUID, derived from the host's identity and the device's name and MAC address. That of a
@@ -134,7 +136,8 @@ impl Interface {
 }
 
 /// The port state of a device on an interface; None is an interface that is gone.
-pub fn port_state(link: Option<&Link>) -> PortState {
+pub fn port_state(link: Option<&Link>, config: &Config) -> PortState {
+    let max_mtu = config.profile.limits.max_mtu;
     let mtu = link.map_or(0, |link| link.mtu.saturating_sub(HEADERS_LEN));
     let mtus = [4096, 2048, 1024, 512];
     PortState {
@@ -143,7 +146,8 @@ pub fn port_state(link: Option<&Link>) -> PortState {
         active_mtu: mtus
             .into_iter()
             .find(|path_mtu| *path_mtu <= mtu)
-            .unwrap_or(256),
+            .unwrap_or(256)
+            .min(max_mtu),
     }
 }
 
@@ -167,6 +171,8 @@ fn host_guid(name: &str, mac: &[u8]) -> [u8; 8] {
 pub fn gid_entries(gids: &[Option<GidAddress>], ifindex: u32) -> Vec<Option<GidEntry>> {
     let entry = |address: &GidAddress| GidEntry {
         gid: address.gid,
+        gid_type: address.gid_type,
+        ip: address.ip,
         ifindex,
     };
     gids.iter().map(|gid| gid.as_ref().map(entry)).collect()
@@ -191,6 +197,7 @@ mod tests {
 
     #[test]
     fn the_mtu_is_the_largest_that_fits() {
+        let mut config = Config::new("uroce0", Netdev::DefaultRoute);
         for (mtu, active_mtu) in [
             (65536, 4096),
             (9000, 4096),
@@ -200,7 +207,7 @@ mod tests {
             (600, 512),
             (68, 256),
         ] {
-            let state = port_state(Some(&link(mtu, None)));
+            let state = port_state(Some(&link(mtu, None)), &config);
             assert_eq!(
                 state,
                 PortState {
@@ -211,7 +218,9 @@ mod tests {
                 "{mtu}"
             );
         }
-        assert!(!port_state(None).active);
+        assert!(!port_state(None, &config).active);
+        config.profile.set("max_mtu", 512).unwrap();
+        assert_eq!(port_state(Some(&link(9000, None)), &config).active_mtu, 512);
     }
 
     #[test]
@@ -221,10 +230,7 @@ mod tests {
                 link: link(1500, mac),
                 gids: Vec::new(),
             };
-            interface.guid(&Config {
-                name: "uroce0".into(),
-                netdev,
-            })
+            interface.guid(&Config::new("uroce0", netdev))
         };
         let guid = |mac| guid_of(mac, Netdev::Interface("eth0".into()));
         let at = |ip: [u8; 4]| Netdev::Address {
@@ -245,12 +251,7 @@ mod tests {
 
     #[test]
     fn the_loopback_interface() {
-        let find = |netdev| {
-            Interface::find(&Config {
-                name: "x".into(),
-                netdev,
-            })
-        };
+        let find = |netdev| Interface::find(&Config::new("x", netdev));
         let lo = find(Netdev::Interface("lo".into())).unwrap();
         assert_eq!(lo.link.name, "lo");
         assert_eq!(lo.gids[0].gid[8..], [2, 0, 0, 0xff, 0xfe, 0, 0, 0]);

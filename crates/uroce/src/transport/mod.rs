@@ -32,9 +32,10 @@ pub mod udp_owners;
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::io;
+use std::net::IpAddr;
 use std::ptr::{NonNull, slice_from_raw_parts_mut};
 
-pub use gid_table::GID_TABLE_LEN;
+pub use gid_table::GidType;
 pub use inbox::Inbox;
 pub use interface::open_rtnl;
 pub use net::{ConnectedPeer, GSI_QPN, Net};
@@ -42,6 +43,7 @@ pub use outbox::Outbox;
 
 use crate::config::Config;
 use crate::engine::Gid;
+use crate::wire::gid_of;
 use interface::Interface;
 
 /// A buffer of `len` bytes. None if there is no memory, or for 0 bytes. Unwritten pages take none.
@@ -58,8 +60,23 @@ fn zeroed_pages(len: usize) -> Option<Box<[u8]>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GidEntry {
     pub gid: Gid,
+    pub gid_type: GidType,
+    /// The address that packets have for it.
+    pub ip: IpAddr,
     /// The index of the interface.
     pub ifindex: u32,
+}
+
+impl GidEntry {
+    /// The GID as rdma_cm knows it: that of the IP address. None for the entries that rdma_cm does not use,
+    /// those of RoCE v1.
+    pub fn cm_gid(&self) -> Option<Gid> {
+        match self.gid_type {
+            GidType::Ib => Some(gid_of(self.ip)),
+            GidType::RoceV1 => None,
+            GidType::RoceV2 => Some(self.gid),
+        }
+    }
 }
 
 /// The state of the port, from that of the interface.
@@ -104,8 +121,8 @@ pub fn describe(config: &Config) -> io::Result<Description> {
     let found = Interface::find(config)?;
     let gids: Vec<_> = found.gids.iter().copied().map(Some).collect();
     Ok(Description {
-        node_guid: found.guid(config),
-        port: found.port_state(),
+        node_guid: node_guid(config),
+        port: found.port_state(config),
         gids: interface::gid_entries(&gids, found.link.index),
         netdev: found.link.name,
     })
@@ -114,6 +131,9 @@ pub fn describe(config: &Config) -> io::Result<Description> {
 /// The node GUID, in network byte order, which no other device of the host has. The same in every call. Zeros
 /// if the interface is gone.
 pub fn node_guid(config: &Config) -> [u8; 8] {
+    if config.profile.identity.no_guid {
+        return [0; 8];
+    }
     Interface::find(config).map_or([0; 8], |interface| interface.guid(config))
 }
 

@@ -17,7 +17,7 @@ use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 pub use mad_port::GSI_QPN;
 pub use senders::ConnectedPeer;
 
-use super::gid_table::{self, GidAddress, GidKind};
+use super::gid_table::{self, GidAddress, GidKind, GidType};
 use super::interface::{self, Interface};
 use super::ip_id::Senders;
 use super::ports::{self, QpnAllocator};
@@ -139,7 +139,7 @@ impl Net {
                 qpns: QpnAllocator::default(),
                 monitor,
                 rtnl,
-                state: interface.port_state(),
+                state: interface.port_state(config),
                 gids,
                 stand_in: interface
                     .stand_in_gids(config)
@@ -364,7 +364,8 @@ impl Net {
 
     /// Updates everything to the interface as it is now; None if it is gone.
     fn apply(&self, control: &mut NetState, interface: Option<&Interface>) -> NetChange {
-        let state = interface::port_state(interface.map(|interface| &interface.link));
+        let link = interface.map(|interface| &interface.link);
+        let state = interface::port_state(link, &self.config);
         let wanted = interface.map_or(&[][..], |interface| &interface.gids);
         let was_active = std::mem::replace(&mut control.state, state).active;
         let gids_changed = gid_table::update(&mut control.gids, wanted);
@@ -426,7 +427,12 @@ impl Net {
             return Ok(());
         }
         let gid = gid_of(ip);
-        let socket = Arc::new(Socket::join(GidAddress { gid, ip }, self.ifindex)?);
+        let group = GidAddress {
+            gid,
+            ip,
+            gid_type: GidType::RoceV2,
+        };
+        let socket = Arc::new(Socket::join(group, self.ifindex)?);
         let token = self.replace_table(|table| self.add_receiver(table, &socket))?;
         control.groups.insert(ip, Group { refcount: 1, token });
         Ok(())

@@ -84,13 +84,14 @@ impl SocketTable {
     /// host (see [`super::gid_table::alias`]) that is the default GID.
     pub fn sender_gid(&self, socket: &Socket, ip: IpAddr) -> Gid {
         if socket.local.ip == ip {
-            return socket.local.gid;
+            return socket.local.peer_gid();
         }
-        match self.gids.first() {
-            Some(Some(default)) if default.ip == ip && default.kind() == GidKind::Alias => {
-                default.gid
-            }
-            _ => crate::wire::gid_of(ip),
+        // It is the first entry, or the second, behind that of RoCE v1.
+        let mut first = self.gids.iter().take(2).flatten();
+        let is_alias = |entry: &&GidAddress| entry.ip == ip && entry.kind() == GidKind::Alias;
+        match first.find(is_alias) {
+            Some(default) => default.gid,
+            None => crate::wire::gid_of(ip),
         }
     }
 }

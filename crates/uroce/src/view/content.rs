@@ -3,36 +3,42 @@
 
 use std::fmt::Write;
 
-use ibverbs_abi::{Errno, IBV_PORT_CM_SUP};
+use ibverbs_abi::Errno;
 
+use super::kernel;
 use super::tree::{Character, File};
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::counters::DeviceCounters;
-use crate::provider::port_lid;
-use crate::transport::{self, GidEntry, PortState};
+use crate::pci::{PciDevice, PciFile};
+use crate::profile::Fabric;
+use crate::provider::{NO_CABLE, port_lid};
+use crate::transport::{self, GidEntry, GidType, PortState};
 
 /// The state of a device.
 struct DeviceState {
     netdev: String,
     node_guid: [u8; 8],
+    lid: u16,
     port: PortState,
     gids: Vec<Option<GidEntry>>,
 }
 
-/// Reads the state of a device: that of the process's open device, or, if it is not open, what it would
-/// have. Indices of GIDs are those that the verbs report.
-fn state(config: &Config) -> Result<DeviceState, Errno> {
+/// Reads the state of a port: that of the process's open device, or, if it is not open, what it would have.
+/// Indices of GIDs are those that the verbs report. Only the first port has a cable.
+fn state(config: &Config, port: u8) -> Result<DeviceState, Errno> {
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::ENODEV));
     let found = transport::describe(config).map_err(errno)?;
-    let (port, gids) = match Device::find(&config.name) {
+    let (state, gids) = match Device::find(&config.name) {
+        _ if port != 1 => (NO_CABLE, Vec::new()),
         Some(device) => (device.net.port_state(), device.net.gids()),
         None => (found.port, found.gids),
     };
     Ok(DeviceState {
         netdev: found.netdev,
         node_guid: found.node_guid,
-        port,
+        lid: port_lid(&config.profile, &gids),
+        port: state,
         gids,
     })
 }
@@ -48,56 +54,128 @@ pub fn read(file: File, configs: &[Config]) -> Result<Vec<u8>, Errno> {
             format!("{major}:{minor}\n")
         }
         File::Uevent(character) => character_uevent(character),
-        File::Counter(device, at) => {
-            format!("{}\n", counters(config(device)?).port_counters()[at].1)
+        File::Function(device, pci) => return pci_function(config(device)?, pci),
+        File::Bridge(device, depth, pci) => return bridge(config(device)?, depth, pci, configs),
+        File::Counter(device, port, at) => {
+            format!(
+                "{}\n",
+                counters(config(device)?, port).port_counters()[at].1
+            )
         }
-        File::HwCounter(device, at) => {
-            format!("{}\n", counters(config(device)?).hw_counters()[at].1)
+        File::HwCounter(device, port, at) => {
+            format!("{}\n", counters(config(device)?, port).hw_counters()[at].1)
         }
-        File::BoardId(_) => "uroce\n".into(),
-        File::CapabilityMask(_) => format!("{IBV_PORT_CM_SUP:#010x}\n"),
-        File::FirmwareVersion(_) => concat!(env!("CARGO_PKG_VERSION"), "\n").into(),
-        // 1X, 2.5 Gb/s, as `ibv_query_port` reports.
-        File::Rate(_) => "2.5 Gb/sec (1X SDR)\n".into(),
+        File::BoardId(device)
+        | File::CapabilityMask(device)
+        | File::FirmwareVersion(device)
+        | File::HcaType(device)
+        | File::HwRevision(device)
+        | File::LidMaskCount(device)
+        | File::LinkLayer(device)
+        | File::NodeType(device)
+        | File::NumaNode(device)
+        | File::Pkey(device, _)
+        | File::Rate(device) => fixed(file, config(device)?),
         File::IbdevName(device) | File::NodeDescription(device) => {
             format!("{}\n", config(device)?.name)
         }
         File::IbdevUevent(device) => format!("NAME={}\n", config(device)?.name),
-        File::NetdevName(device) => state(config(device)?)?.netdev + "\n",
-        File::NodeGuid(device) => groups(&state(config(device)?)?.node_guid),
-        File::PhysicalState(device) => physical_state(state(config(device)?)?.port).into(),
-        File::State(device) => port_state(state(config(device)?)?.port).into(),
-        File::Lid(device) => format!("{:#x}\n", port_lid(&state(config(device)?)?.gids)),
-        File::Gid(device, index) => {
-            let found = state(config(device)?)?.gid(index);
-            groups(&found.map_or([0; 16], |entry| entry.gid))
-        }
-        File::GidType(device, index) => {
-            let found = state(config(device)?)?.gid(index);
-            found
-                .map(|_| "RoCE v2\n".into())
-                .ok_or(Errno(libc::EINVAL))?
-        }
-        File::GidNetdev(device, index) => {
-            let state = state(config(device)?)?;
-            let found = state.gid(index);
-            found
-                .map(|_| state.netdev + "\n")
-                .ok_or(Errno(libc::EINVAL))?
-        }
+        File::NetdevName(device) => state(config(device)?, 1)?.netdev + "\n",
+        File::NodeGuid(device) => groups(&state(config(device)?, 1)?.node_guid),
+        File::PhysicalState(device, port)
+        | File::State(device, port)
+        | File::Lid(device, port)
+        | File::SubnetManagerLid(device, port)
+        | File::Gid(device, port, _)
+        | File::GidType(device, port, _)
+        | File::GidNetdev(device, port, _) => of_port(file, config(device)?, port)?,
     };
     Ok(text.into_bytes())
 }
 
+/// The files of a port whose content follows from its state.
+fn of_port(file: File, config: &Config, port: u8) -> Result<String, Errno> {
+    let (state, fabric) = (state(config, port)?, config.profile.fabric);
+    let gid = |index| state.gid(index).ok_or(Errno(libc::EINVAL));
+    Ok(match file {
+        File::PhysicalState(..) => physical_state(state.port).into(),
+        File::State(..) => state.logical_state(fabric).into(),
+        File::Lid(..) => format!("{:#x}\n", state.lid),
+        File::SubnetManagerLid(..) if fabric == Fabric::InfiniBand && port == 1 => "0x1\n".into(),
+        File::SubnetManagerLid(..) => "0x0\n".into(),
+        File::Gid(_, _, index) => groups(&state.gid(index).map_or([0; 16], |entry| entry.gid)),
+        File::GidType(_, _, index) => match gid(index)?.gid_type {
+            GidType::RoceV2 => "RoCE v2\n".into(),
+            GidType::Ib | GidType::RoceV1 => "IB/RoCE v1\n".into(),
+        },
+        File::GidNetdev(_, _, index) if gid(index)?.gid_type != GidType::Ib => state.netdev + "\n",
+        _ => return Err(Errno(libc::EINVAL)),
+    })
+}
+
+/// The files whose content follows from the configuration.
+fn fixed(file: File, config: &Config) -> String {
+    let (profile, identity) = (&config.profile, &config.profile.identity);
+    let text = match file {
+        File::BoardId(_) => identity.board_id.into(),
+        File::CapabilityMask(_) => format!("{:#010x}", profile.port.cap_flags),
+        File::FirmwareVersion(_) => identity.fw_ver.into(),
+        File::HcaType(_) => identity.hca_type.into(),
+        File::HwRevision(_) => format!("{:x}", identity.hw_ver),
+        File::LidMaskCount(_) => profile.port.lmc.to_string(),
+        File::LinkLayer(_) => profile.fabric.name().into(),
+        File::NodeType(_) => match profile.fabric {
+            Fabric::Unspecified => "7: unspecified".into(),
+            _ => "1: CA".into(),
+        },
+        File::NumaNode(_) => config
+            .place
+            .numa_node
+            .map_or("-1".into(), |node| node.to_string()),
+        File::Pkey(_, 0) => "0xffff".into(),
+        File::Pkey(..) => "0x0000".into(),
+        File::Rate(_) => profile.port.speed.name.into(),
+        _ => String::new(),
+    };
+    text + "\n"
+}
+
+/// A file of the PCI function of a device.
+fn pci_function(config: &Config, file: PciFile) -> Result<Vec<u8>, Errno> {
+    let function = PciDevice::function(&config.place, &config.profile);
+    pci_file(&function.ok_or(Errno(libc::ENODEV))?, file)
+}
+
+/// A file of the PCI bridge at this depth above a device, which other devices may have in common.
+fn bridge(config: &Config, depth: u8, file: PciFile, all: &[Config]) -> Result<Vec<u8>, Errno> {
+    let paths = all.iter().filter_map(|config| config.place.pci.as_ref());
+    let bridge = PciDevice::bridge(&config.place, &config.profile, depth.into(), paths);
+    pci_file(&bridge.ok_or(Errno(libc::ENODEV))?, file)
+}
+
+fn pci_file(device: &PciDevice, file: PciFile) -> Result<Vec<u8>, Errno> {
+    let text = device.read(file);
+    Ok(text.unwrap_or_else(|| kernel::local_cpus(device.numa_node, file == PciFile::LocalCpuList)))
+}
+
 impl DeviceState {
+    /// The state of the port. One of InfiniBand without a LID waits for a subnet manager.
+    fn logical_state(&self, fabric: Fabric) -> &'static str {
+        match self.port.active {
+            true if fabric == Fabric::InfiniBand && self.lid == 0 => "2: INIT\n",
+            true => "4: ACTIVE\n",
+            false => "1: DOWN\n",
+        }
+    }
+
     fn gid(&self, index: u32) -> Option<GidEntry> {
         self.gids.get(index as usize).copied().flatten()
     }
 }
 
-/// The counters of the process's open device; zeros if it is not open.
-fn counters(config: &Config) -> DeviceCounters {
-    let open = Device::find(&config.name);
+/// The counters of a port of the process's open device; zeros if it is not open.
+fn counters(config: &Config, port: u8) -> DeviceCounters {
+    let open = Device::find(&config.name).filter(|_| port == 1);
     open.map_or_else(DeviceCounters::default, |device| device.counters())
 }
 
@@ -112,14 +190,6 @@ fn groups(bytes: &[u8]) -> String {
         }
     }
     text + "\n"
-}
-
-fn port_state(port: PortState) -> &'static str {
-    if port.active {
-        "4: ACTIVE\n"
-    } else {
-        "1: DOWN\n"
-    }
 }
 
 fn physical_state(port: PortState) -> &'static str {
@@ -154,15 +224,15 @@ mod tests {
         let configs = crate::config::parse(b"l=lo").devices;
         let text = |file| read(file, &configs).map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(text(File::NetdevName(0)).unwrap(), "lo\n");
-        assert_eq!(text(File::State(0)).unwrap(), "4: ACTIVE\n");
+        assert_eq!(text(File::State(0, 1)).unwrap(), "4: ACTIVE\n");
         let loopback = "0000:0000:0000:0000:0000:ffff:7f00:0001\n";
-        assert_eq!(text(File::Gid(0, 1)).unwrap(), loopback);
-        assert_eq!(text(File::GidType(0, 1)).unwrap(), "RoCE v2\n");
-        assert_eq!(text(File::GidNetdev(0, 1)).unwrap(), "lo\n");
-        assert_eq!(text(File::GidType(0, 200)), Err(Errno(libc::EINVAL)));
-        assert_eq!(text(File::Gid(0, 200)).unwrap(), groups(&[0; 16]));
+        assert_eq!(text(File::Gid(0, 1, 1)).unwrap(), loopback);
+        assert_eq!(text(File::GidType(0, 1, 1)).unwrap(), "RoCE v2\n");
+        assert_eq!(text(File::GidNetdev(0, 1, 1)).unwrap(), "lo\n");
+        assert_eq!(text(File::GidType(0, 1, 200)), Err(Errno(libc::EINVAL)));
+        assert_eq!(text(File::Gid(0, 1, 200)).unwrap(), groups(&[0; 16]));
         assert_eq!(text(File::NodeGuid(1)), Err(Errno(libc::ENODEV)));
-        assert_eq!(text(File::HwCounter(0, 15)).unwrap(), "0\n");
+        assert_eq!(text(File::HwCounter(0, 1, 15)).unwrap(), "0\n");
         let device = Character::Uverbs(1024);
         assert_eq!(text(File::CharacterNumber(device)).unwrap(), "231:1216\n");
     }

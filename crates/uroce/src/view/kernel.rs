@@ -9,6 +9,7 @@ use ibverbs_abi::Errno;
 
 use super::paths::Links;
 use super::real;
+use crate::pci::{self, PciPath};
 
 /// The longest path, with its NUL.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
@@ -47,10 +48,10 @@ pub fn canonical(path: &str) -> Option<String> {
     resolved.to_str().ok().map(str::to_owned)
 }
 
-/// The number of a device of the kernel, from its `dev` file in sysfs: major and minor.
-pub fn device_number(path: &str) -> Option<(u32, u32)> {
+/// The text of a short file of sysfs.
+fn read_text(path: &str) -> Option<String> {
     let path = CString::new(path).ok()?;
-    let mut text = [0_u8; 32];
+    let mut text = [0_u8; 4096];
     // SAFETY: the path is a C string, and the buffer writable for its length.
     let len = unsafe {
         let fd = real::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0);
@@ -62,8 +63,33 @@ pub fn device_number(path: &str) -> Option<(u32, u32)> {
         len
     };
     let text = text.get(..usize::try_from(len).ok()?)?;
-    let (major, minor) = core::str::from_utf8(text).ok()?.trim().split_once(':')?;
+    core::str::from_utf8(text).ok().map(str::to_owned)
+}
+
+/// The number of a device of the kernel, from its `dev` file in sysfs: major and minor.
+pub fn device_number(path: &str) -> Option<(u32, u32)> {
+    let text = read_text(path)?;
+    let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The directory of the PCI function at the end of a path, if the host has it.
+pub fn pci_function(path: &PciPath) -> Option<String> {
+    canonical(&format!("/sys/bus/pci/devices/{}", path.function()))
+}
+
+/// The CPUs of a NUMA node, as a list or a mask, as the files of a PCI device have them; all CPUs if the host
+/// has no such node.
+pub fn local_cpus(node: Option<u16>, as_list: bool) -> Vec<u8> {
+    let of_node = |node| read_text(&format!("/sys/devices/system/node/node{node}/cpulist"));
+    let list = node.and_then(of_node);
+    let list = list.or_else(|| read_text("/sys/devices/system/cpu/online"));
+    let list = list.unwrap_or_else(|| "0\n".into());
+    let text = match as_list {
+        true => list,
+        false => pci::cpu_mask(list.trim()) + "\n",
+    };
+    text.into_bytes()
 }
 
 /// The directory of a network interface in `/sys/devices`.

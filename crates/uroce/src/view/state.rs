@@ -13,7 +13,6 @@ use std::sync::Arc;
 use super::kernel;
 use super::tree::{Character, Node, Shown, Tree};
 use crate::config::Config;
-use crate::provider::GID_TBL_LEN;
 use crate::sync::Mutex;
 use crate::transport;
 
@@ -110,12 +109,20 @@ impl ViewState {
                 continue;
             };
             self.found.push(*index);
+            let mut parent = kernel::netdev_parent(&description.netdev);
+            let mut place = config.place.clone();
+            if let Some(found) = place.pci.as_ref().and_then(kernel::pci_function) {
+                // It is a function that the host has: its files are the kernel's.
+                (place.pci, parent) = (None, Some(found));
+            }
             shown.push(Shown {
                 name: config.name.clone(),
                 uverbs: FIRST_UVERBS + *index as u32,
                 netdev_path: kernel::netdev_path(&description.netdev),
-                parent: kernel::netdev_parent(&description.netdev),
+                parent,
                 netdev: description.netdev,
+                profile: config.profile,
+                place,
             });
         }
         if shown.len() != known.configs.len() || is_first {
@@ -125,7 +132,7 @@ impl ViewState {
                 .map(|index| self.configured[*index].clone());
             known = Devices {
                 configs: Arc::new(configs.collect()),
-                tree: Arc::new(Tree::new(shown, GID_TBL_LEN, rdma_cm())),
+                tree: Arc::new(Tree::new(shown, rdma_cm())),
             };
         }
         self.devices = Some(known.clone());

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::paths::{Found, Links, may_concern, walk};
 use super::tree::{Character, Directory, File, Node, Shown, Tree};
+use crate::pci::{PciFile, PciPath, Place};
+use crate::profile::{DEFAULT, Profile};
 
 const PARENT: &str = "/sys/devices/pci0000:00/0000:00:03.0";
 
@@ -36,6 +38,12 @@ fn kernel() -> Simulated {
     ]))
 }
 
+fn profile(limit: &str, value: u32) -> Profile {
+    let mut profile = DEFAULT;
+    profile.set(limit, value).unwrap();
+    profile
+}
+
 fn tree() -> Tree {
     let device = |name: &str, uverbs, netdev: &str, parent: Option<&str>, path: &str| Shown {
         name: name.into(),
@@ -43,13 +51,15 @@ fn tree() -> Tree {
         netdev: netdev.into(),
         parent: parent.map(Into::into),
         netdev_path: path.into(),
+        profile: profile("gid_tbl_len", 16),
+        place: Place::default(),
     };
     let eth0 = "/sys/devices/pci0000:00/0000:00:03.0/virtio2/net/eth0";
     let devices = vec![
         device("u0", 1024, "eth0", Some(PARENT), eth0),
         device("l0", 1025, "lo", None, "/sys/devices/virtual/net/lo"),
     ];
-    Tree::new(devices, 16, Some(Character::RdmaCm(10, 4791)))
+    Tree::new(devices, Some(Character::RdmaCm(10, 4791)))
 }
 
 fn find(path: &str) -> Found {
@@ -290,4 +300,51 @@ fn redirections_are_sorted() {
         .map(|redirection| redirection.name)
         .collect();
     assert!(names.is_sorted(), "{names:?}");
+}
+
+/// Two devices below one switch.
+#[test]
+fn devices_below_pci_bridges() {
+    let device = |name: &str, pci: &str| Shown {
+        name: name.into(),
+        uverbs: 1024,
+        netdev: "lo".into(),
+        parent: None,
+        netdev_path: "/sys/devices/virtual/net/lo".into(),
+        profile: profile("ports", 2),
+        place: Place {
+            numa_node: Some(1),
+            pci: PciPath::parse(pci),
+        },
+    };
+    let root = "0000:80:01.0/0000:81:00.0";
+    let devices = vec![
+        device("a", &format!("{root}/0000:82:00.0/0000:83:00.0")),
+        device("b", &format!("{root}/0000:82:01.0/0000:84:00.0")),
+    ];
+    let tree = Tree::new(devices, None);
+    let find = |path: &str| walk(&tree, &kernel(), "/", path, true);
+    let root = format!("/sys/devices/pci0000:80/{root}");
+    let function = format!("{root}/0000:82:01.0/0000:84:00.0");
+    assert_eq!(path_of(find("/sys/class/infiniband/b/device")), function);
+    assert_eq!(path_of(find("/sys/bus/pci/devices/0000:84:00.0")), function);
+    assert_eq!(path_of(find("/sys/bus/pci/devices/0000:81:00.0")), root);
+    let class = find("/sys/bus/pci/devices/0000:84:00.0/class");
+    let expected = Node::File(File::Function(1, PciFile::Class));
+    assert!(matches!(class, Found::Ours(_, node) if node == expected));
+    let class = find(&format!("{root}/class"));
+    let expected = Node::File(File::Bridge(0, 1, PciFile::Class));
+    assert!(matches!(class, Found::Ours(_, node) if node == expected));
+    let names = |path: &str| match find(path) {
+        Found::Ours(path, Node::Directory(directory)) => {
+            let entries = tree.entries(&path, directory).into_iter();
+            entries.map(|(name, _)| name).collect::<Vec<_>>()
+        }
+        other => panic!("{path}: {other:?}"),
+    };
+    let below = names(&root);
+    assert!(below.contains(&"0000:82:00.0".into()) && below.contains(&"0000:82:01.0".into()));
+    assert_eq!(names("/sys/class/infiniband/a/ports"), ["1", "2"]);
+    assert!(names(&function).contains(&"infiniband".into()));
+    assert_eq!(names("/sys/bus/pci/devices").len(), 6);
 }

@@ -7,7 +7,10 @@
 //! Names and links are those that the kernel gives to an rxe device (drivers/infiniband/core/sysfs.c,
 //! uverbs_main.c, ucma.c).
 
-use crate::device::counters::DeviceCounters;
+mod entries;
+
+use crate::pci::{PciFile, Place};
+use crate::profile::Profile;
 
 /// IB_UVERBS_MAJOR of the kernel.
 const UVERBS_MAJOR: u32 = 231;
@@ -27,14 +30,19 @@ pub struct Shown {
     pub parent: Option<String>,
     /// The directory of the interface in `/sys/devices`.
     pub netdev_path: String,
+    /// As in its configuration.
+    pub profile: Profile,
+    /// Where it appears to be plugged in. Without a PCI path if the kernel has that PCI function.
+    pub place: Place,
 }
 
 impl Shown {
     /// The directory that `device` links point to.
     pub fn device_path(&self) -> String {
-        match &self.parent {
-            Some(parent) => parent.clone(),
-            None => format!("/sys/devices/virtual/uroce/{}", self.name),
+        match (&self.place.pci, &self.parent) {
+            (Some(pci), _) => pci.function_directory(),
+            (None, Some(parent)) => parent.clone(),
+            (None, None) => format!("/sys/devices/virtual/uroce/{}", self.name),
         }
     }
 }
@@ -49,30 +57,34 @@ pub enum Node {
     Character(Character),
 }
 
-/// A directory. The numbers are indices of [`Tree::devices`].
+/// A directory. The first number is an index of [`Tree::devices`], the second that of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
     /// Its entries are the attachments below it, and what the kernel has there.
     Above,
     /// The device that stands for an interface without hardware.
     Parent(usize),
+    /// The PCI function of a device.
+    Function(usize),
+    /// The PCI bridge above it, at this depth.
+    Bridge(usize, u8),
     Ibdev(usize),
     Uverbs(usize),
     Power,
     Ports(usize),
-    Port(usize),
-    Gids(usize),
-    GidAttributes(usize),
-    GidTypes(usize),
-    GidNetdevs(usize),
-    Pkeys(usize),
-    Counters(usize),
-    HwCounters(usize),
+    Port(usize, u8),
+    Gids(usize, u8),
+    GidAttributes(usize, u8),
+    GidTypes(usize, u8),
+    GidNetdevs(usize, u8),
+    Pkeys(usize, u8),
+    Counters(usize, u8),
+    HwCounters(usize, u8),
     /// `rdma_cm` among the miscellaneous devices.
     Misc(Character),
 }
 
-/// A regular file. The first number is an index of [`Tree::devices`].
+/// A regular file. The first number is an index of [`Tree::devices`], the second that of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum File {
     /// The same text for all devices.
@@ -81,21 +93,33 @@ pub enum File {
     CapabilityMask(usize),
     CharacterNumber(Character),
     /// A counter of the port, by its place in `DeviceCounters::port_counters`.
-    Counter(usize, usize),
+    Counter(usize, u8, usize),
     FirmwareVersion(usize),
-    Gid(usize, u32),
-    GidNetdev(usize, u32),
-    GidType(usize, u32),
+    Gid(usize, u8, u32),
+    GidNetdev(usize, u8, u32),
+    GidType(usize, u8, u32),
     /// A counter of the port, by its place in `DeviceCounters::hw_counters`.
-    HwCounter(usize, usize),
+    HwCounter(usize, u8, usize),
     IbdevName(usize),
-    Lid(usize),
+    Lid(usize, u8),
     NetdevName(usize),
     NodeDescription(usize),
     NodeGuid(usize),
-    PhysicalState(usize),
+    PhysicalState(usize, u8),
     Rate(usize),
-    State(usize),
+    /// A file of the PCI function.
+    Function(usize, PciFile),
+    /// A file of the PCI bridge at this depth above it.
+    Bridge(usize, u8, PciFile),
+    HcaType(usize),
+    HwRevision(usize),
+    LidMaskCount(usize),
+    LinkLayer(usize),
+    NodeType(usize),
+    NumaNode(usize),
+    Pkey(usize, u32),
+    SubnetManagerLid(usize, u8),
+    State(usize, u8),
     Uevent(Character),
     IbdevUevent(usize),
 }
@@ -131,7 +155,6 @@ impl Character {
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     devices: Vec<Shown>,
-    gid_files: u32,
     attachments: Vec<(String, Node)>,
 }
 
@@ -157,12 +180,10 @@ fn relative_link(from: &str, to: &str) -> String {
 }
 
 impl Tree {
-    /// The tree of these devices, each with this number of GID table entries. With `rdma_cm` there are the
-    /// files of that device too.
-    pub fn new(devices: Vec<Shown>, gid_files: u32, rdma_cm: Option<Character>) -> Tree {
+    /// The tree of these devices. With `rdma_cm` there are the files of that device too.
+    pub fn new(devices: Vec<Shown>, rdma_cm: Option<Character>) -> Tree {
         let mut tree = Tree {
             devices,
-            gid_files,
             attachments: Vec::new(),
         };
         let version = |text| Node::File(File::Text(text));
@@ -207,8 +228,16 @@ impl Tree {
         let ibdev = format!("{parent}/infiniband/{}", device.name);
         let uverbs = Character::Uverbs(device.uverbs);
         let uverbs_path = format!("{parent}/infiniband_verbs/{}", uverbs.name());
-        if device.parent.is_none() {
-            self.attach(&parent, Node::Directory(Directory::Parent(index)));
+        match (&device.place.pci, &device.parent) {
+            (Some(_), _) => self.attach_function(index),
+            (None, None) => self.attach(&parent, Node::Directory(Directory::Parent(index))),
+            (None, Some(_)) if device.place.numa_node.is_some() => {
+                self.attach(
+                    &format!("{parent}/numa_node"),
+                    Node::File(File::NumaNode(index)),
+                );
+            }
+            (None, Some(_)) => {}
         }
         self.attach(&ibdev, Node::Directory(Directory::Ibdev(index)));
         self.attach(&uverbs_path, Node::Directory(Directory::Uverbs(index)));
@@ -219,6 +248,25 @@ impl Tree {
         let net = format!("{parent}/net/{}", device.netdev);
         if net != device.netdev_path && !self.attachments.iter().any(|(path, _)| *path == net) {
             self.attach_link(&net, &device.netdev_path);
+        }
+    }
+
+    /// Adds the PCI function of a device, and the bridges above it.
+    fn attach_function(&mut self, index: usize) {
+        let place = self.devices[index].place.clone();
+        let Some(path) = &place.pci else {
+            return;
+        };
+        let bridges = path.bridges().iter().zip(0..);
+        let nodes = bridges.map(|(address, depth)| (*address, Directory::Bridge(index, depth)));
+        let function = (path.function(), Directory::Function(index));
+        for (depth, (address, directory)) in nodes.chain([function]).enumerate() {
+            let at = path.directory(depth);
+            // Devices may have bridges in common.
+            if !self.attachments.iter().any(|(other, _)| *other == at) {
+                self.attach(&at, Node::Directory(directory));
+                self.attach_link(&format!("/sys/bus/pci/devices/{address}"), &at);
+            }
         }
     }
 
@@ -262,9 +310,9 @@ impl Tree {
     }
 
     fn child(&self, path: &str, directory: Directory, name: &str) -> Option<Node> {
-        if let Some(file) = indexed(directory) {
+        if let Some((count, file)) = self.indexed(directory) {
             let index: u32 = name.parse().ok()?;
-            let exists = index < self.gid_files && index.to_string() == name;
+            let exists = index < count && index.to_string() == name;
             return exists.then(|| Node::File(file(index)));
         }
         let own = self.own_entries(path, directory).into_iter();
@@ -274,8 +322,8 @@ impl Tree {
 
     /// The entries that the tree has in the directory at `path`.
     pub fn entries(&self, path: &str, directory: Directory) -> Vec<(String, Node)> {
-        let mut entries = match indexed(directory) {
-            Some(file) => (0..self.gid_files)
+        let mut entries = match self.indexed(directory) {
+            Some((count, file)) => (0..count)
                 .map(|index| (index.to_string(), Node::File(file(index))))
                 .collect(),
             None => self.own_entries(path, directory),
@@ -293,99 +341,6 @@ impl Tree {
             }
         }
         entries
-    }
-
-    fn own_entries(&self, path: &str, directory: Directory) -> Vec<(String, Node)> {
-        let file = |file| Node::File(file);
-        let text = |text| Node::File(File::Text(text));
-        let dir = Node::Directory;
-        let link = |target: &str| Node::Link(relative_link(path, target));
-        let entries = match directory {
-            Directory::Above => vec![],
-            Directory::Parent(_) => vec![
-                ("numa_node", text("-1\n")),
-                ("power", dir(Directory::Power)),
-                ("uevent", text("")),
-            ],
-            Directory::Ibdev(d) => vec![
-                ("board_id", file(File::BoardId(d))),
-                ("device", link(&self.devices[d].device_path())),
-                ("fw_ver", file(File::FirmwareVersion(d))),
-                ("hca_type", text("uroce\n")),
-                ("hw_rev", text("0\n")),
-                ("node_desc", file(File::NodeDescription(d))),
-                ("node_guid", file(File::NodeGuid(d))),
-                ("node_type", text("1: CA\n")),
-                ("parent", file(File::NetdevName(d))),
-                ("ports", dir(Directory::Ports(d))),
-                ("power", dir(Directory::Power)),
-                ("subsystem", link("/sys/class/infiniband")),
-                ("sys_image_guid", file(File::NodeGuid(d))),
-                ("uevent", file(File::IbdevUevent(d))),
-            ],
-            Directory::Uverbs(d) => vec![
-                ("abi_version", text("1\n")),
-                ("dev", file(File::CharacterNumber(self.uverbs(d)))),
-                ("device", link(&self.devices[d].device_path())),
-                ("ibdev", file(File::IbdevName(d))),
-                ("power", dir(Directory::Power)),
-                ("subsystem", link("/sys/class/infiniband_verbs")),
-                ("uevent", file(File::Uevent(self.uverbs(d)))),
-            ],
-            Directory::Power => vec![
-                ("async", text("disabled\n")),
-                ("control", text("auto\n")),
-                ("runtime_enabled", text("disabled\n")),
-                ("runtime_status", text("unsupported\n")),
-                ("runtime_usage", text("0\n")),
-            ],
-            Directory::Ports(d) => vec![("1", dir(Directory::Port(d)))],
-            Directory::Port(d) => vec![
-                ("cap_mask", file(File::CapabilityMask(d))),
-                ("counters", dir(Directory::Counters(d))),
-                ("gid_attrs", dir(Directory::GidAttributes(d))),
-                ("gids", dir(Directory::Gids(d))),
-                ("hw_counters", dir(Directory::HwCounters(d))),
-                ("lid", file(File::Lid(d))),
-                ("lid_mask_count", text("0\n")),
-                ("link_layer", text("Ethernet\n")),
-                ("phys_state", file(File::PhysicalState(d))),
-                ("pkeys", dir(Directory::Pkeys(d))),
-                ("rate", file(File::Rate(d))),
-                ("sm_lid", text("0x0\n")),
-                ("sm_sl", text("0\n")),
-                ("state", file(File::State(d))),
-            ],
-            Directory::GidAttributes(d) => vec![
-                ("ndevs", dir(Directory::GidNetdevs(d))),
-                ("types", dir(Directory::GidTypes(d))),
-            ],
-            Directory::Pkeys(_) => vec![("0", text("0xffff\n"))],
-            Directory::Counters(d) => {
-                let names = DeviceCounters::default()
-                    .port_counters()
-                    .into_iter()
-                    .zip(0..);
-                names
-                    .map(|((name, _), at)| (name, file(File::Counter(d, at))))
-                    .collect()
-            }
-            Directory::HwCounters(d) => {
-                let names = DeviceCounters::default().hw_counters().into_iter().zip(0..);
-                let counters = names.map(|((name, _), at)| (name, file(File::HwCounter(d, at))));
-                counters.chain([("lifespan", text("10\n"))]).collect()
-            }
-            Directory::Misc(character) => vec![
-                ("abi_version", text("4\n")),
-                ("dev", file(File::CharacterNumber(character))),
-                ("power", dir(Directory::Power)),
-                ("subsystem", link("/sys/class/misc")),
-                ("uevent", file(File::Uevent(character))),
-            ],
-            Directory::Gids(_) | Directory::GidTypes(_) | Directory::GidNetdevs(_) => vec![],
-        };
-        let named = entries.into_iter();
-        named.map(|(name, node)| (name.to_owned(), node)).collect()
     }
 
     fn uverbs(&self, device: usize) -> Character {
@@ -410,15 +365,5 @@ impl Tree {
                 .devices
                 .iter()
                 .any(|device| related(&device.device_path()))
-    }
-}
-
-/// The files of a directory that has one for each entry of the GID table.
-fn indexed(directory: Directory) -> Option<Box<dyn Fn(u32) -> File>> {
-    match directory {
-        Directory::Gids(d) => Some(Box::new(move |index| File::Gid(d, index))),
-        Directory::GidTypes(d) => Some(Box::new(move |index| File::GidType(d, index))),
-        Directory::GidNetdevs(d) => Some(Box::new(move |index| File::GidNetdev(d, index))),
-        _ => None,
     }
 }

@@ -195,7 +195,11 @@ impl System {
     pub fn gids(&self) -> Vec<Gid> {
         let open = self.devices.iter().flatten();
         let tables = open.map(|open| open.device.net.gids());
-        tables.flatten().flatten().map(|entry| entry.gid).collect()
+        tables
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.cm_gid())
+            .collect()
     }
 
     /// What has happened to the interfaces of the devices since the last call, by position.
@@ -242,9 +246,8 @@ fn interface_exists(ifindex: u32) -> bool {
 
 fn gid_index(device: &Device, gid: &Gid) -> Option<u8> {
     let gids = device.net.gids();
-    let index = gids
-        .iter()
-        .position(|entry| entry.is_some_and(|entry| entry.gid == *gid));
+    let is_it = |entry: transport::GidEntry| entry.cm_gid() == Some(*gid);
+    let index = gids.iter().position(|entry| entry.is_some_and(is_it));
     index.and_then(|index| u8::try_from(index).ok())
 }
 
@@ -254,7 +257,7 @@ fn info_of(open: &CmDevice) -> DeviceInfo {
     let present = gids
         .iter()
         .zip(0..)
-        .filter_map(|(entry, index)| Some((index, (*entry)?.gid)));
+        .filter_map(|(entry, index)| Some((index, entry.as_ref()?.cm_gid()?)));
     let port = net.port_state();
     DeviceInfo {
         node_guid: open.node_guid,

@@ -60,13 +60,13 @@ impl Child {
 }
 
 fn at(last: u8) -> Config {
-    Config {
-        name: format!("fork{last}"),
-        netdev: Netdev::Address {
+    Config::new(
+        &format!("fork{last}"),
+        Netdev::Address {
             ip: [127, 77, 12, last].into(),
             scope: None,
         },
-    }
+    )
 }
 
 /// What a child of fork may do: open a device, create, query and close. Returns 0 if all of it works.

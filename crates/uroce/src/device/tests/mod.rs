@@ -21,10 +21,7 @@ use crate::engine::{Limits, QpChange, QpConfig, QpState};
 pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());
 
 pub fn loopback(name: &str) -> Config {
-    Config {
-        name: name.into(),
-        netdev: Netdev::Interface("lo".into()),
-    }
+    Config::new(name, Netdev::Interface("lo".into()))
 }
 
 fn threads() -> usize {

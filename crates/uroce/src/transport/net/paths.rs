@@ -10,7 +10,7 @@ use super::{Net, PATHS_TOKEN, epoll_add, has_socket};
 use crate::capture::Tap;
 use crate::engine::{AddressVector, Gid};
 use crate::transport::outbox::destination;
-use crate::wire::{Flow, port_of};
+use crate::wire::{Flow, ip_of, port_of};
 
 impl Net {
     /// Where packets are recorded, if they are. UDP's are recorded here.
@@ -54,10 +54,13 @@ impl Net {
     }
 
     /// The GIDs of both ends of a flow from this process: its own, and the peer's as
-    /// [`crate::engine::Addresses`] has it. None if the source is not an address and port of this process.
-    pub fn gids_of(&self, flow: &Flow) -> Option<(Gid, Gid)> {
+    /// [`crate::engine::Addresses`] has it; and both as addresses in a GRH. None if the source is not an
+    /// address and port of this process.
+    pub fn gids_of(&self, flow: &Flow) -> Option<([Gid; 2], [IpAddr; 2])> {
         let table = self.table();
         let socket = table.socket_at(flow.src, flow.src_port)?;
-        Some((socket.local.gid, table.sender_gid(socket, flow.dst)))
+        let gids = [socket.local.peer_gid(), table.sender_gid(socket, flow.dst)];
+        let in_grh = gids.map(|gid| socket.local.in_grh(ip_of(&gid)));
+        Some((gids, in_grh))
     }
 }

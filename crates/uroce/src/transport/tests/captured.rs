@@ -8,13 +8,13 @@ use crate::capture::tests::{RecordedPacket, TempDirectory, read};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN};
 
 fn recorded_net(directory: &TempDirectory, name: &str, address: u8) -> Net {
-    let config = Config {
-        name: name.into(),
-        netdev: Netdev::Address {
+    let config = Config::new(
+        name,
+        Netdev::Address {
             ip: Ipv4Addr::new(127, 1, 77, address).into(),
             scope: None,
         },
-    };
+    );
     Net::open_with_tap(&config, Some(directory.tap(name, name))).unwrap()
 }
 

@@ -17,11 +17,7 @@ use crate::wire::{
 };
 
 fn at(netdev: Netdev) -> Net {
-    Net::open(&Config {
-        name: "test".into(),
-        netdev,
-    })
-    .unwrap()
+    Net::open(&Config::new("test", netdev)).unwrap()
 }
 
 /// At an address of the loopback network that no other test uses.

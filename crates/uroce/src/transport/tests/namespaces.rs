@@ -289,10 +289,7 @@ fn the_icrc_is_right_for_what_is_on_the_wire() {
 fn the_default_route_decides() {
     in_namespace(|| {
         let name = || {
-            let config = Config {
-                name: "uroce0".into(),
-                netdev: Netdev::DefaultRoute,
-            };
+            let config = Config::new("uroce0", Netdev::DefaultRoute);
             Interface::find(&config).unwrap().link.name
         };
         assert_eq!(name(), "lo");
