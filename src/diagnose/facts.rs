@@ -160,6 +160,17 @@ pub unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
     }
 }
 
+/// The attributes of a port; None if they cannot be queried.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn port(context: *mut ibv_context, number: u8) -> Option<ibv_port_attr> {
+    let mut attr = ibv_port_attr::default();
+    // SAFETY: the context is open and wrapped, as the caller promises, and `attr` is writable.
+    let err = unsafe { (provider(context).query_port)(context, number, &mut attr) };
+    (err == 0).then_some(attr)
+}
+
 /// This thread's number, as debuggers show it.
 pub fn thread() -> i32 {
     // glibc has gettid since 2.30; the prebuilt archive runs on 2.28.

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use ibverbs_abi::Errno;
 
-use super::rules::Rule;
+use super::rules::{Class, Rule};
 
 /// The kinds of objects that findings are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,6 +165,8 @@ impl Finding {
         match (self.rule, &self.outcome) {
             (Rule::CallFailed, Outcome::Failed(errno)) => (self.call, errno.0.into()),
             (Rule::RequestFailed, Outcome::Completion(status)) => ("", (*status).into()),
+            (Rule::AttrRange, _) => (self.call, 0),
+            _ if self.rule.text().class == Class::Failures => (self.call, 0),
             _ => ("", 0),
         }
     }

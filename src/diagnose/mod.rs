@@ -14,6 +14,7 @@
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
 //! | `check/` | the rules: pure functions from facts to findings |
+//! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
@@ -32,6 +33,7 @@ pub mod environment;
 mod facts;
 pub mod faults;
 mod finding;
+mod peer;
 mod report;
 mod rules;
 mod settings;

@@ -106,13 +106,13 @@ rules! {
         "the peer {dgid}, QP {dest_qpn}, did not acknowledge: timeout {timeout} ({timeout_ms} ms), \
          retry_cnt {retry_cnt}, path MTU {mtu}; {answered}",
         "{peer}",
-        "check that the peer is in RTR or RTS with this QP's number ({qpn}) as its dest_qp_num, that \
-         UDP port 4791 is not filtered on RoCE v2, and that the path carries packets of the path MTU";
+        "{todo}";
     RnrExceeded "rnr-exceeded" Rnr:
-        "the peer {dgid}, QP {dest_qpn}, had no receive posted, after {rnr_retry} retries",
+        "a message to the peer {dgid}, QP {dest_qpn}, found no receive posted there, after {rnr_retry} \
+         retries",
         "{peer}",
-        "post receives before the peer sends, or set rnr_retry = 7 (infinite); min_rnr_timer of the \
-         receiver sets the pause between retries, and 0 stands for the longest, 655.36 ms";
+        "post receives before the peer sends, and again for each that is consumed; a larger rnr_retry here \
+         (7: without end) or min_rnr_timer there (0: the longest, 655.36 ms) only gives it more time";
     Memlock "memlock" Memory:
         "{length} bytes cannot be locked: RLIMIT_MEMLOCK is {limit} bytes, {pinned} are in use",
         "a device pins registered memory, and the kernel counts it against this limit",
@@ -171,17 +171,22 @@ rules! {
         "an operation needs the right in the access flags of the region that it reads or writes",
         "register the region with {right}";
     KeyRemote "key-remote" Keys:
-        "the peer refused {length} bytes at {addr} with rkey {key}; its regions are not visible here",
-        "there the rkey is unknown or deregistered, of another PD, the range leaves the region, or \
-         the region or the queue pair lacks the right",
+        "the peer refused a {operation} of {length} bytes at {addr} with rkey {key}",
+        "{known}; possible: the rkey is unknown there or deregistered, the range leaves its region, the \
+         region or the queue pair lacks {right}, or the region is of another PD",
         "compare address, rkey and access flags with what the peer registered and sent{hint}";
     QpAccess "qp-access" Keys:
-        "the peer's queue pair {dest_qpn} lacks {right} in its qp_access_flags",
+        "the peer's queue pair {dest_qpn}, {place}, lacks {right} in its qp_access_flags",
         "an operation of a peer needs the right in the queue pair too, not only in the region",
         "set {right} with IBV_QP_ACCESS_FLAGS, at the transition to INIT for example";
+    DestRdAtomic "dest-rd-atomic" Keys:
+        "a {operation} (wr_id {wr_id}) was refused: max_dest_rd_atomic of the peer's queue pair {dest_qpn}, \
+         {place}, is {there}, and max_rd_atomic here is {here}",
+        "the peer executes no more READs and atomic operations at once than its max_dest_rd_atomic",
+        "set max_dest_rd_atomic of the peer (to RTR) to max_rd_atomic of this side at least";
     AtomicUnaligned "atomic-unaligned" Keys:
-        "the peer refused an atomic operation at {addr}, which is not a multiple of 8",
-        "an atomic operation works on eight aligned bytes",
+        "an atomic operation (wr_id {wr_id}) is at the peer's address {addr}, which is not a multiple of 8",
+        "an atomic operation works on eight aligned bytes: the peer refuses it",
         "align the peer's variable, and check the offset that is added to its address";
     ReceiveTooSmall "receive-too-small" Keys:
         "a message of {length} bytes did not fit the receive that it consumed, of {room} bytes",
@@ -346,9 +351,29 @@ rules! {
         "40 bytes for the GRH precede the data of a datagram, so that none fits",
         "post receives of 40 bytes more than the largest datagram, whose data begin at byte 40";
     AttrRange "attr-range" States:
-        "{member} is {value}",
-        "valid values are {min} to {max}: {meaning}",
+        "{member} is {value}, and valid values are {min} to {max}",
+        "{meaning}{hint}",
         "set {member} to one of them before the call, and the whole structure to zero at first";
+    NullObject "null-object" Failures:
+        "{member} is NULL",
+        "the call needs a {kind}: it was never set, or the call that creates it has failed before",
+        "check what the call that creates it returned, and set {member}";
+    DeadObject "dead-object" Lifetime:
+        "{member}, the {kind} {address}, has been destroyed",
+        "an object can be used until its destroy or dealloc call, and destroyed once",
+        "use objects only while they exist, and set pointers to NULL when their object is destroyed";
+    OtherContext "other-context" Failures:
+        "{member}, the {kind} {address}, belongs to the device context {other}, and the call to {context}",
+        "each ibv_open_device makes a context of its own, and objects of two contexts do not fit together",
+        "create all objects that belong together in one context";
+    UnknownBits "unknown-bits" Failures:
+        "{member} is {value}, of which the bits {bits} mean nothing in this call",
+        "neither verbs.h nor this library has such flags: the member may not have been initialised",
+        "set the whole structure to zero at first, and then only flags of verbs.h";
+    Argument "argument" Failures:
+        "{what}",
+        "{why}",
+        "{todo}";
     CallFailed "call-failed" Failures:
         "the arguments were {arguments}",
         "{why}",

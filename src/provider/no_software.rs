@@ -1,7 +1,7 @@
 //! In place of `software.rs` in a library that is built without `uroce`: no software device exists, and
 //! IBV_UROCE is not read.
 
-use ibverbs_abi::{ib_uverbs_async_event_desc, ibv_context, ibv_device, verbs_software_ops};
+use ibverbs_abi::{ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops};
 use ibverbs_faults::{Action, Facts};
 
 /// Always `None`: no device is a software device.
@@ -30,6 +30,14 @@ pub fn set_packet_faults(_decide: fn(&Facts) -> Option<Action>) {}
 /// # Safety
 /// None; `unsafe` because `software.rs` needs it.
 pub unsafe fn raise_event(_context: *mut ibv_context, _event: &ib_uverbs_async_event_desc) {}
+
+/// Always `None`: no CQ is a software device's.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+pub unsafe fn unread_completions(_cq: *mut ibv_cq) -> Option<usize> {
+    None
+}
 
 /// No device.
 pub fn status() -> Vec<super::status::DeviceStatus> {

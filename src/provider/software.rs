@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
 use ibverbs_abi::{
-    ib_uverbs_async_event_desc, ibv_context, ibv_device, verbs_context_ops, verbs_device,
+    ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_context_ops, verbs_device,
     verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
@@ -153,6 +153,15 @@ pub fn status() -> Vec<DeviceStatus> {
     uroce::status().into_iter().map(device_status).collect()
 }
 
+/// How many completions of a software device's CQ the program has not polled; None for another device.
+///
+/// # Safety
+/// `cq` is alive, and its context is open.
+pub unsafe fn unread_completions(cq: *mut ibv_cq) -> Option<usize> {
+    // SAFETY: the queue is alive and its context open, as the caller promises.
+    unsafe { of_context((*cq).context).map(|_| uroce::unread_completions(cq)) }
+}
+
 fn device_status(of: uroce::DeviceStatus) -> DeviceStatus {
     DeviceStatus {
         name: of.name,
@@ -173,6 +182,10 @@ fn qp_status(of: uroce::QpStatus) -> QpStatus {
             ("recv_wqes", of.recv_wqes.into()),
             ("sq_psn", of.sq_psn.into()),
             ("rq_psn", of.rq_psn.into()),
+            ("access", of.access.into()),
+            ("qkey", of.qkey.into()),
+            ("max_dest_rd_atomic", of.max_dest_rd_atomic.into()),
+            ("has_srq", of.has_srq.into()),
         ],
         counters: of.counters,
     }

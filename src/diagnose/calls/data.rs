@@ -10,7 +10,7 @@ use super::super::rules::Rule;
 use super::super::shadow::{Completion, Receive, Remote, SendRequest, Sge};
 use super::super::wrap::original;
 use super::super::{facts, report};
-use super::{observe, with};
+use super::{look_up, observe, with};
 
 /// The elements of a list. Of more than `max` only the first are read, because the provider refuses the
 /// request without reading them; the others are empty.
@@ -287,6 +287,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         opcode: wc.opcode,
     };
     let completions: Vec<Completion> = got.iter().map(completion).collect();
+    look_up(address, &completions);
     observe(|shadow| {
         shadow.poll_ended(address);
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);

@@ -8,8 +8,10 @@
 use ibverbs_abi::*;
 
 use super::finding::Finding;
-use super::shadow::{self, Shadow};
+use super::peer;
+use super::shadow::{self, Completion, Shadow};
 
+mod arguments;
 mod build;
 mod data;
 mod failed;
@@ -77,6 +79,22 @@ fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
 /// Changes or reads the state; errno stays. None in a signal handler that interrupted this thread in here.
 fn with<R>(work: impl FnOnce(&mut Shadow) -> R) -> Option<R> {
     aside(|| shadow::with(work))
+}
+
+/// Finds out about the peers of completions with errors.
+fn look_up(cq: usize, completions: &[Completion]) {
+    if completions.iter().all(|of| of.status == IBV_WC_SUCCESS) {
+        return;
+    }
+    let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
+    for (address, rkey) in found {
+        let evidence = aside(|| peer::look(address, rkey));
+        with(|shadow| {
+            if let Some(qp) = shadow.qps.get_mut(&address) {
+                qp.evidence = evidence;
+            }
+        });
+    }
 }
 
 /// Reports a child of fork that calls `verb` on an object of its parent.

@@ -146,7 +146,8 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
             shadow.put_qp_back(address, qp);
             shadow.build_ops.extend(builds.map(|ops| (address, ops)));
         }
-        _ => shadow.reported.forget(Kind::Qp, address),
+        Some((Some(qp), _)) => shadow.forget_qp(address, &qp),
+        _ => shadow.destroyed(Kind::Qp, address),
     });
     ret
 }

@@ -180,7 +180,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
-            shadow.reported.forget(Kind::Cq, address);
+            shadow.destroyed(Kind::Cq, address);
             return Vec::new();
         }
         if let Some((Some(cq), polls)) = taken {
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
-            shadow.reported.forget(Kind::Srq, address);
+            shadow.destroyed(Kind::Srq, address);
             return Vec::new();
         }
         if let Some(srq) = taken {

@@ -118,6 +118,12 @@ const ERRORS: &[Row] = &[
         "check `ulimit -l` and `rdma resource show`, and destroy what is not used",
     ),
     (
+        "ibv_destroy_qp",
+        EBUSY,
+        "the queue pair is still attached to a multicast group (ibv_attach_mcast)",
+        "detach it with ibv_detach_mcast before",
+    ),
+    (
         "",
         EBUSY,
         "other objects still use this one",

@@ -185,9 +185,52 @@ impl Shadow {
         if qp.kind != IBV_QPT_UD {
             qp.state = IBV_QPS_ERR;
         }
+        self.fill_evidence(address, &done);
         let mut found = self.explain(address, completion.status, &done, call);
         if found.is_empty() {
             found.push(self.unexplained(address, completion, operation, call));
+        }
+        found
+    }
+
+    /// What this process knows of the peer, if nothing was found out before.
+    fn fill_evidence(&mut self, address: usize, done: &Done) {
+        let rkey = match done {
+            Done::Send(request) => request.remote.map(|remote| remote.rkey),
+            _ => None,
+        };
+        let is_looked_up =
+            |qp: &Qp| qp.evidence.searched || !qp.evidence.own.is_empty() && qp.evidence.peer.is_some();
+        if !self.qps.get(&address).is_some_and(is_looked_up)
+            && let Some(at) = self.peer(address).map(|(at, _)| at)
+        {
+            let peer = self.describe(at, rkey);
+            if let Some(qp) = self.qps.get_mut(&address) {
+                qp.evidence.peer = peer;
+            }
+        }
+    }
+
+    /// The queue pairs of completions with errors that the peer has a part in, and the remote keys of the
+    /// requests; each queue pair once.
+    pub fn to_look_up(&self, cq: usize, completions: &[Completion]) -> Vec<(usize, Option<u32>)> {
+        let Some(context) = self.cqs.get(&cq).map(|cq| cq.context) else {
+            return Vec::new();
+        };
+        let mut found: Vec<(usize, Option<u32>)> = Vec::new();
+        for completion in completions {
+            let matters = SENDS_ONLY.contains(&completion.status);
+            let address = self.qp_of(context, cq, completion).filter(|_| matters);
+            let Some(qp) = address.and_then(|address| self.qps.get(&address)) else {
+                continue;
+            };
+            let address = address.unwrap_or(0);
+            if qp.first_error.is_none() && found.iter().all(|(of, _)| *of != address) {
+                let mut sends = qp.sends.iter();
+                let request = sends.find(|request| request.wr_id == completion.wr_id);
+                let remote = request.and_then(|request| request.remote);
+                found.push((address, remote.map(|remote| remote.rkey)));
+            }
         }
         found
     }

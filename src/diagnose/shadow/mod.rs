@@ -17,13 +17,14 @@ pub(super) mod tests;
 mod waiting;
 
 use core::ops::Deref;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use ibverbs_abi::ibv_qp_state;
 
 use super::calls::{BuildOps, PollOps};
 use super::finding::{Finding, Kind, Object};
+use super::peer::Evidence;
 use super::report::{self, Reported};
 use crate::memory::lock::ForkLock;
 
@@ -171,6 +172,7 @@ pub struct Connection {
     pub rnr_retry: u8,
     pub min_rnr_timer: u8,
     pub max_rd_atomic: u8,
+    pub max_dest_rd_atomic: u8,
     /// It is in RTR or later, so the members for receiving are set.
     pub receives: bool,
     /// It has been in RTS, so the members for sending are set.
@@ -197,6 +199,8 @@ pub struct Qp {
     /// Completions without error, which show that the peer has answered.
     pub answered: u64,
     pub first_error: Option<FirstError>,
+    /// What was found out of both ends when a request had failed, or the program waited in vain.
+    pub evidence: Evidence,
     pub async_events: u64,
     /// The thread that is posting a send, or 0; only of single-threaded queue pairs.
     pub thread: i32,
@@ -245,6 +249,9 @@ pub struct Shadow {
     pub mws: BTreeMap<usize, usize>,
     /// Queue pairs by context and number.
     numbers: BTreeMap<(usize, u32), usize>,
+    /// Devices and numbers of queue pairs that were destroyed, the latest last.
+    gone_qps: VecDeque<(String, u32)>,
+    gone: BTreeSet<(Kind, usize)>,
     serial: u64,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.
@@ -265,6 +272,8 @@ impl Shadow {
             ahs: BTreeMap::new(),
             mws: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            gone_qps: VecDeque::new(),
+            gone: BTreeSet::new(),
             serial: 0,
             reported: Reported::new(),
             build_ops: BTreeMap::new(),
@@ -308,6 +317,12 @@ impl Shadow {
     fn same_device(&self, a: usize, b: usize) -> bool {
         let device = |context| self.contexts.get(&context).map(|context| &context.device);
         device(a) == device(b)
+    }
+
+    /// The name of a context's device.
+    pub fn device_of(&self, context: usize) -> String {
+        let opened = self.contexts.get(&context);
+        opened.map_or_else(String::new, |opened| opened.device.clone())
     }
 
     /// Counts signaled requests and receives outstanding on a CQ.

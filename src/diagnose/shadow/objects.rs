@@ -8,10 +8,13 @@ use ibverbs_abi::*;
 use super::{Connection, Context, Cq, MAX_DEREGISTERED, Mr, Pd, Qp, Shadow, Srq};
 use crate::diagnose::check::key;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::peer::Evidence;
 use crate::diagnose::rules::Rule;
 
 /// More objects than this are counted, not named.
 const MAX_NAMED: usize = 8;
+/// More destroyed objects than this are forgotten.
+const MAX_GONE: usize = 4096;
 
 /// What a program creates a queue pair with.
 #[derive(Clone, Copy)]
@@ -137,6 +140,33 @@ impl Shadow {
         }
     }
 
+    /// An object was destroyed. [`Shadow::is_gone`] is true until another one gets its address.
+    pub fn remember_gone(&mut self, kind: Kind, address: usize) {
+        if self.gone.len() == MAX_GONE {
+            self.gone.clear();
+        }
+        self.gone.insert((kind, address));
+    }
+
+    pub fn is_gone(&self, kind: Kind, address: usize) -> bool {
+        self.gone.contains(&(kind, address)) && self.context_of(kind, address).is_none()
+    }
+
+    /// The context of an object; None if it is not known.
+    pub fn context_of(&self, kind: Kind, address: usize) -> Option<usize> {
+        let of_pd = |pd: usize| self.pds.get(&pd).map(|pd| pd.context);
+        match kind {
+            Kind::Pd => of_pd(address),
+            Kind::Mr => self.mrs.get(&address).map(|mr| mr.context),
+            Kind::Cq => self.cqs.get(&address).map(|cq| cq.context),
+            Kind::Qp => self.qps.get(&address).map(|qp| qp.context),
+            Kind::Srq => self.srqs.get(&address).map(|srq| srq.context),
+            Kind::Ah => of_pd(*self.ahs.get(&address)?),
+            Kind::Mw => of_pd(*self.mws.get(&address)?),
+            _ => None,
+        }
+    }
+
     pub fn add_pd(&mut self, address: usize, pd: Pd) {
         self.pds.insert(address, pd);
     }
@@ -170,6 +200,7 @@ impl Shadow {
             last_receive_posted: None,
             answered: 0,
             first_error: None,
+            evidence: Evidence::default(),
             async_events: 0,
             thread: 0,
         };
@@ -181,6 +212,22 @@ impl Shadow {
         let qp = self.qps.remove(&address)?;
         self.numbers.remove(&(qp.context, qp.number));
         Some(qp)
+    }
+
+    /// A queue pair was destroyed: its peer may miss it.
+    pub fn forget_qp(&mut self, address: usize, qp: &Qp) {
+        if self.gone_qps.len() == MAX_DEREGISTERED {
+            self.gone_qps.pop_front();
+        }
+        let device = self.device_of(qp.context);
+        self.gone_qps.push_back((device, qp.number));
+        self.destroyed(Kind::Qp, address);
+    }
+
+    /// An object was destroyed, as the call that does it says.
+    pub fn destroyed(&mut self, kind: Kind, address: usize) {
+        self.reported.forget(kind, address);
+        self.remember_gone(kind, address);
     }
 
     /// Puts it back, because it was not destroyed.
@@ -303,7 +350,7 @@ impl Shadow {
             self.deregistered.pop_front();
         }
         self.deregistered.push_back(mr);
-        self.reported.forget(Kind::Mr, address);
+        self.destroyed(Kind::Mr, address);
     }
 
     /// What is wrong if an address handle is destroyed now.

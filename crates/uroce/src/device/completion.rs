@@ -191,6 +191,11 @@ impl CompletionQueue {
         self.len.load(Ordering::Acquire) == 0
     }
 
+    /// How many entries the program has not polled.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
     /// Removes up to `max` completions, oldest first, and calls with the index and entry of each.
     /// Returns their number.
     pub fn poll(&self, max: usize, mut each: impl FnMut(usize, &Cqe)) -> usize {

@@ -250,6 +250,15 @@ pub unsafe fn destroy_cq(cq: *mut ibv_cq) -> Result<()> {
     Ok(())
 }
 
+/// How many completions the program has not polled.
+///
+/// # Safety
+/// `cq` is live.
+pub unsafe fn unread(cq: *mut ibv_cq) -> usize {
+    // SAFETY: the caller passes a live queue.
+    unsafe { object(cq) }.queue.len()
+}
+
 /// Arms the queue for one completion event. EACCES in a child of the process that created it.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: the caller passes a live queue.
