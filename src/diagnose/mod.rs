@@ -18,6 +18,7 @@
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
+//! | `watch.rs` | the thread that finds threads which wait in vain |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,7 @@ mod report;
 mod rules;
 mod settings;
 mod shadow;
+mod watch;
 mod wrap;
 
 pub use facts::Hooks;
@@ -155,9 +157,10 @@ unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
         if asked.explain {
             let name = device.to_string_lossy().into_owned();
             shadow::observe(|shadow| {
-                shadow.opened(context as usize, name);
+                shadow.opened(context as usize, name, (*context).async_fd);
                 Vec::new()
             });
+            watch::start();
         }
     }
 }

@@ -58,6 +58,9 @@ facts! {
     consumed
     /// Milliseconds since the last was posted.
     posted_ms_ago
+    /// Requests that it has posted, and those of them that consume a receive.
+    sends_posted
+    sends_consuming
     /// Bytes of the oldest receive.
     room
     send_rnr_err
@@ -190,6 +193,26 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
         found.searched = true;
     }
     found
+}
+
+/// Finds out about both ends of these queue pairs, and remembers it there.
+pub fn examine(addresses: &[usize]) {
+    for address in addresses {
+        let evidence = look(*address, None);
+        shadow::with(|shadow| {
+            if let Some(qp) = shadow.qps.get_mut(address) {
+                qp.evidence = evidence;
+            }
+        });
+    }
+}
+
+/// How many completions of a CQ the program has not polled; None if the device does not say. The shadow's
+/// lock is held: a CQ that it knows is not destroyed.
+pub fn unread(cq: usize) -> Option<usize> {
+    let cq = core::ptr::with_exposed_provenance_mut(cq);
+    // SAFETY: the caller has found the CQ in the shadow, from which it is taken before it is destroyed.
+    unsafe { software::unread_completions(cq) }
 }
 
 /// The answer to another process: what is known here of the queue pair `qpn`, connected to `dest_qpn`, and of

@@ -180,7 +180,7 @@ rules! {
         "an operation of a peer needs the right in the queue pair too, not only in the region",
         "set {right} with IBV_QP_ACCESS_FLAGS, at the transition to INIT for example";
     DestRdAtomic "dest-rd-atomic" Keys:
-        "a {operation} (wr_id {wr_id}) was refused: max_dest_rd_atomic of the peer's queue pair {dest_qpn}, \
+        "the {operation} (wr_id {wr_id}) was refused: max_dest_rd_atomic of the peer's queue pair {dest_qpn}, \
          {place}, is {there}, and max_rd_atomic here is {here}",
         "the peer executes no more READs and atomic operations at once than its max_dest_rd_atomic",
         "set max_dest_rd_atomic of the peer (to RTR) to max_rd_atomic of this side at least";
@@ -342,8 +342,18 @@ rules! {
         "the CQ has been polled for {seconds} s, and is empty",
         "{why}",
         "{todo}";
+    NoEvent "no-event" Events:
+        "a thread has waited for an event of the channel for {seconds} s, and none has come",
+        "{why}",
+        "{todo}";
+    NoAsyncEvent "no-async-event" Events:
+        "the only thread of the program has waited for an asynchronous event for {seconds} s, and none has \
+         come",
+        "asynchronous events tell of ports, errors and limits, and never of requests and receives",
+        "poll the CQs, or wait for completions with ibv_get_cq_event; read asynchronous events in a thread \
+         of their own";
     RdAtomicZero "rd-atomic-zero" States:
-        "a {operation} (wr_id {wr_id}) is posted, and max_rd_atomic of the queue pair is 0",
+        "the {operation} (wr_id {wr_id}) is posted, and max_rd_atomic of the queue pair is 0",
         "the queue pair may have no READ or atomic operation outstanding: many devices refuse it",
         "set max_rd_atomic (to RTS) here, and max_dest_rd_atomic (to RTR) at the peer, to 1 at least";
     GrhRoom "grh-room" Queues:

@@ -10,7 +10,7 @@ use super::super::rules::Rule;
 use super::super::shadow::{Completion, Receive, Remote, SendRequest, Sge};
 use super::super::wrap::original;
 use super::super::{facts, report};
-use super::{look_up, observe, with};
+use super::{look_up, observe, polled_empty, with};
 
 /// The elements of a list. Of more than `max` only the first are read, because the provider refuses the
 /// request without reading them; the others are empty.
@@ -294,5 +294,8 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
         found
     });
+    if count == 0 {
+        polled_empty(address, CALL);
+    }
     count
 }

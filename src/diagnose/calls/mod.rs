@@ -97,6 +97,18 @@ fn look_up(cq: usize, completions: &[Completion]) {
     }
 }
 
+/// A poll has found nothing: says why, if that has been so for long.
+fn polled_empty(cq: usize, call: &'static str) {
+    let overdue = with(|shadow| shadow.overdue(cq)).flatten();
+    if let Some(addresses) = overdue {
+        aside(|| peer::examine(&addresses));
+        observe(|shadow| {
+            let found = shadow.polled_in_vain(cq, call, peer::unread);
+            found.into_iter().collect()
+        });
+    }
+}
+
 /// Reports a child of fork that calls `verb` on an object of its parent.
 fn check_process(context: *mut ibv_context, verb: &'static str) {
     observe(|shadow| shadow.check_process(context as usize, verb));

@@ -292,7 +292,7 @@ impl Shadow {
             ),
         };
         let mut peer = Peer {
-            place: "in this process".into(),
+            place: super::IN_THIS_PROCESS.into(),
             qpn: Some(qp.number.into()),
             state: Some(qp.state.into()),
             dest_qpn: receives(connection.dest_qpn),
@@ -302,6 +302,8 @@ impl Shadow {
             max_dest_rd_atomic: receives(connection.max_dest_rd_atomic.into()),
             min_rnr_timer: receives(connection.min_rnr_timer.into()),
             has_srq: Some(srq.is_some().into()),
+            sends_posted: Some(qp.sends_posted),
+            sends_consuming: Some(qp.sends_consuming),
             posted: Some(posted),
             consumed: Some(consumed),
             posted_ms_ago: last.map(|last| last.elapsed().as_millis() as u64),

@@ -26,12 +26,13 @@ use super::calls::{BuildOps, PollOps};
 use super::finding::{Finding, Kind, Object};
 use super::peer::Evidence;
 use super::report::{self, Reported};
+use super::watch::Awaited;
 use crate::memory::lock::ForkLock;
 
 pub use completion::Completion;
 pub use modify::Change;
 pub use objects::NewQp;
-pub use waiting::{Waiting, set_limit};
+pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
 /// the program polls by a provider's own functions.
@@ -128,9 +129,21 @@ pub struct Cq {
     pub events: u64,
     pub async_events: u64,
     pub notify: Notify,
+    /// What the next event is to come of.
+    pub is_armed: Armed,
+    pub last_poll: Option<Instant>,
     /// The thread that is polling, or 0; only of single-threaded queues.
     pub thread: i32,
     pub waiting: Waiting,
+}
+
+/// Which completion causes the next event of a CQ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Armed {
+    #[default]
+    No,
+    Solicited,
+    Any,
 }
 
 /// What happened on a CQ since its last event, in the order that matters for lost events.
@@ -193,6 +206,11 @@ pub struct Qp {
     pub receives: VecDeque<Receive>,
     /// Requests of ibv_wr_* functions between ibv_wr_start and ibv_wr_complete.
     pub building: Vec<SendRequest>,
+    /// Requests that were posted, and those of them that consume a receive of the peer.
+    pub sends_posted: u64,
+    pub sends_consuming: u64,
+    /// A request that was posted is signaled.
+    pub ever_signaled: bool,
     pub receives_posted: u64,
     pub receives_completed: u64,
     pub last_receive_posted: Option<Instant>,
@@ -233,6 +251,8 @@ pub struct Context {
     pub device: String,
     /// The process that opened it.
     pub pid: u32,
+    /// The descriptor of its asynchronous events.
+    pub async_fd: i32,
 }
 
 /// The shadow: all that is known of the objects of the process.
@@ -323,6 +343,23 @@ impl Shadow {
     pub fn device_of(&self, context: usize) -> String {
         let opened = self.contexts.get(&context);
         opened.map_or_else(String::new, |opened| opened.device.clone())
+    }
+
+    /// The descriptors on which a thread may sleep, what for, and a number that changes whenever something
+    /// happens to that.
+    pub fn awaited(&self) -> BTreeMap<i32, (Awaited, u64)> {
+        let mut all = BTreeMap::new();
+        for (at, context) in &self.contexts {
+            if context.async_fd >= 0 && context.pid == std::process::id() {
+                all.insert(context.async_fd, (Awaited::Async(*at), 0));
+            }
+        }
+        for cq in self.cqs.values().filter(|cq| cq.channel_fd >= 0) {
+            let what = (Awaited::Channel(cq.channel), self.serial);
+            let (_, activity) = all.entry(cq.channel_fd).or_insert(what);
+            *activity += cq.polls + cq.events + cq.armed;
+        }
+        all
     }
 
     /// Counts signaled requests and receives outstanding on a CQ.

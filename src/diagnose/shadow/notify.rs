@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Notify, Shadow};
+use super::{Armed, Notify, Shadow};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -13,7 +13,7 @@ const ARMED_WITHOUT_READING: u64 = 3;
 
 impl Shadow {
     /// ibv_req_notify_cq has returned 0.
-    pub fn armed(&mut self, address: usize) {
+    pub fn armed(&mut self, address: usize, solicited_only: bool) {
         let (sends, receives) = self.outstanding_on(address);
         let from_srqs = self
             .qps
@@ -21,6 +21,10 @@ impl Shadow {
             .any(|qp| qp.recv_cq == address && qp.srq != 0);
         if let Some(cq) = self.cqs.get_mut(&address) {
             cq.armed += 1;
+            cq.is_armed = match (solicited_only, cq.is_armed) {
+                (true, Armed::No | Armed::Solicited) => Armed::Solicited,
+                _ => Armed::Any,
+            };
             if cq.polled_before() {
                 cq.notify.armed_after_poll = true;
                 cq.notify.at_risk = sends + receives > 0 || from_srqs;
@@ -42,6 +46,7 @@ impl Shadow {
             return Vec::new();
         };
         cq.events += 1;
+        cq.is_armed = Armed::No;
         let before = core::mem::replace(
             &mut cq.notify,
             Notify {
@@ -220,13 +225,13 @@ mod tests {
     #[test]
     fn polling_after_arming_is_right() {
         let mut shadow = shadow();
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(event(&mut shadow), []);
-        shadow.armed(20);
+        shadow.armed(20, false);
         poll(&mut shadow, 2, 1);
         assert_eq!(event(&mut shadow), []);
         poll(&mut shadow, 2, 0);
-        shadow.armed(20);
+        shadow.armed(20, false);
         poll(&mut shadow, 2, 0);
         assert_eq!(event(&mut shadow), []);
     }
@@ -235,10 +240,10 @@ mod tests {
     fn not_polling_after_arming_is_wrong() {
         let mut shadow = shadow();
         poll(&mut shadow, 2, 0);
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(event(&mut shadow), [Rule::NotifyNoPoll]);
         poll(&mut shadow, 1, 1);
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(event(&mut shadow), [Rule::EventsCoalesced]);
     }
 
@@ -246,13 +251,13 @@ mod tests {
     fn a_request_that_is_posted_after_arming_causes_the_event() {
         let mut shadow = shadow();
         poll(&mut shadow, 1, 1);
-        shadow.armed(20);
+        shadow.armed(20, false);
         shadow.posting(30, vec![request(1, 7)], 1, "ibv_post_send");
         assert_eq!(event(&mut shadow), []);
         // Nothing is outstanding when the CQ is armed: nothing can be missed.
         let mut idle = shadow_with_qp(IBV_QPS_RTS);
         poll(&mut idle, 1, 1);
-        idle.armed(20);
+        idle.armed(20, false);
         assert_eq!(event(&mut idle), []);
     }
 
@@ -273,10 +278,10 @@ mod tests {
         assert!(shadow.unacknowledged(Kind::Qp, 30, "x", 0, 0).is_empty());
         assert!(shadow.destroying_cq(20, true).is_empty());
         for _ in 0..ARMED_WITHOUT_READING {
-            shadow.armed(20);
+            shadow.armed(20, false);
             assert!(shadow.destroying_cq(20, true).is_empty());
         }
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(
             rules(&shadow.destroying_cq(20, true)),
             [Rule::ChannelUnread]

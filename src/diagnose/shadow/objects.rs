@@ -41,9 +41,14 @@ fn list(names: Vec<String>) -> String {
 }
 
 impl Shadow {
-    pub fn opened(&mut self, context: usize, device: String) {
+    pub fn opened(&mut self, context: usize, device: String, async_fd: i32) {
         let pid = std::process::id();
-        self.contexts.insert(context, Context { device, pid });
+        let opened = Context {
+            device,
+            pid,
+            async_fd,
+        };
+        self.contexts.insert(context, opened);
     }
 
     /// The device is closed: its objects are gone.
@@ -195,6 +200,9 @@ impl Shadow {
             sends: Default::default(),
             receives: Default::default(),
             building: Vec::new(),
+            sends_posted: 0,
+            sends_consuming: 0,
+            ever_signaled: false,
             receives_posted: 0,
             receives_completed: 0,
             last_receive_posted: None,
@@ -397,7 +405,7 @@ mod tests {
 
     fn shadow() -> Shadow {
         let mut shadow = Shadow::new();
-        shadow.opened(1, "uroce0".into());
+        shadow.opened(1, "uroce0".into(), -1);
         shadow.add_pd(10, PD);
         shadow.add_cq(
             20,
@@ -469,7 +477,7 @@ mod tests {
         assert_eq!(rules(&found), [Rule::Leak]);
         assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
         assert!(shadow.qps.is_empty() && shadow.numbers.is_empty());
-        shadow.opened(1, "uroce0".into());
+        shadow.opened(1, "uroce0".into(), -1);
         assert!(shadow.closed(1).is_empty());
     }
 

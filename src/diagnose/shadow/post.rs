@@ -89,6 +89,10 @@ impl Shadow {
             request.signaled |= qp.sig_all;
         }
         let signals = requests.iter().any(|request| request.signaled);
+        let consuming = requests.iter().filter(|of| super::waiting::consumes_receive(of));
+        qp.sends_consuming += consuming.count() as u64;
+        qp.sends_posted += requests.len() as u64;
+        qp.ever_signaled |= signals;
         qp.sends.extend(requests);
         if qp.sends.len() > MAX_RECORDED {
             qp.sends.clear();
