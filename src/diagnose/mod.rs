@@ -173,6 +173,19 @@ fn fork_init_too_late() {
     shadow::observe(|_| vec![found]);
 }
 
+/// An entry of a port's table could not be read: reports an index or a port that does not exist. errno stays.
+///
+/// # Safety
+/// `context` is open.
+#[cold]
+pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: u8, index: i32) {
+    // SAFETY: the context is open, as the caller promises.
+    if is_enabled() && unsafe { wrap::is_wrapped(context) } {
+        // SAFETY: the context is open and wrapped.
+        unsafe { calls::query_failed(context, call, port, index) };
+    }
+}
+
 /// ibv_destroy_comp_channel has failed because CQs use the channel.
 pub fn channel_busy(channel: usize) {
     if is_enabled() {

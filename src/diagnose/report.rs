@@ -88,6 +88,17 @@ impl Reported {
 
 thread_local! {
     static SPOKEN: Cell<u32> = const { Cell::new(0) };
+    static STACK: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Remembers where the program's stack ends, in the call that this thread makes.
+pub fn set_stack(end: u64) {
+    STACK.set(end);
+}
+
+/// Where the program's stack ends, in the call that this thread makes; 0 if it is not known.
+pub fn stack() -> u64 {
+    STACK.get()
 }
 
 /// How often something was found, or injected, in calls of this thread. So a wrapper knows whether a call

@@ -356,6 +356,49 @@ rules! {
         "the {operation} (wr_id {wr_id}) is posted, and max_rd_atomic of the queue pair is 0",
         "the queue pair may have no READ or atomic operation outstanding: many devices refuse it",
         "set max_rd_atomic (to RTS) here, and max_dest_rd_atomic (to RTR) at the peer, to 1 at least";
+    OpcodeType "opcode-type" States:
+        "the {operation} (wr_id {wr_id}) is posted to a {type} queue pair",
+        "{type} has {has} (specification, table 44)",
+        "use a queue pair of type RC for RDMA READ and atomic operations, and RC or UC for RDMA WRITE";
+    ChainLoop "chain-loop" Queues:
+        "the list of requests contains itself: behind {count} requests it continues with an earlier one",
+        "the call posts request after request until next is NULL, so until the queue is full",
+        "set next of the last request to NULL, and each request to zero at first";
+    AhPd "ah-pd" Keys:
+        "the address handle of the request (wr_id {wr_id}) belongs to the PD {ah_pd}, the queue pair to {qp_pd}",
+        "a queue pair can use only the address handles of its own protection domain",
+        "create the address handle in the queue pair's PD";
+    DatagramTooLong "datagram-too-long" Queues:
+        "a datagram of {length} bytes (wr_id {wr_id}) is posted, and the MTU of the port is {mtu}",
+        "a datagram is one packet: a device drops a longer one, or fails it",
+        "send at most active_mtu of ibv_query_port, or use RC, which divides messages";
+    ReceivesOverlap "receives-overlap" Memory:
+        "two receives (wr_id {first} and {second}) are posted that have {common} bytes at {addr} in common",
+        "the second message overwrites the first, perhaps before the program has read it",
+        "give each receive that is posted memory of its own";
+    StackRegion "stack-region" Memory:
+        "the region {region} is memory of the stack, of a function that has returned",
+        "other functions use that memory now, and the device reads or overwrites their data",
+        "register memory that lives longer: static, or from malloc";
+    BufferChanged "buffer-changed" Memory:
+        "the data of the {operation} (wr_id {wr_id}), {length} bytes at {addr}, changed between the post and \
+         the completion",
+        "the device reads the data at any time until then, and again to repeat a packet: which data the peer \
+         has got is not certain",
+        "change or free a buffer only when the completion of its request was polled";
+    MemoryGone "memory-gone" Memory:
+        "the memory at {addr} of the {operation} (wr_id {wr_id}) is not mapped any more",
+        "it was freed or unmapped while it is registered",
+        "deregister memory before it is freed, and free it only after all its requests have completed";
+    SendQueueRnic "send-queue-rnic" Queues:
+        "{outstanding} requests are posted without a polled completion to a send queue of {max}",
+        "this device took them because the work was done; an RNIC frees slots only when a completion of a \
+         later signaled request was polled, and would have refused them with ENOMEM",
+        "set IBV_SEND_SIGNALED at least once per max_send_wr requests, and poll its completion before more";
+    AsyncError "async-error" Events:
+        "the asynchronous event {event} was reported",
+        "{why}",
+        "{todo}";
     GrhRoom "grh-room" Queues:
         "a receive of {room} bytes is posted to a UD queue pair",
         "40 bytes for the GRH precede the data of a datagram, so that none fits",

@@ -26,7 +26,7 @@ static void unsignaled_many(struct rig *rig, bool wrong)
 /* The buffer is changed before the SEND has completed. */
 static void buffer_changed(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
+	struct link link = { .rnr_retry = 7 };
 	struct ends ends = link_up(rig, &link);
 
 	memset(rig->buf, 1, 64);

@@ -142,7 +142,9 @@ static void rts_from_init(struct rig *rig, bool wrong)
 {
 	struct link link = { .stays = wrong ? IBV_QPS_INIT : IBV_QPS_RTR };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7 };
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .sq_psn = 100, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
+	};
 
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	CHECK(!ibv_modify_qp(qp, &attr,
@@ -155,7 +157,9 @@ static void uc_with_rc_mask(struct rig *rig, bool wrong)
 {
 	struct link link = { .type = IBV_QPT_UC, .stays = IBV_QPS_RTR };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7 };
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .sq_psn = 100, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
+	};
 
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	CHECK(!ibv_modify_qp(qp, &attr,

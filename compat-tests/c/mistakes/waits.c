@@ -128,6 +128,7 @@ static void unsignaled_event(struct rig *rig, bool wrong)
 	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, wrong ? 0 : IBV_SEND_SIGNALED, 0, 8) == 0);
 	CHECK(event_comes(all.channel) == !wrong);
+	CHECK(poll_for(all.cq, 1, 0.1) == !wrong);
 	unlink_qps(ends);
 	drop(&all);
 }

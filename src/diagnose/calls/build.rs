@@ -39,6 +39,7 @@ macro_rules! builders {
             with(|shadow| {
                 if let Some(known) = shadow.qps.get_mut(&(qp as usize)) {
                     known.building.push(SendRequest {
+                        is_built: true,
                         wr_id,
                         signaled: flags & IBV_SEND_SIGNALED != 0,
                         ..request

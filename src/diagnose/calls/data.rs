@@ -5,12 +5,30 @@ use core::{ptr, slice};
 
 use ibverbs_abi::*;
 
-use super::super::finding::Outcome;
+use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{Completion, Receive, Remote, SendRequest, Sge};
 use super::super::wrap::original;
 use super::super::{facts, report};
-use super::{look_up, observe, polled_empty, with};
+use super::{aside, look_up, observe, polled_empty, with};
+use crate::provider::software;
+
+/// Whether a queue pair of a software device has been destroyed, which is reported. Its memory is still
+/// readable, and must not be used; of other devices it may be a new object's, which is not known here.
+fn is_dead(context: *mut ibv_context, address: usize, call: &'static str) -> bool {
+    let is_gone = with(|shadow| shadow.is_gone(Kind::Qp, address)).unwrap_or(false);
+    // SAFETY: the context is open: the wrapper was called through it.
+    let is_dead = is_gone && unsafe { software::of_context(context) }.is_some();
+    if is_dead {
+        observe(|_| {
+            let object = Object::at(Kind::Qp, address);
+            let found = Finding::new(Rule::DeadObject, object, call, Outcome::Called);
+            let shown = format!("{address:#x}");
+            vec![found.with("member", "qp").with("kind", "QP").with("address", shown)]
+        });
+    }
+    is_dead
+}
 
 /// The elements of a list. Of more than `max` only the first are read, because the provider refuses the
 /// request without reading them; the others are empty.
@@ -57,7 +75,7 @@ unsafe fn remote(wr: &ibv_send_wr) -> Option<Remote> {
 ///
 /// # Safety
 /// `wr` is a whole request of such a queue pair, and its scatter/gather list is readable.
-unsafe fn request(wr: &ibv_send_wr, kind: ibv_qp_type, max_sge: u32) -> SendRequest {
+unsafe fn request(wr: &ibv_send_wr, kind: ibv_qp_type, max_sge: u32, sig_all: bool) -> SendRequest {
     let ah = match kind {
         // SAFETY: a request of a UD queue pair has this member of the union.
         IBV_QPT_UD => unsafe { wr.wr.ud.ah as usize },
@@ -67,35 +85,84 @@ unsafe fn request(wr: &ibv_send_wr, kind: ibv_qp_type, max_sge: u32) -> SendRequ
     let sges = unsafe { sges(wr.sg_list, wr.num_sge, max_sge) };
     // SAFETY: the request is whole, as the caller promises.
     let remote = unsafe { remote(wr) };
+    let signaled = sig_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+    let inline = wr.send_flags & IBV_SEND_INLINE != 0;
     SendRequest {
         wr_id: wr.wr_id,
         opcode: wr.opcode,
-        signaled: wr.send_flags & IBV_SEND_SIGNALED != 0,
-        inline: wr.send_flags & IBV_SEND_INLINE != 0,
+        signaled,
+        inline,
+        digest: match signaled && !inline && reads_buffer(wr.opcode) {
+            true => digest(&sges),
+            false => 0,
+        },
         sges,
         remote,
         ah,
+        flags: wr.send_flags,
+        list_is_null: wr.sg_list.is_null() && wr.num_sge > 0,
         ..SendRequest::default()
     }
 }
 
-/// The requests of a list.
+/// Whether the device reads the buffers of a request, and does not write to them.
+fn reads_buffer(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        IBV_WR_SEND
+            | IBV_WR_SEND_WITH_IMM
+            | IBV_WR_SEND_WITH_INV
+            | IBV_WR_RDMA_WRITE
+            | IBV_WR_RDMA_WRITE_WITH_IMM
+    )
+}
+
+/// A digest of the buffers' data; 0 if it cannot be read.
+fn digest(sges: &[Sge]) -> u64 {
+    aside(|| facts::digest(sges).unwrap_or(0))
+}
+
+/// The requests of a list, and whether it contains itself: then each is there once.
 ///
 /// # Safety
-/// The list ends with NULL, and its requests are readable.
+/// The list's requests are readable.
 unsafe fn requests(
     mut wr: *const ibv_send_wr,
     kind: ibv_qp_type,
     max_sge: u32,
-) -> Vec<SendRequest> {
+    sig_all: bool,
+) -> (Vec<SendRequest>, bool) {
     let mut found = Vec::new();
+    let mut seen = Seen::default();
     // SAFETY: the list ends with NULL, and its requests are readable, as the caller promises.
     while let Some(given) = unsafe { wr.as_ref() } {
+        if seen.is_again(wr as usize) {
+            return (found, true);
+        }
         // SAFETY: the request is the program's for a queue pair of this type, with a readable list.
-        found.push(unsafe { request(given, kind, max_sge) });
+        found.push(unsafe { request(given, kind, max_sge, sig_all) });
         wr = given.next;
     }
-    found
+    (found, false)
+}
+
+/// Finds out whether a list contains itself. Short lists, which are the rule, cost no allocation.
+#[derive(Default)]
+struct Seen {
+    first: usize,
+    all: std::collections::BTreeSet<usize>,
+}
+
+impl Seen {
+    fn is_again(&mut self, address: usize) -> bool {
+        match self.first {
+            0 => {
+                self.first = address;
+                false
+            }
+            first => first == address || !self.all.insert(address),
+        }
+    }
 }
 
 /// The request of a list that a call has refused: `*bad_wr`. Without one in the list, it is the first: where
@@ -137,18 +204,24 @@ pub unsafe extern "C" fn post_send(
     let (context, post) = unsafe { ((*qp).context, original((*qp).context).post_send) };
     let known = with(|shadow| {
         let qp = shadow.qps.get(&address);
-        qp.map(|qp| (qp.kind, qp.cap.max_send_sge))
+        qp.map(|qp| (qp.kind, qp.cap.max_send_sge, qp.sig_all))
     });
-    let Some((kind, max_sge)) = known.flatten() else {
+    let Some((kind, max_sge, sig_all)) = known.flatten() else {
+        if is_dead(context, address, CALL) {
+            // SAFETY: `bad_wr` is NULL or writable.
+            unsafe { bad_wr.as_mut() }.map(|bad| *bad = wr);
+            return libc::EINVAL;
+        }
         // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
         return unsafe { post(qp, wr, bad_wr) };
     };
-    // SAFETY: the program's list ends with NULL and is readable.
-    let list = unsafe { requests(wr, kind, max_sge) };
+    // SAFETY: the program's list is readable.
+    let (list, loops) = unsafe { requests(wr, kind, max_sge, sig_all) };
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {
         let mut found = shadow.check_process(context as usize, CALL);
+        found.extend(loops.then(|| shadow.looping(address, list.len(), CALL)));
         let (these, overlaps) = shadow.posting(address, list, thread, CALL);
         posted = these;
         found.extend(overlaps);
@@ -172,9 +245,10 @@ pub unsafe extern "C" fn post_send(
 /// The list ends with NULL, and its receives are readable.
 unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> Vec<Receive> {
     let mut found = Vec::new();
+    let mut seen = Seen::default();
     // SAFETY: the caller promises a readable list.
     unsafe {
-        while !wr.is_null() {
+        while !wr.is_null() && !seen.is_again(wr as usize) {
             found.push(Receive {
                 wr_id: (*wr).wr_id,
                 sges: sges((*wr).sg_list, (*wr).num_sge, max_sge),
@@ -200,9 +274,15 @@ pub unsafe extern "C" fn post_recv(
         None => Vec::new(),
     };
     let count = list.len();
+    let thread = facts::thread();
+    if max_sge.flatten().is_none() && is_dead(context, address, "ibv_post_recv") {
+        // SAFETY: `bad_wr` is NULL or writable.
+        unsafe { bad_wr.as_mut() }.map(|bad| *bad = wr);
+        return libc::EINVAL;
+    }
     observe(|shadow| {
         let mut found = shadow.check_process(context as usize, "ibv_post_recv");
-        found.extend(shadow.posting_receives(address, list));
+        found.extend(shadow.posting_receives(address, list, thread));
         found
     });
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.

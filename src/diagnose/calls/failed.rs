@@ -9,7 +9,7 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
-use super::super::check::arguments::{Argument, first_wrong, object};
+use super::super::check::arguments::{Argument, first_wrong, number, object};
 use super::super::check::{reasons, values};
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
@@ -51,6 +51,8 @@ macro_rules! reporting {
             };
             verbs_context_ops {
                 modify_qp: modify_checked_qp,
+                post_recv: enter_post_recv,
+                post_send: enter_post_send,
                 ..ops
             }
         }
@@ -175,6 +177,28 @@ reporting! {
         check arguments::resize_cq(cq, cqe);
 }
 
+/// Notes where the program's stack ends, then calls the wrapper of the table. It has next to no frame itself.
+unsafe extern "C" fn enter_post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    report::set_stack((&raw const qp).expose_provenance() as u64);
+    // SAFETY: the arguments are the program's.
+    unsafe { post_send(qp, wr, bad_wr) }
+}
+
+/// As [`enter_post_send`].
+unsafe extern "C" fn enter_post_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    report::set_stack((&raw const qp).expose_provenance() as u64);
+    // SAFETY: the arguments are the program's.
+    unsafe { post_recv(qp, wr, bad_wr) }
+}
+
 /// Checks the attributes, then calls the wrapper of the table.
 unsafe extern "C" fn modify_checked_qp(
     qp: *mut ibv_qp,
@@ -228,6 +252,29 @@ unsafe fn check_arguments(
             .into_iter()
             .collect()
     });
+}
+
+/// An entry of a port's GID or P_Key table could not be read.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: u8, index: c_int) {
+    let outcome = Outcome::Failed(Errno::last());
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    unsafe {
+        check_arguments(context, call, &outcome, report::spoken(), || {
+            let mut all = arguments::query_port(context, port);
+            if let Some(of_port) = facts::port(context, port) {
+                let length = match call {
+                    "ibv_query_pkey" => of_port.pkey_tbl_len.into(),
+                    _ => of_port.gid_tbl_len,
+                };
+                let meaning = "the table of the port ends there (gid_tbl_len, pkey_tbl_len of ibv_query_port)";
+                all.push(number("index", index, 0, length.max(1) - 1, meaning));
+            }
+            all
+        });
+    }
 }
 
 /// The device as an object of messages.

@@ -95,6 +95,11 @@ unsafe fn registered(
             lkey,
             rkey,
             access,
+            stack_of: match memory {
+                Some((addr, _)) if aside(|| facts::is_on_stack(addr)) => facts::thread(),
+                _ => 0,
+            },
+            is_memory: memory.is_some_and(|(addr, _)| addr == iova),
         };
         with(|shadow| shadow.add_mr(mr as usize, region));
         return;

@@ -109,7 +109,16 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             true => aside(|| facts::address_vector(context, &change.attr.ah_attr)),
             false => None,
         };
-        observe(|shadow| shadow.modified(qp as usize, &change, outcome, &surroundings));
+        let port_mtu = match ret == 0 && change.mask & IBV_QP_PORT != 0 {
+            true => aside(|| facts::port(context, change.attr.port_num)),
+            false => None,
+        };
+        observe(|shadow| {
+            if let (Some(port), Some(qp)) = (port_mtu, shadow.qps.get_mut(&(qp as usize))) {
+                qp.port_mtu = 128 << port.active_mtu.min(5);
+            }
+            shadow.modified(qp as usize, &change, outcome, &surroundings)
+        });
         ret
     }
 }

@@ -126,6 +126,9 @@ fn peer_text(qp: &Qp, gone: bool) -> (String, &'static str) {
 /// What has come from the peer before.
 fn answered(qp: &Qp) -> String {
     let counter = |name| qp.evidence.counter(name);
+    if let Some(naks) = counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
+        return format!("{naks} RNR NAKs have come from it, so that it had no receive posted");
+    }
     match (counter("rcvd_pkts"), counter("rcvd_seq_err"), qp.answered) {
         (Some(0), ..) => "no packet has come from it".into(),
         (Some(n), Some(naks @ 1..), _) => {

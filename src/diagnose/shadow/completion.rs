@@ -168,7 +168,13 @@ impl Shadow {
         match completion.status {
             IBV_WC_SUCCESS => {
                 qp.answered += 1;
-                return Vec::new();
+                return match &done {
+                    Done::Send(request) => {
+                        let object = self.qp_object(address);
+                        self.changed(&object, request, call).into_iter().collect()
+                    }
+                    _ => Vec::new(),
+                };
             }
             IBV_WC_WR_FLUSH_ERR => return self.flushed(address, &done, call),
             _ => {}

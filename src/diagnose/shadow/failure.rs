@@ -7,6 +7,7 @@ use super::{Mr, Qp, Receive, SendRequest, Shadow};
 use crate::diagnose::peer::Peer;
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -38,17 +39,17 @@ impl Shadow {
             }
             (IBV_WC_LOC_PROT_ERR, Done::Send(request)) => {
                 let (_, right) = key::rights_of(request.opcode);
-                self.local_keys(&object, qp, &request.sges, right, status, call)
+                let found = self.local_keys(&object, qp, &request.sges, right, status, call);
+                let operation = super::completion::operation(request.opcode);
+                let of = (operation, request.wr_id);
+                self.or_gone(found, &object, of, &request.sges, status, call)
             }
-            (IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR, Done::Receive(receive)) => self
-                .local_keys(
-                    &object,
-                    qp,
-                    &receive.sges,
-                    IBV_ACCESS_LOCAL_WRITE,
-                    status,
-                    call,
-                ),
+            (IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR, Done::Receive(receive)) => {
+                let right = IBV_ACCESS_LOCAL_WRITE;
+                let found = self.local_keys(&object, qp, &receive.sges, right, status, call);
+                let of = ("receive", receive.wr_id);
+                self.or_gone(found, &object, of, &receive.sges, status, call)
+            }
             // rxe's status for keys and for messages that are too long.
             (IBV_WC_LOC_QP_OP_ERR, Done::Receive(receive)) => {
                 let found = self.local_keys(
@@ -86,6 +87,34 @@ impl Shadow {
                 self.refused_by_peer(&object, qp, peer, request, status, call)
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// The keys are right: is the memory there?
+    fn or_gone(
+        &self,
+        found: Vec<Finding>,
+        object: &Object,
+        (operation, wr_id): (&'static str, u64),
+        sges: &[super::Sge],
+        status: u32,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let is_memory = |sge: &super::Sge| {
+            let mut regions = self.mrs.values();
+            regions.any(|mr| mr.lkey == sge.lkey && mr.is_memory)
+        };
+        if !found.is_empty() || !sges.iter().all(is_memory) {
+            return found;
+        }
+        match facts::digest(sges) {
+            Ok(_) => found,
+            Err(addr) => vec![
+                Finding::new(Rule::MemoryGone, object.clone(), call, Outcome::Completion(status))
+                    .with("operation", operation)
+                    .with("wr_id", wr_id)
+                    .with("addr", format!("{addr:#x}")),
+            ],
         }
     }
 
@@ -367,6 +396,8 @@ fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Op
         lkey: 0,
         rkey: access.key,
         access: peer.mr_access.unwrap_or(0) as u32,
+        stack_of: 0,
+        is_memory: true,
     };
     let (live, dead) = match peer.key_is_live {
         Some(1) => (Some(&mr), None),

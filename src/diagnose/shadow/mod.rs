@@ -12,6 +12,7 @@ mod modify;
 mod notify;
 mod objects;
 mod post;
+mod requests;
 #[cfg(test)]
 pub(super) mod tests;
 mod waiting;
@@ -70,6 +71,14 @@ pub struct SendRequest {
     pub remote: Option<Remote>,
     /// The address handle of a UD request, or 0.
     pub ah: usize,
+    /// IBV_SEND_*.
+    pub flags: u32,
+    /// `num_sge` is not 0, and `sg_list` is NULL.
+    pub list_is_null: bool,
+    /// By ibv_wr_* functions.
+    pub is_built: bool,
+    /// A digest of the data when it was posted; 0 if there is none.
+    pub digest: u64,
     /// Tells requests of the process apart.
     pub serial: u64,
 }
@@ -112,6 +121,10 @@ pub struct Mr {
     pub lkey: u32,
     pub rkey: u32,
     pub access: u32,
+    /// The thread on whose stack it is, or 0.
+    pub stack_of: i32,
+    /// It is memory of the process, at its own addresses.
+    pub is_memory: bool,
 }
 
 /// A completion queue.
@@ -201,6 +214,8 @@ pub struct Qp {
     pub single_threaded: bool,
     pub state: ibv_qp_state,
     pub access: u32,
+    /// The active MTU of its port in bytes; 0 if it is not known.
+    pub port_mtu: u32,
     pub connection: Connection,
     pub sends: VecDeque<SendRequest>,
     pub receives: VecDeque<Receive>,

@@ -3,6 +3,7 @@
 use ibverbs_abi::*;
 
 use super::{Armed, Notify, Shadow};
+use crate::diagnose::check::reasons;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -90,7 +91,23 @@ impl Shadow {
             _ => {}
         }
         if kind != Kind::Cq || event != IBV_EVENT_CQ_ERR {
-            return Vec::new();
+            let object = match kind {
+                Kind::Qp => self.qp_object(address),
+                Kind::Context => Object {
+                    kind,
+                    address,
+                    label: self.device_of(address),
+                },
+                _ => Object::at(kind, address),
+            };
+            let call = "ibv_get_async_event";
+            let finding = |(event, why, todo)| {
+                Finding::new(Rule::AsyncError, object, call, Outcome::Succeeded)
+                    .with("event", event)
+                    .with("why", why)
+                    .with("todo", todo)
+            };
+            return reasons::of_event(event).map(finding).into_iter().collect();
         }
         let entries = self.cqs.get(&address).map_or(0, |cq| cq.entries);
         let (sends, receives) = self.outstanding_on(address);

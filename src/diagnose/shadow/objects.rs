@@ -196,6 +196,7 @@ impl Shadow {
             single_threaded,
             state: IBV_QPS_RESET,
             access: 0,
+            port_mtu: 0,
             connection: Connection::default(),
             sends: Default::default(),
             receives: Default::default(),
@@ -401,6 +402,8 @@ mod tests {
         lkey: 7,
         rkey: 8,
         access: 1,
+        stack_of: 0,
+        is_memory: true,
     };
 
     fn shadow() -> Shadow {

@@ -10,6 +10,7 @@ use ibverbs_abi::*;
 use super::{MAX_RECORDED, Receive, SendRequest, Shadow};
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::report;
 use crate::diagnose::rules::Rule;
 
 /// The requests of one call.
@@ -58,15 +59,25 @@ impl Shadow {
         thread: i32,
         call: &'static str,
     ) -> (Posted, Vec<Finding>) {
+        let stack = report::stack();
         let first = self.serial;
         self.serial += requests.len() as u64;
         let object = self.qp_object(address);
-        let Some(qp) = self.qps.get_mut(&address) else {
+        let Some(qp) = self.qps.get(&address) else {
             return (Posted::default(), Vec::new());
         };
-        let mut found: Vec<Finding> = without_initiator(&object, qp, &requests, call)
-            .into_iter()
-            .collect();
+        let mut found = self.check_requests(&object, qp, &requests, call);
+        found.extend(without_initiator(&object, qp, &requests, call));
+        for request in requests.iter_mut().filter(|request| request.digest != 0) {
+            if self.is_written_to(&request.sges) {
+                request.digest = 0;
+            }
+        }
+        let mut sges = requests.iter().flat_map(|request| &request.sges);
+        found.extend(self.on_dead_stack(&object, qp.context, &mut sges, thread, stack, call));
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return (Posted::default(), found);
+        };
         if qp.single_threaded {
             if qp.thread != 0 && qp.thread != thread {
                 found.push(overlap(
@@ -168,6 +179,11 @@ impl Shadow {
         if !outcome.is(libc::ENOMEM) {
             return Vec::new();
         }
+        if qp.cap.max_send_wr == 0 {
+            let found = finding(Rule::Argument).with("what", "the queue pair was created with max_send_wr = 0");
+            let found = found.with("why", "its send queue has no room for a request");
+            return vec![found.with("todo", "create the queue pair with cap.max_send_wr of 1 at least")];
+        }
         // Earlier ones have completed: a software device frees the slot of an unsignaled request then.
         let capacity = qp.cap.max_send_wr as usize;
         let outstanding = qp.sends.iter().rev().take(capacity);
@@ -214,6 +230,14 @@ impl Shadow {
                     .with("text", super::completion::status_text(error.status)),
             ];
         }
+        let max = qp.cap.max_send_wr;
+        if max != 0 && qp.sends.len() > max as usize {
+            return vec![
+                Finding::new(Rule::SendQueueRnic, object.clone(), call, outcome)
+                    .with("outstanding", qp.sends.len())
+                    .with("max", max),
+            ];
+        }
         let Some(cq) = self.cqs.get(&qp.send_cq) else {
             return Vec::new();
         };
@@ -235,11 +259,21 @@ impl Shadow {
     /// Receives were posted to a queue pair; the provider has accepted the first `accepted`. They are
     /// recorded before, as requests are: then `outcome` is [`Outcome::Called`].
     /// Reports a receive of a UD queue pair that has no room for the GRH.
-    pub fn posting_receives(&mut self, address: usize, receives: Vec<Receive>) -> Option<Finding> {
+    pub fn posting_receives(
+        &mut self,
+        address: usize,
+        receives: Vec<Receive>,
+        thread: i32,
+    ) -> Option<Finding> {
+        const CALL: &str = "ibv_post_recv";
         let object = self.qp_object(address);
-        let mut found = None;
+        let context = self.qps.get(&address).map_or(0, |qp| qp.context);
+        let mut sges = receives.iter().flat_map(|receive| &receive.sges);
+        let mut found = self
+            .on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL)
+            .or_else(|| self.overlapping(address, &receives));
         if let Some(qp) = self.qps.get_mut(&address) {
-            if qp.kind == IBV_QPT_UD {
+            if qp.kind == IBV_QPT_UD && found.is_none() {
                 found = receives
                     .iter()
                     .map(super::failure::room)
@@ -277,7 +311,23 @@ impl Shadow {
         let left = qp.receives.len().saturating_sub(refused);
         qp.receives.truncate(left);
         let finding = |rule| Finding::new(rule, object.clone(), CALL, outcome.clone());
-        let found = if sges > qp.cap.max_recv_sge as usize {
+        let argument = |what: &str, why: &str, todo: &str| {
+            let found = finding(Rule::Argument).with("what", what);
+            found.with("why", why).with("todo", todo)
+        };
+        let found = if qp.srq != 0 {
+            argument(
+                "the queue pair was created with an SRQ",
+                "it takes its receives from there, and has no receive queue of its own",
+                "post receives to the SRQ with ibv_post_srq_recv",
+            )
+        } else if qp.cap.max_recv_wr == 0 || qp.cap.max_recv_sge == 0 {
+            argument(
+                "the queue pair was created with max_recv_wr = 0 or max_recv_sge = 0",
+                "its receive queue has no room for a receive",
+                "create the queue pair with cap.max_recv_wr and cap.max_recv_sge of 1 at least",
+            )
+        } else if sges > qp.cap.max_recv_sge as usize {
             finding(Rule::SgeLimit)
                 .with("count", sges)
                 .with("member", "max_recv_sge")
@@ -410,7 +460,7 @@ mod tests {
             signaled: id == 1,
             ..request(id, 7)
         });
-        assert_eq!(post(&mut shadow, sends.collect(), 0), []);
+        assert_eq!(post(&mut shadow, sends.collect(), 0), [Rule::SendQueueRnic]);
         let (posted, _) = shadow.posting(30, vec![request(4, 7)], 0, CALL);
         let found = shadow.posted(30, posted, 0, CALL, Outcome::of(libc::ENOMEM));
         assert_eq!(rules(&found), [Rule::NeverSignaled]);
@@ -466,7 +516,7 @@ mod tests {
     #[test]
     fn receives() {
         let mut shadow = shadow_with_qp(IBV_QPS_INIT);
-        shadow.posting_receives(30, vec![Receive::default(); 3]);
+        shadow.posting_receives(30, vec![Receive::default(); 3], 1);
         let refused = shadow.receives_refused(30, 1, 1, Outcome::of(libc::ENOMEM));
         assert_eq!(rules(&refused), [Rule::RecvQueueFull]);
         assert_eq!(shadow.qps[&30].receives_posted, 2);

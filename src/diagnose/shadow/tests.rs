@@ -69,6 +69,8 @@ pub fn mr(lkey: u32, rkey: u32) -> Mr {
         lkey,
         rkey,
         access: IBV_ACCESS_LOCAL_WRITE,
+        stack_of: 0,
+        is_memory: false,
     }
 }
 

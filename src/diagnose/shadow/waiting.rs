@@ -244,6 +244,9 @@ impl Shadow {
 
     fn no_event(&self, channel: usize, alone: bool, unread: Unread) -> Option<Reason> {
         let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+        if let Some(reason) = self.other_channel(channel, unread) {
+            return Some(reason);
+        }
         for (at, cq) in of_channel() {
             let waiting = unread(*at).unwrap_or(0);
             let held = match waiting {
@@ -280,9 +283,9 @@ impl Shadow {
                 _ => {}
             }
         }
-        let other = self.other_channel(channel, unread);
-        let stays = || of_channel().find_map(|(at, _)| self.no_completion(*at, unread));
-        other.or_else(stays).or_else(|| self.nothing_outstanding(channel, alone))
+        of_channel()
+            .find_map(|(at, _)| self.no_completion(*at, unread))
+            .or_else(|| self.nothing_outstanding(channel, alone))
     }
 
     /// A channel that has what this one's thread waits for.
