@@ -395,6 +395,11 @@ rules! {
         "this device took them because the work was done; an RNIC frees slots only when a completion of a \
          later signaled request was polled, and would have refused them with ENOMEM",
         "set IBV_SEND_SIGNALED at least once per max_send_wr requests, and poll its completion before more";
+    UnreadError "unread-error" Events:
+        "the queue pair is destroyed, and nobody has polled that the request (wr_id {wr_id}) completed with \
+         status {status} ({text})",
+        "a request that was posted may fail, and only its completion says so",
+        "poll the CQ until the completions of all requests have come, and examine status of each";
     AsyncError "async-error" Events:
         "the asynchronous event {event} was reported",
         "{why}",
@@ -409,7 +414,7 @@ rules! {
         "set {member} to one of them before the call, and the whole structure to zero at first";
     NullObject "null-object" Failures:
         "{member} is NULL",
-        "the call needs a {kind}: it was never set, or the call that creates it has failed before",
+        "the call needs this object ({kind}): it was never set, or the call that creates it has failed before",
         "check what the call that creates it returned, and set {member}";
     DeadObject "dead-object" Lifetime:
         "{member}, the {kind} {address}, has been destroyed",

@@ -39,6 +39,14 @@ pub unsafe fn unread_completions(_cq: *mut ibv_cq) -> Option<usize> {
     None
 }
 
+/// Always `None`: no CQ is a software device's.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+pub unsafe fn unread_failure(_cq: *mut ibv_cq, _qpn: u32) -> Option<(u64, u32)> {
+    None
+}
+
 /// No device.
 pub fn status() -> Vec<super::status::DeviceStatus> {
     Vec::new()

@@ -162,6 +162,16 @@ pub unsafe fn unread_completions(cq: *mut ibv_cq) -> Option<usize> {
     unsafe { of_context((*cq).context).map(|_| uroce::unread_completions(cq)) }
 }
 
+/// The request and the status of a completion of a queue pair that reports an error and was not polled; None if
+/// there is none, or the CQ is of another device.
+///
+/// # Safety
+/// `cq` is alive, and its context is open.
+pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
+    // SAFETY: the queue is alive and its context open, as the caller promises.
+    unsafe { of_context((*cq).context).and_then(|_| uroce::unread_failure(cq, qpn)) }
+}
+
 fn device_status(of: uroce::DeviceStatus) -> DeviceStatus {
     DeviceStatus {
         name: of.name,

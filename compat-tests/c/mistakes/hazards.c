@@ -49,7 +49,7 @@ static void receives_overlap(struct rig *rig, bool wrong)
 }
 
 /* The region is memory of the stack. */
-static struct ibv_mr *on_stack(struct rig *rig)
+static __attribute__((noinline)) struct ibv_mr *on_stack(struct rig *rig)
 {
 	char buffer[256];
 

@@ -59,7 +59,7 @@ int link_to(struct rig *rig, struct ibv_qp *qp, const struct link *link, uint32_
 		return error;
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
 				     .sq_psn = 100,
-				     .timeout = !is_b && link->no_timeout ? 0 : 12,
+				     .timeout = !is_b && link->no_timeout ? 0 : 15,
 				     .retry_cnt = 3,
 				     .rnr_retry = !is_b && link->rnr_retry ? link->rnr_retry : 3,
 				     .max_rd_atomic = !is_b && link->no_rd_atomic ? 0 : 4 };

@@ -79,7 +79,7 @@ pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;
 pub use device::status::{DeviceStatus, QpStatus, status};
 pub use local::Peers as SharedMemoryPeers;
-pub use provider::{new_device, unread_completions};
+pub use provider::{new_device, unread_completions, unread_failure};
 pub use transport::check;
 pub use view::{
     FIRST_UVERBS, install as install_view, read_file as read_view_file, redirect_new_objects,

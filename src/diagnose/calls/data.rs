@@ -227,8 +227,20 @@ pub unsafe extern "C" fn post_send(
         found.extend(overlaps);
         found
     });
-    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
-    let ret = unsafe { post(qp, wr, bad_wr) };
+    // A software device would never end: it executes requests as it takes them.
+    // SAFETY: the context is open (see the module above).
+    let endless = loops && unsafe { software::of_context(context) }.is_some();
+    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments; `bad_wr` is
+    // writable.
+    let ret = unsafe {
+        match endless {
+            true => {
+                *bad_wr = wr;
+                libc::ENOMEM
+            }
+            false => post(qp, wr, bad_wr),
+        }
+    };
     let outcome = Outcome::of(ret);
     let accepted = match ret {
         0 => posted.count,

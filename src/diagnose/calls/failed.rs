@@ -50,6 +50,7 @@ macro_rules! reporting {
                 ..*explaining
             };
             verbs_context_ops {
+                bind_mw: bind_checked_mw,
                 modify_qp: modify_checked_qp,
                 post_recv: enter_post_recv,
                 post_send: enter_post_send,
@@ -175,6 +176,26 @@ reporting! {
         check vec![object("cq", Kind::Cq, cq as usize)];
     resize_cq, "ibv_resize_cq", of (*cq).context, (cq: *mut ibv_cq, cqe: c_int) -> c_int,
         check arguments::resize_cq(cq, cqe);
+}
+
+/// Checks what is bound: the device may notice only when the request is executed.
+unsafe extern "C" fn bind_checked_mw(
+    qp: *mut ibv_qp,
+    mw: *mut ibv_mw,
+    bind: *mut ibv_mw_bind,
+) -> c_int {
+    // SAFETY: the objects are alive, and their context is open and wrapped (see the module above); the
+    // program's attributes are readable.
+    unsafe {
+        let context = (*qp).context;
+        let spoken = report::spoken();
+        let arguments = || arguments::bind_mw(qp, mw, bind);
+        check_arguments(context, "ibv_bind_mw", &Outcome::Called, spoken, arguments);
+        match report::spoken() == spoken {
+            true => bind_mw(qp, mw, bind),
+            false => (explaining(context).bind_mw)(qp, mw, bind),
+        }
+    }
 }
 
 /// Notes where the program's stack ends, then calls the wrapper of the table. It has next to no frame itself.

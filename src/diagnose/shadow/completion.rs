@@ -196,9 +196,24 @@ impl Shadow {
         }
         self.fill_evidence(address, &done);
         let mut found = self.explain(address, completion.status, &done, call);
-        if found.is_empty() {
+        let is_explained = matches!(&done, Done::Send(request) if request.is_explained);
+        if found.is_empty() && !is_explained {
             found.push(self.unexplained(address, completion, operation, call));
         }
+        found
+    }
+
+    /// A completion with an error that the program has not polled when it destroys the queue pair.
+    pub fn unread(&mut self, address: usize, cq: usize, failed: &Completion) -> Vec<Finding> {
+        let object = self.qp_object(address);
+        let outcome = Outcome::Called;
+        let mut found = self.completed(cq, address, failed, "ibv_destroy_qp");
+        found.push(
+            Finding::new(Rule::UnreadError, object, "ibv_destroy_qp", outcome)
+                .with("wr_id", failed.wr_id)
+                .with("status", failed.status)
+                .with("text", status_text(failed.status)),
+        );
         found
     }
 
@@ -253,6 +268,16 @@ impl Shadow {
         call: &'static str,
     ) -> Finding {
         let (why, todo) = reasons::of_status(completion.status);
+        let peer = self.qps.get(&address).and_then(|qp| qp.evidence.peer.as_ref());
+        let at_peer = peer.and_then(|peer| Some((peer, peer.error_status?)));
+        let why = match at_peer {
+            Some((peer, status)) if completion.status == IBV_WC_REM_OP_ERR => format!(
+                "the peer's queue pair, {}, reports status {status} ({}) for its receive",
+                peer.place,
+                status_text(status as u32)
+            ),
+            _ => why.into(),
+        };
         let outcome = Outcome::Completion(completion.status);
         Finding::new(Rule::RequestFailed, self.qp_object(address), call, outcome)
             .with("operation", operation)

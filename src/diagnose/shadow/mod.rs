@@ -77,6 +77,8 @@ pub struct SendRequest {
     pub list_is_null: bool,
     /// By ibv_wr_* functions.
     pub is_built: bool,
+    /// What is wrong with it was reported when it was posted.
+    pub is_explained: bool,
     /// A digest of the data when it was posted; 0 if there is none.
     pub digest: u64,
     /// Tells requests of the process apart.

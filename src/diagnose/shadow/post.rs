@@ -68,6 +68,13 @@ impl Shadow {
         };
         let mut found = self.check_requests(&object, qp, &requests, call);
         found.extend(without_initiator(&object, qp, &requests, call));
+        for request in &mut requests {
+            let is_of = |finding: &Finding| {
+                let wr_id = request.wr_id.to_string();
+                finding.values.iter().any(|(name, value)| *name == "wr_id" && *value == wr_id)
+            };
+            request.is_explained = found.iter().any(is_of);
+        }
         for request in requests.iter_mut().filter(|request| request.digest != 0) {
             if self.is_written_to(&request.sges) {
                 request.digest = 0;

@@ -46,7 +46,7 @@ use ibverbs_abi::*;
 
 pub use attributes::GID_TBL_LEN;
 pub use context::new_device;
-pub use cq::unread as unread_completions;
+pub use cq::{unread as unread_completions, unread_failure};
 use ffi::{ReturnToC, c_functions};
 pub use lid::of_port_if_enabled as port_lid;
 
