@@ -20,6 +20,8 @@ pub enum Kind {
     Ah,
     Channel,
     Provider,
+    /// An `rdma_cm_id`.
+    CmId,
 }
 
 impl Kind {
@@ -36,6 +38,7 @@ impl Kind {
             Kind::Ah => "AH",
             Kind::Channel => "completion channel",
             Kind::Provider => "provider",
+            Kind::CmId => "rdma_cm_id",
         }
     }
 }
@@ -165,7 +168,7 @@ impl Finding {
         match (self.rule, &self.outcome) {
             (Rule::CallFailed, Outcome::Failed(errno)) => (self.call, errno.0.into()),
             (Rule::RequestFailed, Outcome::Completion(status)) => ("", (*status).into()),
-            (Rule::AttrRange, _) => (self.call, 0),
+            (Rule::AttrRange | Rule::CmFailed, _) => (self.call, 0),
             _ if self.rule.text().class == Class::Failures => (self.call, 0),
             _ => ("", 0),
         }

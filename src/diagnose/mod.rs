@@ -13,6 +13,7 @@
 //! | `wrap.rs` | replaces a context's ops, and keeps the originals |
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
+//! | `cm.rs` | librdmacm on software devices |
 //! | `check/` | the rules: pure functions from facts to findings |
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
@@ -29,6 +30,7 @@ use crate::{env, log, memory};
 
 mod calls;
 mod check;
+mod cm;
 mod control;
 pub mod environment;
 mod facts;
@@ -90,6 +92,7 @@ fn initialize_explain() {
         }
     }
     memory::report_too_late(fork_init_too_late);
+    cm::initialize();
     if !ENABLED.swap(true, Ordering::Relaxed) {
         // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
         // unloaded.

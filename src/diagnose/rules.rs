@@ -346,6 +346,18 @@ rules! {
         "a thread has waited for an event of the channel for {seconds} s, and none has come",
         "{why}",
         "{todo}";
+    CmFailed "cm-failed" Connection:
+        "the id is in the state: {state}",
+        "{why}",
+        "{todo}";
+    CmEvent "cm-event" Connection:
+        "the event {event} was reported, status {status}",
+        "{why}",
+        "{todo}";
+    NoCmEvent "no-cm-event" Events:
+        "a thread has waited for an event of rdma_cm for {seconds} s, and none has come",
+        "{why}",
+        "{todo}";
     NoAsyncEvent "no-async-event" Events:
         "the only thread of the program has waited for an asynchronous event for {seconds} s, and none has \
          come",
@@ -355,7 +367,8 @@ rules! {
     RdAtomicZero "rd-atomic-zero" States:
         "the {operation} (wr_id {wr_id}) is posted, and max_rd_atomic of the queue pair is 0",
         "the queue pair may have no READ or atomic operation outstanding: many devices refuse it",
-        "set max_rd_atomic (to RTS) here, and max_dest_rd_atomic (to RTR) at the peer, to 1 at least";
+        "set max_rd_atomic (to RTS) here, and max_dest_rd_atomic (to RTR) at the peer, to 1 at least; with \
+         librdmacm: initiator_depth of rdma_conn_param here, responder_resources at the peer";
     OpcodeType "opcode-type" States:
         "the {operation} (wr_id {wr_id}) is posted to a {type} queue pair",
         "{type} has {has} (specification, table 44)",

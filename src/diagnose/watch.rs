@@ -16,7 +16,8 @@ use ibverbs_host::thread;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
-use super::{facts, peer};
+use super::{cm, facts, peer};
+use crate::provider::software;
 
 /// The longest time between two looks.
 const STEP: Duration = Duration::from_millis(500);
@@ -46,6 +47,8 @@ pub enum Awaited {
     Channel(usize),
     /// The context.
     Async(usize),
+    /// The descriptor of an event channel of rdma_cm.
+    Cm(i32),
 }
 
 /// A wait: since when, and what had happened to the objects by then.
@@ -63,10 +66,6 @@ fn run() {
         let Some(awaited) = shadow::with(|shadow| shadow.awaited()) else {
             continue;
         };
-        if awaited.is_empty() {
-            waits.clear();
-            continue;
-        }
         let threads = threads(own);
         let alone = threads.len() == 1;
         let mut seen = Vec::new();
@@ -113,6 +112,15 @@ fn waits_for(tid: i32, awaited: &BTreeMap<i32, (Awaited, u64)>) -> Option<(Await
     let (number, arguments) = parse(&text)?;
     let polled = match number {
         libc::SYS_read => vec![arguments[0] as i32],
+        libc::SYS_recvfrom => {
+            let fd = arguments[0] as i32;
+            let ids = software::cm_ids(fd)?;
+            // The states are what has happened.
+            let digest = ids.iter().fold(ids.len() as u64, |sum, (id, state)| {
+                sum.wrapping_mul(31) + u64::from(*id) + state.len() as u64
+            });
+            return Some((Awaited::Cm(fd), digest));
+        }
         _ if is_poll(number) => descriptors(arguments[0], arguments[1] as usize)?,
         _ => return None,
     };
@@ -183,6 +191,11 @@ fn report(what: Awaited, alone: bool) {
         }
         Awaited::Async(context) if alone => shadow::observe(|shadow| no_async_event(shadow, context)),
         Awaited::Async(_) => {}
+        Awaited::Cm(fd) => {
+            let ids = software::cm_ids(fd).unwrap_or_default();
+            let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
+            shadow::observe(|_| cm::no_event(&ids, seconds).into_iter().collect());
+        }
     }
 }
 

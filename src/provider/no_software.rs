@@ -47,6 +47,32 @@ pub unsafe fn unread_failure(_cq: *mut ibv_cq, _qpn: u32) -> Option<(u64, u32)> 
     None
 }
 
+/// A call of librdmacm that has failed: of software devices only.
+#[derive(Clone, Copy, Debug)]
+pub struct CmFailure {
+    pub call: &'static str,
+    pub errno: i32,
+    pub id: u32,
+    pub state: Option<&'static str>,
+    pub private_data_len: Option<u8>,
+    pub is_datagram: bool,
+}
+
+/// What a program's use of rdma_cm has led to.
+#[allow(dead_code)] // Nothing makes one.
+pub enum CmNotice {
+    Failed(CmFailure),
+    Event { event: u32, status: i32, id: u32 },
+}
+
+/// Does nothing: without software devices librdmacm talks to the kernel.
+pub fn set_cm_hook(_hook: fn(&CmNotice)) {}
+
+/// Always `None`.
+pub fn cm_ids(_fd: i32) -> Option<Vec<(u32, &'static str)>> {
+    None
+}
+
 /// No device.
 pub fn status() -> Vec<super::status::DeviceStatus> {
     Vec::new()

@@ -15,6 +15,7 @@ use ibverbs_abi::{
     verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
+pub use uroce::{CmFailure, CmNotice};
 use uroce::{CaptureSettings, Config, SharedMemoryPeers};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
@@ -170,6 +171,16 @@ pub unsafe fn unread_completions(cq: *mut ibv_cq) -> Option<usize> {
 pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
     // SAFETY: the queue is alive and its context open, as the caller promises.
     unsafe { of_context((*cq).context).and_then(|_| uroce::unread_failure(cq, qpn)) }
+}
+
+/// Tells `hook` of the program's calls of librdmacm that fail, on software devices, and of events with errors.
+pub fn set_cm_hook(hook: fn(&CmNotice)) {
+    uroce::set_cm_hook(hook);
+}
+
+/// The ids of rdma_cm of a descriptor, and their states; None if it is another file.
+pub fn cm_ids(fd: i32) -> Option<Vec<(u32, &'static str)>> {
+    uroce::ids_of_descriptor(fd)
 }
 
 fn device_status(of: uroce::DeviceStatus) -> DeviceStatus {

@@ -45,6 +45,8 @@ static void receives_overlap(struct rig *rig, bool wrong)
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 &&
 	     post_recv(ends.b, rig, 2, wrong ? 4096 : 4160, 64) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && next_status(rig->cq) == IBV_WC_SUCCESS);
 	unlink_qps(ends);
 }
 
@@ -121,6 +123,19 @@ static void unread_error(struct rig *rig, bool wrong)
 	unlink_qps(ends);
 }
 
+static void post_to_dead_qp(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	if (wrong)
+		CHECK(ibv_destroy_qp(ends.a) == 0);
+	CHECK(!send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == !wrong);
+	if (!wrong)
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && ibv_destroy_qp(ends.a) == 0);
+	CHECK(ibv_destroy_qp(ends.b) == 0);
+}
+
 static void leak(struct rig *rig, bool wrong)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
@@ -139,5 +154,6 @@ const struct mistake hazard_mistakes[] = {
 	{ "mr-dropped-early", mr_dropped_early },
 	{ "unread-error", unread_error },
 	{ "leak", leak },
+	{ "post-to-dead-qp", post_to_dead_qp },
 	{ 0 },
 };

@@ -2,6 +2,7 @@
 //! with the right values; correct programs are not commented on; and nothing changes but the output.
 
 mod machine;
+mod mistakes;
 pub mod rxe;
 mod silent;
 mod unwrapped;
@@ -270,6 +271,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
     }));
     cases.push(Case::new("explain/every-rule", every_rule).tier(Tier::Check));
     cases.extend(machine::cases());
+    cases.extend(mistakes::cases());
     cases.extend(silent::cases()?);
     cases.push(unwrapped::case());
     Ok(cases)
@@ -392,6 +394,7 @@ fn every_rule(cx: &Context) -> Verdict {
     let provoked = SCENES.iter().flat_map(|scene| scene.1.iter().copied());
     let provoked: BTreeSet<&str> = provoked
         .chain(machine::rules())
+        .chain(mistakes::rules())
         .chain(["no-device"])
         .collect();
     let text = |rules: BTreeSet<&str>| rules.into_iter().collect::<Vec<_>>().join("\n");

@@ -173,6 +173,10 @@ impl Shadow {
                         let object = self.qp_object(address);
                         self.changed(&object, request, call).into_iter().collect()
                     }
+                    Done::Receive(receive) if qp.receives_completed == 1 => {
+                        let receive = receive.clone();
+                        self.overlapping(address, &[receive]).into_iter().collect()
+                    }
                     _ => Vec::new(),
                 };
             }

@@ -277,8 +277,7 @@ impl Shadow {
         let context = self.qps.get(&address).map_or(0, |qp| qp.context);
         let mut sges = receives.iter().flat_map(|receive| &receive.sges);
         let mut found = self
-            .on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL)
-            .or_else(|| self.overlapping(address, &receives));
+            .on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL);
         if let Some(qp) = self.qps.get_mut(&address) {
             if qp.kind == IBV_QPT_UD && found.is_none() {
                 found = receives
