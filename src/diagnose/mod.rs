@@ -18,6 +18,7 @@
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
+//! | `backtrace.rs` | where in the program a call came from |
 //! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
 //! | `watch.rs` | the thread that finds threads which wait in vain |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
@@ -28,6 +29,7 @@ use ibverbs_abi::ibv_context;
 
 use crate::{env, log, memory};
 
+mod backtrace;
 mod calls;
 mod check;
 mod cm;
@@ -64,9 +66,9 @@ fn initialize_explain() {
     let Some(value) = env::get(c"IBV_EXPLAIN") else {
         return;
     };
-    let output = match settings::parse(value.to_bytes()) {
+    let mut settings = match settings::parse(value.to_bytes()) {
         Ok(None) => return,
-        Ok(Some(output)) => output,
+        Ok(Some(settings)) => settings,
         Err(why) => {
             log::print(&[
                 b"Warning: ignoring IBV_EXPLAIN='",
@@ -76,11 +78,10 @@ fn initialize_explain() {
             return;
         }
     };
-    let output = match env::trusted() {
-        true => output,
-        false => settings::Output::Stderr,
-    };
-    report::open(output);
+    if !env::trusted() {
+        settings.output = settings::Output::Stderr;
+    }
+    report::open(settings);
     if let Some(seconds) = env::get(c"IBV_EXPLAIN_WAIT") {
         match seconds.to_str().ok().and_then(|text| text.parse().ok()) {
             Some(seconds) => shadow::set_limit(seconds),

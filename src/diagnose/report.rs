@@ -18,7 +18,8 @@ use ibverbs_host::file_size;
 
 use super::finding::{Finding, Kind, quote};
 use super::rules::Rule;
-use super::settings::Output;
+use super::backtrace;
+use super::settings::{Output, Settings, Stop};
 use crate::log;
 
 /// What has been reported.
@@ -120,9 +121,19 @@ enum Sink {
 }
 
 static SINK: OnceLock<Sink> = OnceLock::new();
+static SETTINGS: OnceLock<Settings<'static>> = OnceLock::new();
+
+/// Whether a finding is to be reported.
+pub fn is_wanted(finding: &Finding) -> bool {
+    let settings = SETTINGS.get();
+    settings.is_none_or(|settings| settings.reports(finding.rule, &finding.object.label))
+}
 
 /// Opens the output. Falls back to stderr, with a warning, if the file cannot be opened.
-pub fn open(output: Output) {
+pub fn open(settings: Settings<'static>) {
+    let output = settings.output;
+    // A second call, in a child of fork whose parent was in the first, finds what is there.
+    let _ = SETTINGS.set(settings);
     let file = |path: &[u8]| {
         OpenOptions::new()
             .append(true)
@@ -159,12 +170,29 @@ fn now() -> f64 {
 /// Writes findings, a line each, whole lines at a time.
 pub fn write(findings: &[Finding]) {
     let Some(sink) = SINK.get() else { return };
+    let settings = SETTINGS.get();
+    let traced = settings.is_some_and(|settings| settings.backtrace);
     for finding in findings {
+        let from = traced.then(backtrace::called_from);
         put(
             sink,
-            || finding.line(),
-            || finding.json(now(), std::process::id()),
+            || match &from {
+                Some(from) => format!("{}explain:   called from {from}\n", finding.line()),
+                None => finding.line(),
+            },
+            || finding.json(now(), std::process::id(), from.as_deref()),
         );
+        let stops = settings.map_or(&[][..], |settings| &settings.stops);
+        let of = |(selector, _): &&(_, _)| {
+            let selector: &super::settings::Selector = selector;
+            selector.selects(finding.rule, &finding.object.label)
+        };
+        match stops.iter().find(of) {
+            // SAFETY: raise takes a number; a debugger stops, or the program ends.
+            Some((_, Stop::Trap)) => drop(unsafe { libc::raise(libc::SIGTRAP) }),
+            Some((_, Stop::Abort)) => std::process::abort(),
+            None => {}
+        }
     }
 }
 

@@ -42,6 +42,29 @@ impl Class {
     }
 }
 
+/// How bad it is that a rule applies. The order is that of the numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It may be meant, or matters on other devices only.
+    #[default]
+    Hint,
+    /// It works, and may fail another time.
+    Warning,
+    /// A call or a request has failed, or data is at risk.
+    Error,
+}
+
+impl Severity {
+    /// As messages name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Hint => "hint",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
 /// A rule's name and texts.
 #[derive(Debug)]
 pub struct Text {
@@ -61,6 +84,9 @@ macro_rules! rules {
         /// A rule. The number of a variant is its index in [`RULES`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Rule { $($rule),+ }
+
+        /// All rules, in their order.
+        const ALL: &[Rule] = &[$(Rule::$rule),+];
 
         /// The texts of all rules, in the order of [`Rule`].
         pub static RULES: &[Text] = &[$(Text {
@@ -460,6 +486,41 @@ impl Rule {
     pub fn text(self) -> &'static Text {
         &RULES[self as usize]
     }
+
+    /// The rule of this name.
+    pub fn of_name(name: &str) -> Option<Rule> {
+        let at = RULES.iter().position(|rule| rule.name == name)?;
+        ALL.get(at).copied()
+    }
+
+    /// How bad it is that the rule applies.
+    pub fn severity(self) -> Severity {
+        match self {
+            Rule::NoAsyncEvent | Rule::ChannelUnread | Rule::NoRdmaUcm | Rule::CqOverrunForeseen => {
+                Severity::Hint
+            }
+            Rule::MtuDiffers
+            | Rule::PsnDiffers
+            | Rule::PairQpn
+            | Rule::MrInUse
+            | Rule::AhInUse
+            | Rule::CqNeverPolled
+            | Rule::UnreadError
+            | Rule::Leak
+            | Rule::NotifyNoPoll
+            | Rule::EventsCoalesced
+            | Rule::DriverRefused
+            | Rule::DriverTwice
+            | Rule::NoCompletion
+            | Rule::NoEvent
+            | Rule::NoCmEvent
+            | Rule::GrhRoom
+            | Rule::ReceivesOverlap
+            | Rule::BufferChanged
+            | Rule::SendQueueRnic => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -487,6 +548,8 @@ mod tests {
     #[test]
     fn a_rule_has_the_text_of_its_place() {
         assert_eq!(Rule::GidEmpty.text().name, "gid-empty");
+        assert!(RULES.iter().zip(ALL).all(|(text, rule)| Rule::of_name(text.name) == Some(*rule)));
+        assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Hint);
         assert_eq!(Rule::RequestFailed.text().name, RULES[RULES.len() - 1].name);
     }
 }

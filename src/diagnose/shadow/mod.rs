@@ -404,7 +404,7 @@ pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
         if !found.is_empty() {
             report::speak();
         }
-        found.retain(|finding| shadow.reported.admit(finding));
+        found.retain(|finding| report::is_wanted(finding) && shadow.reported.admit(finding));
         found
     });
     match admitted {
