@@ -54,7 +54,10 @@ fn private_room(call: &str, is_datagram: bool) -> Option<u8> {
 /// The states in which an id can be used for a call.
 fn needed(call: &str) -> Option<(&'static [&'static str], &'static str)> {
     Some(match call {
-        "rdma_bind_addr" => (&["new"], "it is the first call with an id, and binds it once"),
+        "rdma_bind_addr" => (
+            &["new"],
+            "it is the first call with an id, and binds it once",
+        ),
         "rdma_resolve_addr" => (
             &["new", "bound"],
             "it follows rdma_create_id or rdma_bind_addr, and is called once",
@@ -72,7 +75,10 @@ fn needed(call: &str) -> Option<(&'static [&'static str], &'static str)> {
             &["connected or connecting"],
             "it takes the id of an event RDMA_CM_EVENT_CONNECT_REQUEST, and not the listening one",
         ),
-        "rdma_disconnect" => (&["connected or connecting"], "only a connection can be ended"),
+        "rdma_disconnect" => (
+            &["connected or connecting"],
+            "only a connection can be ended",
+        ),
         _ => return None,
     })
 }
@@ -86,18 +92,24 @@ fn failed(failure: &CmFailure) -> Finding {
         Outcome::Failed(errno),
     );
     let (state, why, todo) = reason(failure);
-    finding.with("state", state).with("why", why).with("todo", todo)
+    finding
+        .with("state", state)
+        .with("why", why)
+        .with("todo", todo)
 }
 
 /// The state of the id, why the call fails, and what to do.
 fn reason(failure: &CmFailure) -> (String, String, &'static str) {
-    const ORDER: &str =
-        "follow the order: rdma_create_id, rdma_resolve_addr, rdma_resolve_route, rdma_create_qp, rdma_connect; \
+    const ORDER: &str = "follow the order: rdma_create_id, rdma_resolve_addr, rdma_resolve_route, rdma_create_qp, rdma_connect; \
          or rdma_bind_addr, rdma_listen, and rdma_create_qp and rdma_accept with the id of the event; after \
          each call that resolves or connects, wait for its event";
     let Some(state) = failure.state else {
         let why = "there is no such id: it was destroyed, or never created".into();
-        return ("unknown".into(), why, "use an id between rdma_create_id and rdma_destroy_id");
+        return (
+            "unknown".into(),
+            why,
+            "use an id between rdma_create_id and rdma_destroy_id",
+        );
     };
     let state_text = state.to_string();
     let wrong = needed(failure.call).filter(|(states, _)| !states.contains(&state));
@@ -108,7 +120,8 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
     if let (Some(length), Some(room)) = (failure.private_data_len, room)
         && length > room
     {
-        let why = format!("private_data_len is {length}, and the message has room for {room} bytes");
+        let why =
+            format!("private_data_len is {length}, and the message has room for {room} bytes");
         let todo = "pass less private data, and exchange the rest when the connection is there";
         return (state_text, why, todo);
     }
@@ -188,18 +201,25 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
         _ => return None,
     };
     Some(
-        Finding::new(Rule::CmEvent, id_object(id), "rdma_get_cm_event", Outcome::Succeeded)
-            .with("event", name)
-            .with("status", status)
-            .with("why", why)
-            .with("todo", todo),
+        Finding::new(
+            Rule::CmEvent,
+            id_object(id),
+            "rdma_get_cm_event",
+            Outcome::Succeeded,
+        )
+        .with("event", name)
+        .with("status", status)
+        .with("why", why)
+        .with("todo", todo),
     )
 }
 
 /// Why no event comes to a channel with these ids; None if that may be right.
 pub fn no_event(ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
     let unfinished = |state: &str| match state {
-        "new" | "bound" => Some("call rdma_resolve_addr to connect, or rdma_listen to wait for peers"),
+        "new" | "bound" => {
+            Some("call rdma_resolve_addr to connect, or rdma_listen to wait for peers")
+        }
         "address resolved" => Some("call rdma_resolve_route"),
         "route resolved" => Some("create the queue pair, and call rdma_connect"),
         _ => None,
@@ -215,15 +235,22 @@ pub fn no_event(ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
         }
     };
     let why = match id {
-        Some(id) => format!("the id {id} is {state}, and no call is under way that ends with an event"),
+        Some(id) => {
+            format!("the id {id} is {state}, and no call is under way that ends with an event")
+        }
         None => "no id belongs to this event channel".into(),
     };
     let object = id.map_or_else(Object::process, id_object);
     Some(
-        Finding::new(Rule::NoCmEvent, object, "rdma_get_cm_event", Outcome::Called)
-            .with("seconds", seconds)
-            .with("why", why)
-            .with("todo", todo),
+        Finding::new(
+            Rule::NoCmEvent,
+            object,
+            "rdma_get_cm_event",
+            Outcome::Called,
+        )
+        .with("seconds", seconds)
+        .with("why", why)
+        .with("todo", todo),
     )
 }
 

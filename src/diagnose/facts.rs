@@ -206,7 +206,8 @@ const SAMPLE: usize = 512;
 /// A digest of buffers' data: of both ends of each. Err is the address of memory that is not mapped.
 pub fn digest(sges: &[Sge]) -> Result<u64, u64> {
     use core::hash::{BuildHasher, Hasher};
-    let mut hasher = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
+    let mut hasher =
+        std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
     let mut bytes = [0; SAMPLE];
     for sge in sges.iter().filter(|sge| sge.length > 0) {
         let length = sge.length as usize;

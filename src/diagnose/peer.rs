@@ -115,9 +115,7 @@ impl Peer {
         self.path_mtu = attribute("path_mtu").filter(|mtu| *mtu != 0);
         self.qpn = Some(status.qpn.into());
         self.dest_qpn = status.peer.map(|(_, qpn)| qpn.into());
-        let names = [
-            "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR",
-        ];
+        let names = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
         let state = names.iter().position(|name| *name == status.state);
         self.state = state.map(|state| state as u64);
     }
@@ -248,7 +246,10 @@ mod tests {
         let got = Peer::parse(&json, String::new());
         assert_eq!(got, peer);
         assert!(got.receives());
-        assert_eq!(Peer::parse("{\"error\":\"x\"}", String::new()), Peer::default());
+        assert_eq!(
+            Peer::parse("{\"error\":\"x\"}", String::new()),
+            Peer::default()
+        );
         assert_eq!(number("{\"room\":x}", "room"), None);
     }
 }

@@ -16,9 +16,9 @@ use ibverbs_abi::Errno;
 use ibverbs_abi::disable_cancellation;
 use ibverbs_host::file_size;
 
+use super::backtrace;
 use super::finding::{Finding, Kind, quote};
 use super::rules::Rule;
-use super::backtrace;
 use super::settings::{Output, Settings, Stop};
 use crate::log;
 
@@ -176,12 +176,16 @@ pub fn write(findings: &[Finding]) {
         let from = traced.then(backtrace::called_from);
         put(
             sink,
-            || match &from {
-                Some(from) => format!("{}explain:   called from {from}\n", finding.line()),
-                None => finding.line(),
-            },
+            || finding.line(),
             || finding.json(now(), std::process::id(), from.as_deref()),
         );
+        if let Some(from) = from {
+            put(
+                sink,
+                || format!("explain:   called from {from}\n"),
+                String::new,
+            );
+        }
         let stops = settings.map_or(&[][..], |settings| &settings.stops);
         let of = |(selector, _): &&(_, _)| {
             let selector: &super::settings::Selector = selector;

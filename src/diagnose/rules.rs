@@ -496,9 +496,10 @@ impl Rule {
     /// How bad it is that the rule applies.
     pub fn severity(self) -> Severity {
         match self {
-            Rule::NoAsyncEvent | Rule::ChannelUnread | Rule::NoRdmaUcm | Rule::CqOverrunForeseen => {
-                Severity::Hint
-            }
+            Rule::NoAsyncEvent
+            | Rule::ChannelUnread
+            | Rule::NoRdmaUcm
+            | Rule::CqOverrunForeseen => Severity::Hint,
             Rule::MtuDiffers
             | Rule::PsnDiffers
             | Rule::PairQpn
@@ -548,7 +549,12 @@ mod tests {
     #[test]
     fn a_rule_has_the_text_of_its_place() {
         assert_eq!(Rule::GidEmpty.text().name, "gid-empty");
-        assert!(RULES.iter().zip(ALL).all(|(text, rule)| Rule::of_name(text.name) == Some(*rule)));
+        assert!(
+            RULES
+                .iter()
+                .zip(ALL)
+                .all(|(text, rule)| Rule::of_name(text.name) == Some(*rule))
+        );
         assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Hint);
         assert_eq!(Rule::RequestFailed.text().name, RULES[RULES.len() - 1].name);
     }

@@ -110,7 +110,9 @@ fn selector(word: &str) -> Result<Selector, String> {
         None => (word, None),
     };
     let rule = Rule::of_name(name).ok_or_else(|| {
-        let near = RULES.iter().find(|rule| rule.name.contains(name) && !name.is_empty());
+        let near = RULES
+            .iter()
+            .find(|rule| rule.name.contains(name) && !name.is_empty());
         match near {
             Some(rule) => format!("there is no rule '{name}'; did you mean '{}'?", rule.name),
             None => format!("there is no rule '{name}' (libibverbs-rs-explain(7) lists them)"),
@@ -189,7 +191,9 @@ mod tests {
     fn rules_that_are_reported() {
         let all = parse(b"1").unwrap().unwrap();
         assert!(all.reports(Rule::Leak, "uroce0") && all.reports(Rule::NoAsyncEvent, "x"));
-        let some = parse(b"error,+leak,-busy,-key-unknown@0x11").unwrap().unwrap();
+        let some = parse(b"error,+leak,-busy,-key-unknown@0x11")
+            .unwrap()
+            .unwrap();
         assert!(some.reports(Rule::Leak, "uroce0"));
         assert!(!some.reports(Rule::ReceivesOverlap, "0x11"));
         assert!(!some.reports(Rule::Busy, "0x11"));

@@ -189,7 +189,9 @@ fn report(what: Awaited, alone: bool) {
                 found.into_iter().collect()
             });
         }
-        Awaited::Async(context) if alone => shadow::observe(|shadow| no_async_event(shadow, context)),
+        Awaited::Async(context) if alone => {
+            shadow::observe(|shadow| no_async_event(shadow, context))
+        }
         Awaited::Async(_) => {}
         Awaited::Cm(fd) => {
             let ids = software::cm_ids(fd).unwrap_or_default();

@@ -1,7 +1,9 @@
 //! In place of `software.rs` in a library that is built without `uroce`: no software device exists, and
 //! IBV_UROCE is not read.
 
-use ibverbs_abi::{ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops};
+use ibverbs_abi::{
+    ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops,
+};
 use ibverbs_faults::{Action, Facts};
 
 /// Always `None`: no device is a software device.

@@ -15,8 +15,8 @@ use ibverbs_abi::{
     verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
-pub use uroce::{CmFailure, CmNotice};
 use uroce::{CaptureSettings, Config, SharedMemoryPeers};
+pub use uroce::{CmFailure, CmNotice};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::status::{DeviceStatus, QpStatus};

@@ -426,8 +426,12 @@ fn bad_values(cx: &Context) -> Verdict {
         Ok(ended.err)
     };
     let warned = run("yes")?;
-    let warning = "libibverbs: Warning: ignoring IBV_EXPLAIN='yes': expected 1, error, warning, hint";
-    ensure(warned.starts_with(warning) && warned.lines().count() == 1, warned)?;
+    let warning =
+        "libibverbs: Warning: ignoring IBV_EXPLAIN='yes': expected 1, error, warning, hint";
+    ensure(
+        warned.starts_with(warning) && warned.lines().count() == 1,
+        warned,
+    )?;
     for value in ["0", ""] {
         compare::same(("expected", ""), ("got", &run(value)?))?;
     }

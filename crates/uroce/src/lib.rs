@@ -72,8 +72,8 @@ mod view;
 pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
-pub use cm::ucma::observe::{CmFailure, CmNotice, ids_of_descriptor, set_cm_hook};
 pub use capture::{CaptureSettings, start_capture};
+pub use cm::ucma::observe::{CmFailure, CmNotice, ids_of_descriptor, set_cm_hook};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
 pub use device::direct::enable as enable_direct_access;
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};

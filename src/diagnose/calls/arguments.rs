@@ -34,8 +34,13 @@ unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
 unsafe fn qp_common(attr: *const ibv_qp_init_attr) -> Arguments {
     // SAFETY: the attributes are readable, as the caller promises.
     let attr = unsafe { &*attr };
-    let (receives, sends) = (attr.qp_type != IBV_QPT_XRC_SEND, attr.qp_type != IBV_QPT_XRC_RECV);
-    let cq = |member, cq: *mut ibv_cq, needed: bool| match needed && attr.qp_type != IBV_QPT_RAW_PACKET {
+    let (receives, sends) = (
+        attr.qp_type != IBV_QPT_XRC_SEND,
+        attr.qp_type != IBV_QPT_XRC_RECV,
+    );
+    let cq = |member, cq: *mut ibv_cq, needed: bool| match needed
+        && attr.qp_type != IBV_QPT_RAW_PACKET
+    {
         true => object(member, Kind::Cq, cq as usize),
         false => optional(member, Kind::Cq, cq as usize),
     };
@@ -70,7 +75,9 @@ unsafe fn qp_inline(attr: *const ibv_qp_init_attr) -> Argument {
     let length = unsafe { (*attr).cap.max_inline_data };
     reason(
         length > USUAL_INLINE,
-        format!("cap.max_inline_data is {length}, and no other argument is wrong that is known here"),
+        format!(
+            "cap.max_inline_data is {length}, and no other argument is wrong that is known here"
+        ),
         "devices have a limit for it that ibv_query_device does not report, often some hundred bytes",
         "request less, for example 64, and use what the call writes to cap.max_inline_data",
     )
@@ -145,7 +152,13 @@ unsafe fn cq(context: *mut ibv_context, cqe: i64, vector: i64) -> Arguments {
         (max, i64::from((*context).num_comp_vectors))
     };
     vec![
-        number("cqe", cqe, 1, max, "the CQ has room for this many completions, max_cqe at most"),
+        number(
+            "cqe",
+            cqe,
+            1,
+            max,
+            "the CQ has room for this many completions, max_cqe at most",
+        ),
         number(
             "comp_vector",
             vector,
@@ -177,7 +190,11 @@ pub unsafe fn create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_att
         let known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
         let mut all = vec![
             bits("comp_mask", mask.into(), known.into()),
-            bits("wc_flags", (*attr).wc_flags, IBV_CREATE_CQ_SUP_WC_FLAGS.into()),
+            bits(
+                "wc_flags",
+                (*attr).wc_flags,
+                IBV_CREATE_CQ_SUP_WC_FLAGS.into(),
+            ),
         ];
         if mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
             let known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
@@ -194,7 +211,13 @@ pub unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Arguments {
     let max = unsafe { device((*cq).context) }.map_or(i64::MAX, |device| device.max_cqe.into());
     vec![
         object("cq", Kind::Cq, cq as usize),
-        number("cqe", cqe, 1, max, "the CQ has room for this many completions, max_cqe at most"),
+        number(
+            "cqe",
+            cqe,
+            1,
+            max,
+            "the CQ has room for this many completions, max_cqe at most",
+        ),
         reason(
             true,
             format!("the CQ {cq:p} was to get {cqe} entries"),
@@ -212,8 +235,20 @@ unsafe fn srq(context: *mut ibv_context, attr: &ibv_srq_attr) -> Arguments {
     let limits = unsafe { device(context) };
     let (wr, sge) = limits.map_or((i32::MAX, i32::MAX), |of| (of.max_srq_wr, of.max_srq_sge));
     vec![
-        number("attr.max_wr", attr.max_wr, 1, wr, "max_srq_wr of ibv_query_device is the most"),
-        number("attr.max_sge", attr.max_sge, 0, sge, "max_srq_sge of ibv_query_device is the most"),
+        number(
+            "attr.max_wr",
+            attr.max_wr,
+            1,
+            wr,
+            "max_srq_wr of ibv_query_device is the most",
+        ),
+        number(
+            "attr.max_sge",
+            attr.max_sge,
+            0,
+            sge,
+            "max_srq_sge of ibv_query_device is the most",
+        ),
     ]
 }
 
@@ -226,7 +261,10 @@ pub unsafe fn create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> Argum
     }
 }
 
-pub unsafe fn create_srq_ex(context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> Arguments {
+pub unsafe fn create_srq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_srq_init_attr_ex,
+) -> Arguments {
     // SAFETY: see the module above.
     unsafe {
         let mask = (*attr).comp_mask;
@@ -276,7 +314,13 @@ pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int
     ];
     if mask as u32 & IBV_SRQ_LIMIT != 0 {
         let meaning = "the limit is a number of receives that the SRQ, of this size, can have";
-        all.push(number("srq_limit", limit, 0, size.unwrap_or(u32::MAX), meaning));
+        all.push(number(
+            "srq_limit",
+            limit,
+            0,
+            size.unwrap_or(u32::MAX),
+            meaning,
+        ));
     }
     all
 }
@@ -295,7 +339,13 @@ pub unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Arguments {
         vec![
             object("pd", Kind::Pd, pd as usize),
             port("attr.port_num", (*pd).context, (*attr).port_num),
-            number("attr.sl", (*attr).sl, 0, 15_u8, "a service level has 4 bits"),
+            number(
+                "attr.sl",
+                (*attr).sl,
+                0,
+                15_u8,
+                "a service level has 4 bits",
+            ),
         ]
     }
 }
@@ -319,12 +369,19 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         let Some(port) = of_port else { return all };
         if mask & IBV_QP_PKEY_INDEX != 0 {
             let max = port.pkey_tbl_len.max(1) - 1;
-            let meaning = "it is an index of the port's P_Key table, of pkey_tbl_len entries; RoCE has one";
+            let meaning =
+                "it is an index of the port's P_Key table, of pkey_tbl_len entries; RoCE has one";
             all.push(number("pkey_index", attr.pkey_index, 0, max, meaning));
         }
         if mask & IBV_QP_PATH_MTU != 0 {
             let meaning = "a path MTU is at most active_mtu of the port (ibv_query_port)";
-            all.push(number("path_mtu", attr.path_mtu, 1, port.active_mtu, meaning));
+            all.push(number(
+                "path_mtu",
+                attr.path_mtu,
+                1,
+                port.active_mtu,
+                meaning,
+            ));
         }
         all
     }
@@ -359,7 +416,12 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) 
             "post a request with IBV_WR_BIND_MW, or allocate a window of type 1",
         ),
     ];
-    all.extend(binding(info.mr as usize, info.addr, info.length, info.mw_access_flags));
+    all.extend(binding(
+        info.mr as usize,
+        info.addr,
+        info.length,
+        info.mw_access_flags,
+    ));
     all
 }
 
@@ -410,7 +472,10 @@ pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid) -> Arguments {
         ),
         reason(
             !is_group,
-            format!("the GID {} is not that of a group", super::super::check::gid::address(&raw)),
+            format!(
+                "the GID {} is not that of a group",
+                super::super::check::gid::address(&raw)
+            ),
             "the GID of a multicast group begins with ff, or is ::ffff:224.0.0.0 to ::ffff:239.255.255.255",
             "pass the group's GID",
         ),

@@ -24,7 +24,12 @@ fn is_dead(context: *mut ibv_context, address: usize, call: &'static str) -> boo
             let object = Object::at(Kind::Qp, address);
             let found = Finding::new(Rule::DeadObject, object, call, Outcome::Called);
             let shown = format!("{address:#x}");
-            vec![found.with("member", "qp").with("kind", "QP").with("address", shown)]
+            vec![
+                found
+                    .with("member", "qp")
+                    .with("kind", "QP")
+                    .with("address", shown),
+            ]
         });
     }
     is_dead
@@ -71,28 +76,43 @@ unsafe fn remote(wr: &ibv_send_wr) -> Option<Remote> {
     Some(Remote { addr, rkey, length })
 }
 
-/// A request, of a queue pair of type `kind` with at most `max_sge` SGEs per request.
+/// So many requests of a queue pair get a digest of their data, and from then on each of so many.
+const ALL_SAMPLED: u64 = 64;
+const SAMPLED: u64 = 64;
+
+/// What reading a request depends on.
+#[derive(Clone, Copy)]
+struct Posts {
+    kind: ibv_qp_type,
+    /// SGEs per request at most.
+    max_sge: u32,
+    sig_all: bool,
+    /// The request gets a digest of its data.
+    samples: bool,
+}
+
+/// A request of a queue pair.
 ///
 /// # Safety
 /// `wr` is a whole request of such a queue pair, and its scatter/gather list is readable.
-unsafe fn request(wr: &ibv_send_wr, kind: ibv_qp_type, max_sge: u32, sig_all: bool) -> SendRequest {
-    let ah = match kind {
+unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
+    let ah = match of.kind {
         // SAFETY: a request of a UD queue pair has this member of the union.
         IBV_QPT_UD => unsafe { wr.wr.ud.ah as usize },
         _ => 0,
     };
     // SAFETY: the scatter/gather list is readable, as the caller promises.
-    let sges = unsafe { sges(wr.sg_list, wr.num_sge, max_sge) };
+    let sges = unsafe { sges(wr.sg_list, wr.num_sge, of.max_sge) };
     // SAFETY: the request is whole, as the caller promises.
     let remote = unsafe { remote(wr) };
-    let signaled = sig_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+    let signaled = of.sig_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
     let inline = wr.send_flags & IBV_SEND_INLINE != 0;
     SendRequest {
         wr_id: wr.wr_id,
         opcode: wr.opcode,
         signaled,
         inline,
-        digest: match signaled && !inline && reads_buffer(wr.opcode) {
+        digest: match of.samples && signaled && !inline && reads_buffer(wr.opcode) {
             true => digest(&sges),
             false => 0,
         },
@@ -126,12 +146,7 @@ fn digest(sges: &[Sge]) -> u64 {
 ///
 /// # Safety
 /// The list's requests are readable.
-unsafe fn requests(
-    mut wr: *const ibv_send_wr,
-    kind: ibv_qp_type,
-    max_sge: u32,
-    sig_all: bool,
-) -> (Vec<SendRequest>, bool) {
+unsafe fn requests(mut wr: *const ibv_send_wr, of: Posts) -> (Vec<SendRequest>, bool) {
     let mut found = Vec::new();
     let mut seen = Seen::default();
     // SAFETY: the list ends with NULL, and its requests are readable, as the caller promises.
@@ -140,7 +155,7 @@ unsafe fn requests(
             return (found, true);
         }
         // SAFETY: the request is the program's for a queue pair of this type, with a readable list.
-        found.push(unsafe { request(given, kind, max_sge, sig_all) });
+        found.push(unsafe { request(given, of) });
         wr = given.next;
     }
     (found, false)
@@ -204,9 +219,14 @@ pub unsafe extern "C" fn post_send(
     let (context, post) = unsafe { ((*qp).context, original((*qp).context).post_send) };
     let known = with(|shadow| {
         let qp = shadow.qps.get(&address);
-        qp.map(|qp| (qp.kind, qp.cap.max_send_sge, qp.sig_all))
+        qp.map(|qp| Posts {
+            kind: qp.kind,
+            max_sge: qp.cap.max_send_sge,
+            sig_all: qp.sig_all,
+            samples: qp.sends_posted < ALL_SAMPLED || qp.sends_posted % SAMPLED == 0,
+        })
     });
-    let Some((kind, max_sge, sig_all)) = known.flatten() else {
+    let Some(known) = known.flatten() else {
         if is_dead(context, address, CALL) {
             // SAFETY: `bad_wr` is NULL or writable.
             unsafe { bad_wr.as_mut() }.map(|bad| *bad = wr);
@@ -216,7 +236,7 @@ pub unsafe extern "C" fn post_send(
         return unsafe { post(qp, wr, bad_wr) };
     };
     // SAFETY: the program's list is readable.
-    let (list, loops) = unsafe { requests(wr, kind, max_sge, sig_all) };
+    let (list, loops) = unsafe { requests(wr, known) };
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {

@@ -17,7 +17,7 @@ use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
 use super::super::{facts, report};
 use super::show::Show;
-use super::{aside, arguments, observe};
+use super::{arguments, aside, observe};
 
 /// What a call returns.
 trait Returned {

@@ -148,7 +148,9 @@ fn report_unread(address: usize) {
         if qp.first_error.is_some() || qp.state == IBV_QPS_RESET {
             return None;
         }
-        let mut cqs = [qp.send_cq, qp.recv_cq].into_iter().filter(|cq| shadow.cqs.contains_key(cq));
+        let mut cqs = [qp.send_cq, qp.recv_cq]
+            .into_iter()
+            .filter(|cq| shadow.cqs.contains_key(cq));
         cqs.find_map(|cq| {
             let at = ptr::with_exposed_provenance_mut(cq);
             // SAFETY: the shadow, which is locked, has the CQ, and loses it before it is destroyed.

@@ -233,7 +233,9 @@ pub unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_
         Subject::Qp => Kind::Qp,
         Subject::Srq => Kind::Srq,
         Subject::Wq => return,
-        Subject::Port => return observe(|shadow| shadow.async_event(Kind::Context, context as usize, kind)),
+        Subject::Port => {
+            return observe(|shadow| shadow.async_event(Kind::Context, context as usize, kind));
+        }
     };
     observe(|shadow| shadow.async_event(of, element, kind));
 }

@@ -231,8 +231,14 @@ mod tests {
             assert_eq!(!found.is_empty(), wrong, "{value}");
         }
         assert_eq!(judge(&shadow, 1, bits("comp_mask", 5, 7)), []);
-        assert_eq!(judge(&shadow, 1, bits("comp_mask", 8, 7)), [Rule::UnknownBits]);
+        assert_eq!(
+            judge(&shadow, 1, bits("comp_mask", 8, 7)),
+            [Rule::UnknownBits]
+        );
         assert_eq!(judge(&shadow, 1, reason(false, "a", "b", "c")), []);
-        assert_eq!(judge(&shadow, 1, reason(true, "a", "b", "c")), [Rule::Argument]);
+        assert_eq!(
+            judge(&shadow, 1, reason(true, "a", "b", "c")),
+            [Rule::Argument]
+        );
     }
 }

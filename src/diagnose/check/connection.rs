@@ -69,9 +69,9 @@ pub fn pair(object: &Object, qp: &Qp, peer_object: &Object, peer: &Qp) -> Vec<Fi
 
 /// Why the peer may not have acknowledged, and what to do.
 fn peer_text(qp: &Qp, gone: bool) -> (String, &'static str) {
-    const CONNECT: &str = "exchange the values anew: the attributes of each side come from the other";
-    const SEARCH: &str =
-        "check the peer's program and log, that it is in RTR before this side sends, that UDP port 4791 \
+    const CONNECT: &str =
+        "exchange the values anew: the attributes of each side come from the other";
+    const SEARCH: &str = "check the peer's program and log, that it is in RTR before this side sends, that UDP port 4791 \
          is not filtered on RoCE v2, and that the path carries packets of the path MTU";
     let evidence = &qp.evidence;
     let Some(peer) = &evidence.peer else {
@@ -98,7 +98,10 @@ fn peer_text(qp: &Qp, gone: bool) -> (String, &'static str) {
     let state = peer.state_name();
     if let (Some(status), false) = (peer.error_status, peer.receives()) {
         let why = format!("is in {state} since its own completion with status {status}");
-        return (of(why), "remove the cause of the peer's error: read its completions");
+        return (
+            of(why),
+            "remove the cause of the peer's error: read its completions",
+        );
     }
     if !peer.receives() {
         let todo = "move the peer's queue pair to RTR before this side sends";
@@ -110,11 +113,15 @@ fn peer_text(qp: &Qp, gone: bool) -> (String, &'static str) {
     let psn = peer.first_rq_psn.filter(|_| qp.answered == 0);
     if let Some(psn) = psn.filter(|psn| *psn != u64::from(mine.sq_psn)) {
         let sent = mine.sq_psn;
-        let why = format!("expects PSN {psn} first (rq_psn), and this one sends from {sent} (sq_psn)");
+        let why =
+            format!("expects PSN {psn} first (rq_psn), and this one sends from {sent} (sq_psn)");
         return (of(why), "set rq_psn of each side to sq_psn of the other");
     }
     if let Some(mtu) = peer.path_mtu.filter(|mtu| *mtu != u64::from(mine.mtu)) {
-        return (of(format!("has path MTU {mtu}")), "set the same path_mtu on both sides");
+        return (
+            of(format!("has path MTU {mtu}")),
+            "set the same path_mtu on both sides",
+        );
     }
     let why = format!(
         "is in {state} and connected to this one: packets or ACKs were lost on the way, or its process does \
@@ -178,7 +185,10 @@ fn receives_text(qp: &Qp) -> String {
         _ => "",
     };
     let timer = peer.min_rnr_timer.map_or(String::new(), |timer| {
-        format!("; its min_rnr_timer is {timer} ({} ms)", rnr_ms(timer as u8))
+        format!(
+            "; its min_rnr_timer is {timer} ({} ms)",
+            rnr_ms(timer as u8)
+        )
     });
     let posted = match (peer.posted, peer.consumed) {
         (Some(0), _) => "has had no receive posted at all".into(),
@@ -186,7 +196,9 @@ fn receives_text(qp: &Qp) -> String {
             format!("has had {posted} receives posted in all, and each is consumed")
         }
         (Some(posted), Some(consumed)) => {
-            let ago = peer.posted_ms_ago.map_or(String::new(), |ago| format!(" ({ago} ms ago)"));
+            let ago = peer
+                .posted_ms_ago
+                .map_or(String::new(), |ago| format!(" ({ago} ms ago)"));
             format!(
                 "has had {posted} receives posted in all, {consumed} consumed: the last was posted{ago} too \
                  late for this message"
@@ -194,7 +206,10 @@ fn receives_text(qp: &Qp) -> String {
         }
         _ => "had no receive for it".into(),
     };
-    format!("the peer's queue pair{queue}, {}, {posted}{timer}", peer.place)
+    format!(
+        "the peer's queue pair{queue}, {}, {posted}{timer}",
+        peer.place
+    )
 }
 
 /// Status RNR_RETRY_EXC_ERR.

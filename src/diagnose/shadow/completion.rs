@@ -227,8 +227,9 @@ impl Shadow {
             Done::Send(request) => request.remote.map(|remote| remote.rkey),
             _ => None,
         };
-        let is_looked_up =
-            |qp: &Qp| qp.evidence.searched || !qp.evidence.own.is_empty() && qp.evidence.peer.is_some();
+        let is_looked_up = |qp: &Qp| {
+            qp.evidence.searched || !qp.evidence.own.is_empty() && qp.evidence.peer.is_some()
+        };
         if !self.qps.get(&address).is_some_and(is_looked_up)
             && let Some(at) = self.peer(address).map(|(at, _)| at)
         {
@@ -272,7 +273,10 @@ impl Shadow {
         call: &'static str,
     ) -> Finding {
         let (why, todo) = reasons::of_status(completion.status);
-        let peer = self.qps.get(&address).and_then(|qp| qp.evidence.peer.as_ref());
+        let peer = self
+            .qps
+            .get(&address)
+            .and_then(|qp| qp.evidence.peer.as_ref());
         let at_peer = peer.and_then(|peer| Some((peer, peer.error_status?)));
         let why = match at_peer {
             Some((peer, status)) if completion.status == IBV_WC_REM_OP_ERR => format!(

@@ -4,11 +4,11 @@ use ibverbs_abi::*;
 
 use super::completion::Done;
 use super::{Mr, Qp, Receive, SendRequest, Shadow};
-use crate::diagnose::peer::Peer;
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
 
 impl Shadow {
@@ -110,10 +110,15 @@ impl Shadow {
         match facts::digest(sges) {
             Ok(_) => found,
             Err(addr) => vec![
-                Finding::new(Rule::MemoryGone, object.clone(), call, Outcome::Completion(status))
-                    .with("operation", operation)
-                    .with("wr_id", wr_id)
-                    .with("addr", format!("{addr:#x}")),
+                Finding::new(
+                    Rule::MemoryGone,
+                    object.clone(),
+                    call,
+                    Outcome::Completion(status),
+                )
+                .with("operation", operation)
+                .with("wr_id", wr_id)
+                .with("addr", format!("{addr:#x}")),
             ],
         }
     }
@@ -193,7 +198,10 @@ impl Shadow {
         let room = match peer.error_status {
             // The peer's own completion, which has taken the receive out, was polled before.
             Some(status) if status == u64::from(IBV_WC_LOC_LEN_ERR) => Some("fewer".into()),
-            _ => peer.room.filter(|room| *room < length).map(|room| room.to_string()),
+            _ => peer
+                .room
+                .filter(|room| *room < length)
+                .map(|room| room.to_string()),
         };
         room.filter(|_| peer.has_srq != Some(1))
             .map(|room| too_small(object, qp, call, status, length.to_string(), room))
@@ -302,8 +310,7 @@ impl Shadow {
     fn peer_is_gone(&self, qp: &Qp) -> bool {
         let device = self.device_of(qp.context);
         let connection = &qp.connection;
-        connection.sgid == connection.dgid
-            && self.gone_qps.contains(&(device, connection.dest_qpn))
+        connection.sgid == connection.dgid && self.gone_qps.contains(&(device, connection.dest_qpn))
     }
 
     /// What other processes may know of a queue pair of this one; `rkey` is a key of its memory.
@@ -371,7 +378,11 @@ fn by_queue_pair(
     let lacking = right & !(peer.access.unwrap_or(right.into()) as u32);
     if lacking != 0 {
         let found = finding(Rule::QpAccess).with("dest_qpn", dest_qpn);
-        return Some(found.with("right", key::rights(lacking)).with("place", &peer.place));
+        return Some(
+            found
+                .with("right", key::rights(lacking))
+                .with("place", &peer.place),
+        );
     }
     let reads = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     let here = qp.connection.max_rd_atomic;

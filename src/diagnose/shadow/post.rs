@@ -71,7 +71,10 @@ impl Shadow {
         for request in &mut requests {
             let is_of = |finding: &Finding| {
                 let wr_id = request.wr_id.to_string();
-                finding.values.iter().any(|(name, value)| *name == "wr_id" && *value == wr_id)
+                finding
+                    .values
+                    .iter()
+                    .any(|(name, value)| *name == "wr_id" && *value == wr_id)
             };
             request.is_explained = found.iter().any(is_of);
         }
@@ -107,7 +110,9 @@ impl Shadow {
             request.signaled |= qp.sig_all;
         }
         let signals = requests.iter().any(|request| request.signaled);
-        let consuming = requests.iter().filter(|of| super::waiting::consumes_receive(of));
+        let consuming = requests
+            .iter()
+            .filter(|of| super::waiting::consumes_receive(of));
         qp.sends_consuming += consuming.count() as u64;
         qp.sends_posted += requests.len() as u64;
         qp.ever_signaled |= signals;
@@ -187,9 +192,13 @@ impl Shadow {
             return Vec::new();
         }
         if qp.cap.max_send_wr == 0 {
-            let found = finding(Rule::Argument).with("what", "the queue pair was created with max_send_wr = 0");
+            let found = finding(Rule::Argument)
+                .with("what", "the queue pair was created with max_send_wr = 0");
             let found = found.with("why", "its send queue has no room for a request");
-            return vec![found.with("todo", "create the queue pair with cap.max_send_wr of 1 at least")];
+            return vec![found.with(
+                "todo",
+                "create the queue pair with cap.max_send_wr of 1 at least",
+            )];
         }
         // Earlier ones have completed: a software device frees the slot of an unsignaled request then.
         let capacity = qp.cap.max_send_wr as usize;
@@ -276,8 +285,8 @@ impl Shadow {
         let object = self.qp_object(address);
         let context = self.qps.get(&address).map_or(0, |qp| qp.context);
         let mut sges = receives.iter().flat_map(|receive| &receive.sges);
-        let mut found = self
-            .on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL);
+        let mut found =
+            self.on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL);
         if let Some(qp) = self.qps.get_mut(&address) {
             if qp.kind == IBV_QPT_UD && found.is_none() {
                 found = receives

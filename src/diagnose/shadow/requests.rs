@@ -5,8 +5,8 @@ use ibverbs_abi::*;
 use super::completion::operation;
 use super::{Mr, Qp, Receive, SendRequest, Sge, Shadow};
 use crate::diagnose::check::key;
-use crate::diagnose::facts;
 use crate::diagnose::check::state::type_name;
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -88,11 +88,16 @@ impl Shadow {
         let now = facts::digest(&request.sges).ok()?;
         let sge = request.sges.iter().find(|sge| sge.length > 0)?;
         (now != request.digest).then(|| {
-            Finding::new(Rule::BufferChanged, object.clone(), call, Outcome::Succeeded)
-                .with("operation", operation(request.opcode))
-                .with("wr_id", request.wr_id)
-                .with("length", request.length())
-                .with("addr", format!("{:#x}", sge.addr))
+            Finding::new(
+                Rule::BufferChanged,
+                object.clone(),
+                call,
+                Outcome::Succeeded,
+            )
+            .with("operation", operation(request.opcode))
+            .with("wr_id", request.wr_id)
+            .with("length", request.length())
+            .with("addr", format!("{:#x}", sge.addr))
         })
     }
 
@@ -105,7 +110,10 @@ impl Shadow {
         };
         self.qps.values().any(|qp| {
             let receives = qp.receives.iter().flat_map(|receive| &receive.sges);
-            let reads = qp.sends.iter().filter(|of| key::rights_of(of.opcode).1 != 0);
+            let reads = qp
+                .sends
+                .iter()
+                .filter(|of| key::rights_of(of.opcode).1 != 0);
             receives.chain(reads.flat_map(|of| &of.sges)).any(overlaps) || qp.srq != 0
         })
     }
@@ -152,7 +160,8 @@ impl Shadow {
             return None;
         }
         let posted = qp.receives.iter().chain(receives);
-        let ranges = posted.flat_map(|receive| receive.sges.iter().map(move |sge| (sge, receive.wr_id)));
+        let ranges =
+            posted.flat_map(|receive| receive.sges.iter().map(move |sge| (sge, receive.wr_id)));
         let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();
         ranges.sort_by_key(|(sge, _)| (sge.addr, sge.length));
         let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
@@ -167,11 +176,16 @@ impl Shadow {
         let object = self.qp_object(address);
         let common = end(a).min(end(b)) - u128::from(b.addr);
         Some(
-            Finding::new(Rule::ReceivesOverlap, object, "ibv_post_recv", Outcome::Called)
-                .with("first", first)
-                .with("second", second)
-                .with("common", common)
-                .with("addr", format!("{:#x}", b.addr)),
+            Finding::new(
+                Rule::ReceivesOverlap,
+                object,
+                "ibv_post_recv",
+                Outcome::Called,
+            )
+            .with("first", first)
+            .with("second", second)
+            .with("common", common)
+            .with("addr", format!("{:#x}", b.addr)),
         )
     }
 
@@ -267,7 +281,12 @@ mod tests {
         let shadow = shadow_with_qp(IBV_QPS_RTS);
         let mut wr = request(1, 7);
         change(&mut wr);
-        rules(&shadow.check_requests(&Object::qp(30, 17), &shadow.qps[&30], &[wr], "ibv_post_send"))
+        rules(&shadow.check_requests(
+            &Object::qp(30, 17),
+            &shadow.qps[&30],
+            &[wr],
+            "ibv_post_send",
+        ))
     }
 
     #[test]
@@ -313,10 +332,19 @@ mod tests {
             receive.sges[0].addr = addr;
             receive
         };
-        let judge = |shadow: &Shadow, list: &[Receive]| rules(shadow.overlapping(30, list).as_slice());
+        let judge =
+            |shadow: &Shadow, list: &[Receive]| rules(shadow.overlapping(30, list).as_slice());
         assert_eq!(judge(&shadow, &[at(1, 0x1000), at(2, 0x1010)]), []);
-        assert_eq!(judge(&shadow, &[at(1, 0x1000), at(2, 0x100f)]), [Rule::ReceivesOverlap]);
-        shadow.qps.get_mut(&30).unwrap().receives.push_back(at(1, 0x1000));
+        assert_eq!(
+            judge(&shadow, &[at(1, 0x1000), at(2, 0x100f)]),
+            [Rule::ReceivesOverlap]
+        );
+        shadow
+            .qps
+            .get_mut(&30)
+            .unwrap()
+            .receives
+            .push_back(at(1, 0x1000));
         assert_eq!(judge(&shadow, &[at(2, 0x1000)]), [Rule::ReceivesOverlap]);
         let many = (0..20).map(|id| at(id, 0x1000));
         shadow.qps.get_mut(&30).unwrap().receives.extend(many);

@@ -67,7 +67,12 @@ impl Shadow {
     }
 
     /// Why no completion comes to a CQ that is polled.
-    pub fn polled_in_vain(&self, address: usize, call: &'static str, unread: Unread) -> Option<Finding> {
+    pub fn polled_in_vain(
+        &self,
+        address: usize,
+        call: &'static str,
+        unread: Unread,
+    ) -> Option<Finding> {
         let seconds = limit()?.as_secs();
         let (why, todo) = self.no_completion(address, unread)?;
         let object = Object::at(Kind::Cq, address);
@@ -135,7 +140,9 @@ impl Shadow {
             let waiting = unread(*at).unwrap_or(0);
             if waiting > 0 && other.is_armed == Armed::No {
                 return Some((
-                    format!("{beginning} {waiting} completions wait on the CQ {at:#x}, which is not polled"),
+                    format!(
+                        "{beginning} {waiting} completions wait on the CQ {at:#x}, which is not polled"
+                    ),
                     todo,
                 ));
             }
@@ -164,20 +171,29 @@ impl Shadow {
                 "{count} datagrams came to queue pair {number:#x} with a Q_Key that is not its own, and were \
                  dropped"
             );
-            return Some((why, "send with remote_qkey = the Q_Key of this queue pair (IBV_QP_QKEY, to INIT)"));
+            return Some((
+                why,
+                "send with remote_qkey = the Q_Key of this queue pair (IBV_QP_QKEY, to INIT)",
+            ));
         }
         if let Some(count) = counter("datagram_too_long") {
             let why = format!(
                 "{count} datagrams came to queue pair {number:#x} that, with 40 bytes for the GRH, do not fit \
                  the receive at the head of its queue, and were dropped"
             );
-            return Some((why, "post receives of 40 bytes more than the largest datagram"));
+            return Some((
+                why,
+                "post receives of 40 bytes more than the largest datagram",
+            ));
         }
         if let Some(count) = counter("datagram_no_recv") {
             let why = format!(
                 "{count} datagrams came to queue pair {number:#x} when no receive was posted, and were dropped"
             );
-            return Some((why, "post receives before the peer sends; UD does not repeat"));
+            return Some((
+                why,
+                "post receives before the peer sends; UD does not repeat",
+            ));
         }
         if !posted {
             let count = counter("send_rnr_err")?;
@@ -185,7 +201,10 @@ impl Shadow {
                 "queue pair {number:#x} has no receive posted, and has answered {count} messages of its peer \
                  with RNR NAKs"
             );
-            return Some((why, "post receives: one is consumed by each SEND and WRITE with immediate data"));
+            return Some((
+                why,
+                "post receives: one is consumed by each SEND and WRITE with immediate data",
+            ));
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT) {
             let others = self.qps.values().filter(|of| of.recv_cq == qp.recv_cq);
@@ -219,11 +238,19 @@ impl Shadow {
                     "has posted {posted} requests, none of which consumes a receive: only SEND and RDMA WRITE \
                      with immediate data do"
                 );
-                Some((of(why), "wait on the memory that is written, or use RDMA WRITE with immediate data"))
+                Some((
+                    of(why),
+                    "wait on the memory that is written, or use RDMA WRITE with immediate data",
+                ))
             }
             // Only another thread of this process could change it.
-            (Some(0), _) if peer.place == IN_THIS_PROCESS && peer.state == Some(IBV_QPS_RTR.into()) => {
-                Some((of("is in RTR: it sends in RTS only".into()), "modify the peer's queue pair to RTS"))
+            (Some(0), _)
+                if peer.place == IN_THIS_PROCESS && peer.state == Some(IBV_QPS_RTR.into()) =>
+            {
+                Some((
+                    of("is in RTR: it sends in RTS only".into()),
+                    "modify the peer's queue pair to RTS",
+                ))
             }
             _ => None,
         }
@@ -261,7 +288,9 @@ impl Shadow {
                         _ => "was not armed again after its last event",
                     };
                     return Some((
-                        format!("the CQ {at:#x} {when}{held}: only an armed CQ causes an event, and only one"),
+                        format!(
+                            "the CQ {at:#x} {when}{held}: only an armed CQ causes an event, and only one"
+                        ),
                         "call ibv_req_notify_cq before each wait, then poll the CQ once more",
                     ));
                 }
@@ -276,7 +305,9 @@ impl Shadow {
                 }
                 Armed::Any if waiting > 0 => {
                     return Some((
-                        format!("the CQ {at:#x} is armed{held} that came before it was armed: they cause no event"),
+                        format!(
+                            "the CQ {at:#x} is armed{held} that came before it was armed: they cause no event"
+                        ),
                         "poll the CQ until it is empty after ibv_req_notify_cq, before the wait",
                     ));
                 }
@@ -305,7 +336,9 @@ impl Shadow {
             other => format!("whose channel is {other:#x}"),
         };
         Some((
-            format!("no queue pair uses a CQ of this channel; completions wait in the CQ {at:#x}, {whose}"),
+            format!(
+                "no queue pair uses a CQ of this channel; completions wait in the CQ {at:#x}, {whose}"
+            ),
             "wait on the channel that the CQ was created with, or create the CQ with this one",
         ))
     }
@@ -322,7 +355,10 @@ impl Shadow {
         }
         let why = "neither a signaled request nor a receive is outstanding on the CQs of this channel, and no \
                    other thread of the program can post one";
-        Some((why.into(), "post receives, or set IBV_SEND_SIGNALED, before the wait"))
+        Some((
+            why.into(),
+            "post receives, or set IBV_SEND_SIGNALED, before the wait",
+        ))
     }
 }
 
@@ -373,7 +409,12 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
             "modify the queue pair to RTS",
         ));
     }
-    if let Some(reason) = qp.evidence.peer.as_ref().and_then(|peer| at_peer(qp, peer, first)) {
+    if let Some(reason) = qp
+        .evidence
+        .peer
+        .as_ref()
+        .and_then(|peer| at_peer(qp, peer, first))
+    {
         return Some(reason);
     }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
@@ -406,10 +447,14 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
             0 => "; timeout 0 waits for its acknowledgment without end",
             _ => "",
         };
-        format!("the peer's queue pair {number:#x}, {}, {text}{forever}", peer.place)
+        format!(
+            "the peer's queue pair {number:#x}, {}, {text}{forever}",
+            peer.place
+        )
     };
     if !peer.receives() {
-        let todo = "modify the peer's queue pair to RTR before sending, and set timeout to 14 for example";
+        let todo =
+            "modify the peer's queue pair to RTR before sending, and set timeout to 14 for example";
         return Some((of(format!("is in {}", peer.state_name())), todo));
     }
     if let Some(other) = peer.dest_qpn.filter(|other| *other != u64::from(qp.number)) {
@@ -429,11 +474,14 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
             "post receives before the peer sends; with rnr_retry less than 7 it fails instead",
         ));
     }
-    if let Some(psn) = peer.first_rq_psn.filter(|psn| *psn != u64::from(qp.connection.sq_psn))
+    if let Some(psn) = peer
+        .first_rq_psn
+        .filter(|psn| *psn != u64::from(qp.connection.sq_psn))
         && qp.answered == 0
     {
         let sent = qp.connection.sq_psn;
-        let why = format!("expects PSN {psn} first (rq_psn), and this one sends from {sent} (sq_psn)");
+        let why =
+            format!("expects PSN {psn} first (rq_psn), and this one sends from {sent} (sq_psn)");
         return Some((of(why), "set rq_psn of each side to sq_psn of the other"));
     }
     None
@@ -489,7 +537,10 @@ mod tests {
         let qp = shadow.qps.get_mut(&30).unwrap();
         qp.receives.push_back(receive(1, 7));
         let waits = shadow.no_completion(99, none).unwrap().0;
-        assert!(waits.contains("1 receives are outstanding on the CQ 0x14"), "{waits}");
+        assert!(
+            waits.contains("1 receives are outstanding on the CQ 0x14"),
+            "{waits}"
+        );
     }
 
     #[test]
@@ -552,7 +603,8 @@ mod tests {
     fn events() {
         let mut shadow = shadow_with_qp(IBV_QPS_RTS);
         shadow.cqs.get_mut(&20).unwrap().channel = 50;
-        let why = |shadow: &Shadow, unread| shadow.no_event(50, false, unread).unwrap_or_default().0;
+        let why =
+            |shadow: &Shadow, unread| shadow.no_event(50, false, unread).unwrap_or_default().0;
         assert!(why(&shadow, none).contains("was never armed: only"));
         shadow.armed(20, false);
         assert_eq!(why(&shadow, none), "");

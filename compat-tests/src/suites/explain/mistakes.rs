@@ -163,9 +163,14 @@ fn program(cx: &Context, program: &str, words: &[&str]) -> Result<Program, Failu
 
 fn run(cx: &Context, name: &str, row: &Row, how: &str) -> Verdict {
     let output = format!("json:{}", file(cx).display());
-    let ended = program(cx, name, &[row.0, how])?.env("IBV_EXPLAIN", output).run()?;
-    ensure(ended.exit == Exit::Code(0), format!("{how}: it ended with {}", ended.exit))
-        .map_err(|failure| failure.with(ended.transcript()).with(read(&file(cx))))
+    let ended = program(cx, name, &[row.0, how])?
+        .env("IBV_EXPLAIN", output)
+        .run()?;
+    ensure(
+        ended.exit == Exit::Code(0),
+        format!("{how}: it ended with {}", ended.exit),
+    )
+    .map_err(|failure| failure.with(ended.transcript()).with(read(&file(cx))))
 }
 
 /// The program without the mistake is run first: there must be no output.
@@ -175,9 +180,13 @@ fn is_named(cx: &Context, name: &str, row: &Row) -> Verdict {
     run(cx, name, row, "wrong")?;
     let found = explained(cx)?;
     let all = found.texts.join("\n");
-    ensure(found.rules.contains(row.1), format!("explained: {:?}", found.rules))
-        .map_err(|failure| failure.with(all.clone()))?;
-    ensure(all.contains(row.2), format!("«{}» is not in it", row.2)).map_err(|failure| failure.with(all))
+    ensure(
+        found.rules.contains(row.1),
+        format!("explained: {:?}", found.rules),
+    )
+    .map_err(|failure| failure.with(all.clone()))?;
+    ensure(all.contains(row.2), format!("«{}» is not in it", row.2))
+        .map_err(|failure| failure.with(all))
 }
 
 /// The program has no mistake that is not a case here.

@@ -204,7 +204,10 @@ impl CompletionQueue {
             let status = entry.completion.status;
             entry.qpn == qpn && status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR
         };
-        ring.entries.iter().find(is_failure).map(|entry| entry.completion)
+        ring.entries
+            .iter()
+            .find(is_failure)
+            .map(|entry| entry.completion)
     }
 
     /// Removes up to `max` completions, oldest first, and calls with the index and entry of each.

@@ -97,7 +97,9 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, 
     };
     match result {
         Ok(()) if command == Command::GetEvent => {
-            if let (Some(id), Some(event), Some(status)) = (word(8), word(EVENT_AT), word(STATUS_AT)) {
+            if let (Some(id), Some(event), Some(status)) =
+                (word(8), word(EVENT_AT), word(STATUS_AT))
+            {
                 let status = status as i32;
                 hook(&CmNotice::Event { event, status, id });
             }
@@ -140,7 +142,11 @@ fn name(state: IdState) -> &'static str {
 pub fn ids_of_descriptor(fd: RawFd) -> Option<Vec<(u32, &'static str)>> {
     let file = process::file_of(fd)?;
     let ids = process::ids_of(file)?;
-    Some(ids.into_iter().map(|(id, state)| (id, name(state))).collect())
+    Some(
+        ids.into_iter()
+            .map(|(id, state)| (id, name(state)))
+            .collect(),
+    )
 }
 
 #[cfg(test)]
