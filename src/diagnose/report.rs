@@ -212,10 +212,25 @@ pub fn write_summary(reported: &Reported) {
     );
 }
 
-/// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what.
-pub fn write_fault(rule: u32, action: &str, what: &str) {
+/// So many applications of a rule of IBV_FAULTS get a line each; from then on each power of ten.
+const FAULTS_SHOWN: u64 = 10;
+
+/// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what. `times`: how often it has
+/// by now.
+pub fn write_fault(rule: u32, times: u64, action: &str, what: &str) {
     speak();
     let Some(sink) = SINK.get() else { return };
+    let is_power = times
+        .checked_ilog10()
+        .is_some_and(|log| 10_u64.pow(log) == times);
+    if times > FAULTS_SHOWN && !is_power {
+        return;
+    }
+    let so_far = match times > FAULTS_SHOWN {
+        true => format!(" ({times} times so far)"),
+        false => String::new(),
+    };
+    let what = &format!("{what}{so_far}");
     let json = || {
         let (seconds, pid) = (now(), std::process::id());
         let mut json =

@@ -96,9 +96,8 @@ static void grh_room(struct rig *rig)
 static void rd_atomic_zero(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ
-	};
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS, .sq_psn = 0xfffffe, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3
 	};

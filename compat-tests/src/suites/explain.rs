@@ -41,7 +41,11 @@ const SCENES: [(&str, &[&str], &str); 60] = [
         "no MAC address was found for",
     ),
     ("retry-exceeded", &["retry-exceeded"], "is in INIT"),
-    ("rnr-exceeded", &["rnr-exceeded"], "has posted 0 receives"),
+    (
+        "rnr-exceeded",
+        &["rnr-exceeded"],
+        "no receive posted at all",
+    ),
     (
         "post-in-error",
         &["post-in-error", "rnr-exceeded"],
@@ -74,15 +78,15 @@ const SCENES: [(&str, &[&str], &str); 60] = [
     ("grh-room", &["grh-room"], "a receive of 39 bytes"),
     (
         "rd-atomic-zero",
-        &["rd-atomic-zero", "request-failed"],
-        "a RDMA READ (wr_id 6) is posted",
+        &["rd-atomic-zero"],
+        "the RDMA READ (wr_id 6) is posted",
     ),
     ("attr-range", &["attr-range"], "path_mtu is 1024"),
-    ("call-failed", &["call-failed"], "cqe = 0, channel = NULL"),
+    ("call-failed", &["call-failed"], "length = 1073741824"),
     (
         "request-failed",
-        &["request-failed"],
-        "SEND (wr_id 5) completed with status 4 (local protection error)",
+        &["key-unknown", "request-failed"],
+        "the local key",
     ),
     ("reg-unmapped", &["reg-unmapped"], "12288 bytes at"),
     ("reg-read-only", &["reg-read-only"], "is mapped r--p"),
@@ -113,19 +117,27 @@ const SCENES: [(&str, &[&str], &str); 60] = [
     ("key-range", &["key-range"], "by 4 bytes behind its end"),
     (
         "key-access",
-        &["key-access"],
+        &["key-access", "request-failed"],
         "lacks IBV_ACCESS_LOCAL_WRITE",
     ),
-    ("rkey-range", &["key-range"], "by 8 bytes behind its end"),
-    ("rkey-unknown", &["key-unknown"], "the remote key"),
+    (
+        "rkey-range",
+        &["async-error", "key-range"],
+        "by 8 bytes behind its end",
+    ),
+    (
+        "rkey-unknown",
+        &["async-error", "key-unknown"],
+        "the remote key",
+    ),
     (
         "key-remote",
-        &["key-remote"],
-        "its regions are not visible here",
+        &["async-error", "key-remote"],
+        "the key may be that of a memory window",
     ),
     (
         "rkey-access",
-        &["key-access"],
+        &["async-error", "key-access"],
         "lacks IBV_ACCESS_REMOTE_WRITE",
     ),
     (
@@ -333,16 +345,19 @@ fn explained(cx: &Context) -> Result<Explained, Failure> {
 fn explains(cx: &Context, (name, rules, part): &(&str, &[&str], &str)) -> Verdict {
     let output = format!("json:{}", file(cx).display());
     succeeded(name, &scene(cx, name, &output)?.run()?)?;
-    check_scene(cx, name, rules, part)
+    check_scene(cx, name, rules, part, &[])
 }
 
-/// The file has exactly these rules, and the first explanation has this part.
-fn check_scene(cx: &Context, name: &str, rules: &[&str], part: &str) -> Verdict {
+/// The file has exactly these rules, without those that are ignored, and the first explanation has this part.
+fn check_scene(cx: &Context, name: &str, rules: &[&str], part: &str, ignored: &[&str]) -> Verdict {
     let found = explained(cx)?;
+    let counts = |rule: &str| !ignored.contains(&rule) || rules == [rule];
     let list = |rules: &BTreeSet<String>| -> String {
-        rules.iter().map(|rule| format!("{rule}\n")).collect()
+        let rules = rules.iter().filter(|rule| counts(rule));
+        rules.map(|rule| format!("{rule}\n")).collect()
     };
-    let wanted: String = rules.iter().map(|rule| format!("{rule}\n")).collect();
+    let wanted = rules.iter().filter(|rule| counts(rule));
+    let wanted: String = wanted.map(|rule| format!("{rule}\n")).collect();
     compare::same(("expected", &wanted), ("explained", &list(&found.rules)))?;
     if name != "child-verb" {
         compare::same(("expected", &wanted), ("counted", &list(&found.counted)))?;

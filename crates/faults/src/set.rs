@@ -35,6 +35,8 @@ pub struct Applied {
     pub number: u32,
     /// What to do.
     pub action: Action,
+    /// How often the rule has applied by now.
+    pub times: u64,
 }
 
 /// A rule in force.
@@ -166,6 +168,7 @@ impl RuleSet {
         Some(Applied {
             number: found.number,
             action: found.rule.action.clone(),
+            times: found.applied,
         })
     }
 

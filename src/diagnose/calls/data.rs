@@ -112,7 +112,12 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
         opcode: wr.opcode,
         signaled,
         inline,
-        digest: match of.samples && signaled && !inline && reads_buffer(wr.opcode) {
+        digest: match of.samples
+            && of.kind != IBV_QPT_UD
+            && signaled
+            && !inline
+            && reads_buffer(wr.opcode)
+        {
             true => digest(&sges),
             false => 0,
         },
