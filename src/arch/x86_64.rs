@@ -20,6 +20,9 @@ pub const ELF_MACHINE: u16 = 62;
 
 pub const DEVICE_WRITES_ARE_ORDERED: bool = true;
 
+/// The number of poll(2), which newer architectures do not have.
+pub const SYS_POLL: Option<core::ffi::c_long> = Some(libc::SYS_poll);
+
 /// Builds the `va_list` of the System V ABI (section 3.5.7), an array of one structure of 24 bytes, behind
 /// the area where the registers are saved.
 ///

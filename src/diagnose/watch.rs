@@ -17,6 +17,7 @@ use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
 use super::{cm, facts, peer};
+use crate::arch;
 use crate::provider::software;
 
 /// The longest time between two looks.
@@ -121,7 +122,7 @@ fn waits_for(tid: i32, awaited: &BTreeMap<i32, (Awaited, u64)>) -> Option<(Await
             });
             return Some((Awaited::Cm(fd), digest));
         }
-        _ if is_poll(number) => descriptors(arguments[0], arguments[1] as usize)?,
+        _ if is_poll(number, arguments[2]) => descriptors(arguments[0], arguments[1] as usize)?,
         _ => return None,
     };
     let mut of: Vec<(Awaited, u64)> = Vec::new();
@@ -132,23 +133,20 @@ fn waits_for(tid: i32, awaited: &BTreeMap<i32, (Awaited, u64)>) -> Option<(Await
     of.first().copied()
 }
 
-fn is_poll(number: c_long) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if number == libc::SYS_poll {
-        return true;
-    }
-    number == libc::SYS_ppoll
+/// A poll(2) without a time limit: a negative number, or for ppoll(2) no structure.
+fn is_poll(number: c_long, limit: u64) -> bool {
+    number == libc::SYS_ppoll && limit == 0 || arch::SYS_POLL == Some(number) && (limit as i32) < 0
 }
 
 /// The number and the first arguments of a system call, as the file of a thread that sleeps shows them.
-fn parse(text: &str) -> Option<(c_long, [u64; 2])> {
+fn parse(text: &str) -> Option<(c_long, [u64; 3])> {
     let mut words = text.split_whitespace();
     let number = words.next()?.parse().ok()?;
     let mut argument = || {
         let word = words.next()?.strip_prefix("0x")?;
         u64::from_str_radix(word, 16).ok()
     };
-    Some((number, [argument()?, argument()?]))
+    Some((number, [argument()?, argument()?, argument()?]))
 }
 
 /// The descriptors of a poll(2) that another thread is in; its memory may be gone meanwhile.
@@ -220,7 +218,7 @@ mod tests {
     #[test]
     fn system_calls() {
         let read = parse("0 0x5 0x7ffd1601e7e0 0x8 0x0 0x0 0x0 0x7ffd 0x7f00\n");
-        assert_eq!(read, Some((0, [5, 0x7ffd_1601_e7e0])));
+        assert_eq!(read, Some((0, [5, 0x7ffd_1601_e7e0, 8])));
         assert_eq!(parse("running\n"), None);
         assert_eq!(parse(""), None);
     }

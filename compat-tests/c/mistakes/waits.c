@@ -258,6 +258,40 @@ static void cq_unacked(struct rig *rig, bool wrong)
 		NEED(pthread_join(thread, NULL) == 0);
 }
 
+/* Asynchronous events say nothing of completions. */
+static void async_wait(struct rig *rig, bool wrong)
+{
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_async_event event;
+
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	if (wrong) {
+		sigaction(SIGALRM, &action, NULL);
+		alarm(3);
+		CHECK(ibv_get_async_event(rig->context, &event) != 0);
+	}
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+}
+
+/* The peer's WRITE is refused here, which an event says. */
+static void access_event(struct rig *rig, bool wrong)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE,
+				       IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_REMOTE_WRITE));
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(mr && post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 8, 4096, mr->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	if (wrong)
+		CHECK(next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
 static void in_error_since(struct rig *rig, bool wrong)
 {
 	struct link link = { .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 };
@@ -286,5 +320,7 @@ const struct mistake wait_mistakes[] = {
 	{ "wr-not-completed", wr_not_completed },
 	{ "cq-unacked", cq_unacked },
 	{ "in-error-since", in_error_since },
+	{ "async-wait", async_wait },
+	{ "access-event", access_event },
 	{ 0 },
 };

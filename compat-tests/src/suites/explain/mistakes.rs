@@ -16,7 +16,7 @@ use super::{explained, file};
 type Row = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const MISTAKES: [Row; 98] = [
+const MISTAKES: [Row; 100] = [
     ("qp-null-cq", "null-object", "send_cq is NULL"),
     ("qp-inline-huge", "argument", "cap.max_inline_data is 1048576"),
     ("qp-many-sge", "create-limit", "cap.max_send_sge = 4096"),
@@ -98,6 +98,8 @@ const MISTAKES: [Row; 98] = [
     ("wr-not-completed", "no-completion", "ibv_wr_complete, which was not called"),
     ("cq-unacked", "events-unacked", "1 completion events"),
     ("in-error-since", "post-in-error", "is in ERR since a request (wr_id 77, RDMA WRITE)"),
+    ("async-wait", "no-async-event", "never of requests and receives"),
+    ("access-event", "async-error", "IBV_EVENT_QP_ACCESS_ERR"),
     ("unsignaled-many", "send-queue-rnic", "17 requests are posted"),
     ("buffer-changed", "buffer-changed", "64 bytes at"),
     ("receives-overlap", "receives-overlap", "64 bytes at"),
