@@ -25,9 +25,11 @@ fn functions(text: &str) -> String {
         let Some((_, name)) = line.split_once(": ") else {
             continue;
         };
-        is_ours = ["ibverbs", "std::", "core::", "<", "__rust", "uroce", "ibv_"]
-            .iter()
-            .any(|of| name.starts_with(of));
+        is_ours = [
+            "ibverbs", "std::", "core::", "<", "__rust", "uroce", "ibv_", "on_fault",
+        ]
+        .iter()
+        .any(|of| name.starts_with(of));
         // What is called by the program may have a name of its own kind.
         if !is_ours {
             found.push(name.into());

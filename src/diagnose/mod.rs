@@ -17,6 +17,7 @@
 //! | `check/` | the rules: pure functions from facts to findings |
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
+//! | `crash.rs` | a verb that reads NULL, or freed memory |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
 //! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
@@ -34,6 +35,7 @@ mod calls;
 mod check;
 mod cm;
 mod control;
+mod crash;
 pub mod environment;
 mod facts;
 pub mod faults;
@@ -94,6 +96,7 @@ fn initialize_explain() {
     }
     memory::report_too_late(fork_init_too_late);
     cm::initialize();
+    crash::initialize();
     if !ENABLED.swap(true, Ordering::Relaxed) {
         // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
         // unloaded.

@@ -305,6 +305,10 @@ rules! {
         "{count} {events} were received and not acknowledged",
         "destroying the object blocks until all its events are acknowledged, so the call does not return",
         "call {verb} for each event before";
+    EventsOveracked "events-overacked" Lifetime:
+        "{count} events more were acknowledged than were received",
+        "destroying the object waits until both numbers are equal, so the call does not return",
+        "acknowledge each event once: pass the number of events received since to ibv_ack_cq_events";
     ChannelUnread "channel-unread" Lifetime:
         "the CQ was armed (times: {armed}), and its completion channel has an event that was never read",
         "each event stays in the channel until ibv_get_cq_event reads it",
@@ -467,6 +471,10 @@ rules! {
         "{member} is {value}, of which the bits {bits} mean nothing in this call",
         "neither verbs.h nor this library has such flags: the member may not have been initialised",
         "set the whole structure to zero at first, and then only flags of verbs.h";
+    Crash "crash" Failures:
+        "the program is about to end: {what} was read at {addr}, called from {from}",
+        "a call of this library was given an object that is NULL, was destroyed, or whose memory was freed",
+        "check what the calls that create objects returned, and use no object after it is destroyed";
     Argument "argument" Failures:
         "{what}",
         "{why}",

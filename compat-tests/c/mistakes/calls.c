@@ -1,6 +1,8 @@
 /* Calls with wrong arguments. */
 #include "mistakes.h"
 
+#include <sys/wait.h>
+
 static void create_qp(struct rig *rig, void (*change)(struct ibv_qp_init_attr *attr), bool wrong)
 {
 	struct ibv_qp_init_attr attr = {
@@ -287,6 +289,24 @@ static void bind_without_right(struct rig *rig, bool wrong)
 	unlink_qps(ends);
 }
 
+/* The program ends by SIGSEGV, as with the C library. */
+static void null_context(struct rig *rig, bool wrong)
+{
+	pid_t child = wrong ? fork() : 0;
+	int status;
+
+	if (wrong && child == 0) {
+		struct ibv_context *volatile none = NULL;
+
+		ibv_alloc_pd(none);
+		_exit(0);
+	}
+	if (wrong)
+		CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+	CHECK(pd && ibv_dealloc_pd(pd) == 0);
+}
+
 static void attach_rc(struct rig *rig, bool wrong)
 {
 	struct link link = { .type = wrong ? IBV_QPT_RC : IBV_QPT_UD };
@@ -326,6 +346,7 @@ const struct mistake call_mistakes[] = {
 	{ "destroy-qp-twice", destroy_qp_twice },
 	{ "destroy-order", destroy_order },
 	{ "bind-without-right", bind_without_right },
+	{ "null-context", null_context },
 	{ "attach-rc", attach_rc },
 	{ 0 },
 };

@@ -116,6 +116,23 @@ static void ud_qkey(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
+/* The datagram goes to another number. */
+static void ud_wrong_qpn(struct rig *rig, bool wrong)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
+	struct link link = { .type = IBV_QPT_UD, .recv_cq = cq };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_ah *ah = own_ah(rig, rig->pd);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 200) == 0);
+	NEED(!datagram(rig, ends.a, ah, ends.b->qp_num + (wrong ? 99 : 0), QKEY, 8));
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	CHECK(poll_for(cq, 1, LONG) == !wrong);
+	CHECK(ibv_destroy_ah(ah) == 0);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_cq(cq) == 0);
+}
+
 /* The receive has no room for the GRH. */
 static void ud_no_grh_room(struct rig *rig, bool wrong)
 {
@@ -388,6 +405,7 @@ const struct mistake data_mistakes[] = {
 	{ "ud-no-ah", ud_no_ah },
 	{ "ud-too-long", ud_too_long },
 	{ "ud-qkey", ud_qkey },
+	{ "ud-wrong-qpn", ud_wrong_qpn },
 	{ "ud-no-grh-room", ud_no_grh_room },
 	{ "ud-ah-pd", ud_ah_pd },
 	{ "chain-loop", chain_loop },

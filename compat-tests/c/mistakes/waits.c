@@ -292,6 +292,72 @@ static void access_event(struct rig *rig, bool wrong)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
+/* The array of completions has no element. */
+static void polls_none(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_wc wc;
+	time_t end = time(NULL) + 4;
+	int got = 0;
+
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	while (time(NULL) < end && (got = ibv_poll_cq(rig->cq, wrong ? 0 : 1, &wc)) == 0)
+		;
+	CHECK(got == !wrong);
+	unlink_qps(ends);
+}
+
+static void *take_back(void *argument)
+{
+	struct ibv_cq *cq = argument;
+
+	sleep(2);
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed--;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+	return NULL;
+}
+
+static void acked_twice(struct rig *rig, bool wrong)
+{
+	struct notified all = notified(rig);
+	struct link link = { .send_cq = all.cq, .recv_cq = all.cq };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *cq;
+	pthread_t thread;
+	void *context;
+
+	NEED(ibv_req_notify_cq(all.cq, 0) == 0 && send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	NEED(ibv_get_cq_event(all.channel, &cq, &context) == 0);
+	CHECK(next_status(all.cq) == IBV_WC_SUCCESS);
+	ibv_ack_cq_events(cq, wrong ? 2 : 1);
+	if (wrong)
+		NEED(pthread_create(&thread, NULL, take_back, cq) == 0);
+	unlink_qps(ends);
+	drop(&all);
+	if (wrong)
+		NEED(pthread_join(thread, NULL) == 0);
+}
+
+/* The program polls the CQ of receives only, which are flushed. */
+static void flushed_by_send(struct rig *rig, bool wrong)
+{
+	struct ibv_cq *recv_cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
+	struct link link = { .recv_cq = recv_cq, .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(post_recv(ends.a, rig, 1, 4096, 64) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	if (wrong)
+		CHECK(next_status(recv_cq) == IBV_WC_WR_FLUSH_ERR);
+	else
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_cq(recv_cq) == 0);
+}
+
 static void in_error_since(struct rig *rig, bool wrong)
 {
 	struct link link = { .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 };
@@ -319,6 +385,9 @@ const struct mistake wait_mistakes[] = {
 	{ "recv-on-sender", recv_on_sender },
 	{ "wr-not-completed", wr_not_completed },
 	{ "cq-unacked", cq_unacked },
+	{ "polls-none", polls_none },
+	{ "acked-twice", acked_twice },
+	{ "flushed-by-send", flushed_by_send },
 	{ "in-error-since", in_error_since },
 	{ "async-wait", async_wait },
 	{ "access-event", access_event },

@@ -96,10 +96,10 @@ struct Posts {
 /// # Safety
 /// `wr` is a whole request of such a queue pair, and its scatter/gather list is readable.
 unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
-    let ah = match of.kind {
+    let (ah, remote_qpn) = match of.kind {
         // SAFETY: a request of a UD queue pair has this member of the union.
-        IBV_QPT_UD => unsafe { wr.wr.ud.ah as usize },
-        _ => 0,
+        IBV_QPT_UD => unsafe { (wr.wr.ud.ah as usize, wr.wr.ud.remote_qpn) },
+        _ => (0, 0),
     };
     // SAFETY: the scatter/gather list is readable, as the caller promises.
     let sges = unsafe { sges(wr.sg_list, wr.num_sge, of.max_sge) };
@@ -124,6 +124,7 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
         sges,
         remote,
         ah,
+        remote_qpn,
         flags: wr.send_flags,
         list_is_null: wr.sg_list.is_null() && wr.num_sge > 0,
         ..SendRequest::default()

@@ -94,6 +94,10 @@ fn look_up(cq: usize, completions: &[Completion]) {
     if completions.iter().all(|of| of.status == IBV_WC_SUCCESS) {
         return;
     }
+    let flushed = with(|shadow| shadow.flushed_by_unknown(cq, completions));
+    for address in flushed.unwrap_or_default() {
+        qp::report_unread(address, "ibv_poll_cq");
+    }
     let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
     for (address, rkey) in found {
         let evidence = aside(|| peer::look(address, rkey));

@@ -141,8 +141,8 @@ pub unsafe fn copy(attr: *const ibv_qp_attr, mask: u32) -> Change {
     }
 }
 
-/// Explains a request that has failed, and whose completion the program has not polled until now.
-fn report_unread(address: usize) {
+/// Explains a request that has failed, and whose completion the program has not polled until this call.
+pub fn report_unread(address: usize, call: &'static str) {
     let failure = with(|shadow| {
         let qp = shadow.qps.get(&address)?;
         if qp.first_error.is_some() || qp.state == IBV_QPS_RESET {
@@ -166,7 +166,7 @@ fn report_unread(address: usize) {
     });
     if let Some((cq, failed)) = failure.flatten() {
         look_up(cq, &[failed]);
-        observe(|shadow| shadow.unread(address, cq, &failed));
+        observe(|shadow| shadow.unread(address, cq, &failed, call));
     }
 }
 
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         // SAFETY: the queue pair is alive (see the module above); its counter is aligned and readable.
         unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }
     });
-    report_unread(address);
+    report_unread(address, "ibv_destroy_qp");
     observe(|shadow| shadow.destroying_qp(address));
     let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.remove(&address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).

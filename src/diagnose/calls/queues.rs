@@ -146,6 +146,16 @@ pub fn report_unacknowledged(
         };
         (rest(received.0, done.0), rest(received.1, done.1))
     };
+    let received = with(|shadow| shadow.events_of(kind, address)).unwrap_or_default();
+    let done = acknowledged();
+    let excess = |received: u64, done: u32| match done.wrapping_sub(received as u32) {
+        excess if excess > u32::MAX / 2 => 0,
+        excess => excess,
+    };
+    let excess = excess(received.0, done.0).max(excess(received.1, done.1));
+    if excess > 0 {
+        observe(|shadow| shadow.acknowledged_too_often(kind, address, call, excess));
+    }
     let mut waited = Duration::ZERO;
     while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
         aside(|| sleep(STEP));

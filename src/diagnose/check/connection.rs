@@ -68,12 +68,19 @@ pub fn pair(object: &Object, qp: &Qp, peer_object: &Object, peer: &Qp) -> Vec<Fi
 }
 
 /// Why the peer may not have acknowledged, and what to do.
-fn peer_text(qp: &Qp, gone: bool) -> (String, &'static str) {
+fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) {
     const CONNECT: &str =
         "exchange the values anew: the attributes of each side come from the other";
     const SEARCH: &str = "check the peer's program and log, that it is in RTR before this side sends, that UDP port 4791 \
          is not filtered on RoCE v2, and that the path carries packets of the path MTU";
     let evidence = &qp.evidence;
+    if let (Some(other), None) = (other, &evidence.peer) {
+        let why = format!(
+            "dest_qp_num is {:#x}, and the queue pair {other:#x}, in this process, names this one as its peer",
+            qp.connection.dest_qpn
+        );
+        return (why, CONNECT);
+    }
     let Some(peer) = &evidence.peer else {
         let why = match (gone, evidence.searched) {
             (true, _) => "the peer's queue pair was in this process, and has been destroyed".into(),
@@ -147,11 +154,18 @@ fn answered(qp: &Qp) -> String {
     }
 }
 
-/// Status RETRY_EXC_ERR. `gone`: the peer was in this process, and was destroyed.
-pub fn retry_exceeded(object: &Object, call: &'static str, qp: &Qp, gone: bool) -> Finding {
+/// Status RETRY_EXC_ERR. `gone`: the peer was in this process, and was destroyed. `other`: the number of a queue
+/// pair of this process that is not the peer, and names this one as its own.
+pub fn retry_exceeded(
+    object: &Object,
+    call: &'static str,
+    qp: &Qp,
+    gone: bool,
+    other: Option<u32>,
+) -> Finding {
     let connection = &qp.connection;
     let outcome = Outcome::Completion(IBV_WC_RETRY_EXC_ERR);
-    let (why, todo) = peer_text(qp, gone);
+    let (why, todo) = peer_text(qp, gone, other);
     Finding::new(Rule::RetryExceeded, object.clone(), call, outcome)
         .with("dgid", address(&connection.dgid))
         .with("dest_qpn", format!("{:#x}", connection.dest_qpn))
@@ -298,7 +312,7 @@ mod tests {
     fn a_peer_that_does_not_answer() {
         let (mut a, b) = connected();
         let line = |a: &Qp, gone| {
-            let found = retry_exceeded(&Object::qp(1, 17), "ibv_poll_cq", a, gone);
+            let found = retry_exceeded(&Object::qp(1, 17), "ibv_poll_cq", a, gone, None);
             assert!(is_complete(&found));
             found.line()
         };

@@ -208,16 +208,44 @@ impl Shadow {
     }
 
     /// A completion with an error that the program has not polled when it destroys the queue pair.
-    pub fn unread(&mut self, address: usize, cq: usize, failed: &Completion) -> Vec<Finding> {
+    pub fn unread(
+        &mut self,
+        address: usize,
+        cq: usize,
+        failed: &Completion,
+        call: &'static str,
+    ) -> Vec<Finding> {
         let object = self.qp_object(address);
         let outcome = Outcome::Called;
-        let mut found = self.completed(cq, address, failed, "ibv_destroy_qp");
+        let mut found = self.completed(cq, address, failed, call);
+        if call != "ibv_destroy_qp" {
+            return found;
+        }
         found.push(
-            Finding::new(Rule::UnreadError, object, "ibv_destroy_qp", outcome)
+            Finding::new(Rule::UnreadError, object, call, outcome)
                 .with("wr_id", failed.wr_id)
                 .with("status", failed.status)
                 .with("text", status_text(failed.status)),
         );
+        found
+    }
+
+    /// The queue pairs of flushed completions whose first error was not polled.
+    pub fn flushed_by_unknown(&self, cq: usize, completions: &[Completion]) -> Vec<usize> {
+        let Some(context) = self.cqs.get(&cq).map(|cq| cq.context) else {
+            return Vec::new();
+        };
+        let flushed = completions
+            .iter()
+            .filter(|of| of.status == IBV_WC_WR_FLUSH_ERR);
+        let mut found: Vec<usize> = flushed
+            .filter_map(|of| self.qp_of(context, cq, of))
+            .filter(|at| {
+                let qp = self.qps.get(at);
+                qp.is_some_and(|qp| qp.first_error.is_none() && qp.state == IBV_QPS_RTS)
+            })
+            .collect();
+        found.dedup();
         found
     }
 

@@ -31,7 +31,8 @@ impl Shadow {
                     .into_iter()
                     .collect();
                 let gone = self.peer_is_gone(qp);
-                found.push(connection::retry_exceeded(&object, call, qp, gone));
+                let other = self.naming(qp.number).filter(|_| peer.is_none());
+                found.push(connection::retry_exceeded(&object, call, qp, gone, other));
                 found
             }
             (IBV_WC_RNR_RETRY_EXC_ERR, _) => {

@@ -71,6 +71,8 @@ pub struct SendRequest {
     pub remote: Option<Remote>,
     /// The address handle of a UD request, or 0.
     pub ah: usize,
+    /// The destination of a UD request.
+    pub remote_qpn: u32,
     /// IBV_SEND_*.
     pub flags: u32,
     /// `num_sge` is not 0, and `sg_list` is NULL.
@@ -228,6 +230,8 @@ pub struct Qp {
     pub sends_consuming: u64,
     /// A request that was posted is signaled.
     pub ever_signaled: bool,
+    /// The destination of the last datagram.
+    pub last_remote_qpn: u32,
     pub receives_posted: u64,
     pub receives_completed: u64,
     pub last_receive_posted: Option<Instant>,

@@ -175,6 +175,22 @@ impl Shadow {
         found
     }
 
+    /// An object is being destroyed, of which more events are acknowledged than were received.
+    pub fn acknowledged_too_often(
+        &self,
+        kind: Kind,
+        address: usize,
+        call: &'static str,
+        excess: u32,
+    ) -> Vec<Finding> {
+        let object = match kind {
+            Kind::Qp => self.qp_object(address),
+            _ => Object::at(kind, address),
+        };
+        let finding = Finding::new(Rule::EventsOveracked, object, call, Outcome::Called);
+        vec![finding.with("count", excess)]
+    }
+
     /// A CQ is being destroyed; `readable`: its channel has an event that was not read.
     pub fn destroying_cq(&self, address: usize, readable: bool) -> Vec<Finding> {
         const CALL: &str = "ibv_destroy_cq";

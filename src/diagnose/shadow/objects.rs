@@ -145,6 +145,18 @@ impl Shadow {
         }
     }
 
+    /// Whether a context has a queue pair of this number.
+    pub fn has_number(&self, context: usize, number: u32) -> bool {
+        self.numbers.contains_key(&(context, number))
+    }
+
+    /// A queue pair of this process that names `number` as its peer.
+    pub fn naming(&self, number: u32) -> Option<u32> {
+        let mut all = self.qps.values();
+        let found = all.find(|qp| qp.connection.receives && qp.connection.dest_qpn == number);
+        found.map(|qp| qp.number)
+    }
+
     /// An object was destroyed. [`Shadow::is_gone`] is true until another one gets its address.
     pub fn remember_gone(&mut self, kind: Kind, address: usize) {
         if self.gone.len() == MAX_GONE {
@@ -204,6 +216,7 @@ impl Shadow {
             sends_posted: 0,
             sends_consuming: 0,
             ever_signaled: false,
+            last_remote_qpn: 0,
             receives_posted: 0,
             receives_completed: 0,
             last_receive_posted: None,

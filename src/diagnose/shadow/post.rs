@@ -116,6 +116,9 @@ impl Shadow {
         qp.sends_consuming += consuming.count() as u64;
         qp.sends_posted += requests.len() as u64;
         qp.ever_signaled |= signals;
+        if let Some(last) = requests.last() {
+            qp.last_remote_qpn = last.remote_qpn;
+        }
         qp.sends.extend(requests);
         if qp.sends.len() > MAX_RECORDED {
             qp.sends.clear();

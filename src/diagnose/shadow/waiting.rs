@@ -94,6 +94,9 @@ impl Shadow {
             return qps().find_map(failed);
         }
         let (signaled, receives) = self.outstanding_on(cq);
+        if let Some(reason) = self.asks_for_none(cq, unread) {
+            return Some(reason);
+        }
         let mut sending = self.qps.iter().filter(|(_, qp)| on_sends(qp));
         let mut receiving = self.qps.iter().filter(|(_, qp)| on_receives(qp));
         sending
@@ -107,6 +110,21 @@ impl Shadow {
                 let of = nothing_else.then(|| sending.find_map(|(_, qp)| unsignaled(qp)));
                 of.flatten()
             })
+    }
+
+    /// Polls with room for no completion.
+    fn asks_for_none(&self, cq: usize, unread: Unread) -> Option<Reason> {
+        let (_, asked) = self.cqs.get(&cq)?.notify.last_poll?;
+        let waiting = unread(cq).filter(|waiting| *waiting > 0)?;
+        (asked == 0 || asked > i32::MAX as u32).then(|| {
+            let asked = asked as i32;
+            (
+                format!(
+                    "{waiting} completions wait in this CQ, and ibv_poll_cq was called with num_entries {asked}"
+                ),
+                "pass the number of elements of the array wc, 1 at least",
+            )
+        })
     }
 
     /// Whether the program polls no other CQ of the device.
@@ -195,6 +213,9 @@ impl Shadow {
                 "post receives before the peer sends; UD does not repeat",
             ));
         }
+        if qp.kind == IBV_QPT_UD {
+            return self.datagrams_elsewhere(qp);
+        }
         if !posted {
             let count = counter("send_rnr_err")?;
             let why = format!(
@@ -218,6 +239,27 @@ impl Shadow {
             ));
         }
         self.peer_is_silent(qp)
+    }
+
+    /// Datagrams that this process has sent to a queue pair that it does not have, while one of its own waits.
+    fn datagrams_elsewhere(&self, qp: &Qp) -> Option<Reason> {
+        let number = qp.number;
+        let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
+        let mut senders = self.qps.values().filter(of_device);
+        let lost = senders.find(|of| {
+            let to = of.last_remote_qpn;
+            // Multicast, and the general services interface.
+            of.sends_posted > 0 && to > 1 && to != 0xff_ffff && !self.has_number(of.context, to)
+        })?;
+        let why = format!(
+            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one to {:#x}, \
+             which is no queue pair of this process",
+            lost.number, lost.last_remote_qpn
+        );
+        Some((
+            why,
+            "if it was meant for a queue pair of this process, set wr.ud.remote_qpn to its qp_num",
+        ))
     }
 
     /// Why the peer's messages do not come, if it is observed.

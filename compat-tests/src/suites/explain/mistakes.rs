@@ -16,7 +16,7 @@ use super::{explained, file};
 type Row = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const MISTAKES: [Row; 100] = [
+const MISTAKES: [Row; 105] = [
     ("qp-null-cq", "null-object", "send_cq is NULL"),
     ("qp-inline-huge", "argument", "cap.max_inline_data is 1048576"),
     ("qp-many-sge", "create-limit", "cap.max_send_sge = 4096"),
@@ -42,6 +42,7 @@ const MISTAKES: [Row; 100] = [
     ("destroy-qp-twice", "dead-object", "qp, the QP"),
     ("destroy-order", "busy", "it is still used by QP"),
     ("bind-without-right", "argument", "was registered without IBV_ACCESS_MW_BIND"),
+    ("null-context", "crash", "a NULL pointer was read"),
     ("attach-rc", "argument", "the queue pair is not of type UD"),
     ("qpn-swapped", "attr-range", "ntohl() may be missing"),
     ("psn-long", "attr-range", "rq_psn is 305419896"),
@@ -64,6 +65,7 @@ const MISTAKES: [Row; 100] = [
     ("ud-no-ah", "null-object", "wr.ud.ah is NULL"),
     ("ud-too-long", "datagram-too-long", "a datagram of 6000 bytes"),
     ("ud-qkey", "no-completion", "with a Q_Key that is not its own"),
+    ("ud-wrong-qpn", "no-completion", "which is no queue pair of this process"),
     ("ud-no-grh-room", "no-completion", "with 40 bytes for the GRH, do not fit"),
     ("ud-ah-pd", "ah-pd", "belongs to the PD"),
     ("chain-loop", "chain-loop", "behind 2 requests"),
@@ -81,7 +83,7 @@ const MISTAKES: [Row; 100] = [
     ("no-recv-queue", "argument", "max_recv_wr = 0"),
     ("mtu-mismatch", "mtu-differs", "path MTU is 1024 here and 256"),
     ("psn-mismatch", "retry-exceeded", "expects PSN 5000 first (rq_psn)"),
-    ("dest-qpn-wrong", "retry-exceeded", "no packet has come from it"),
+    ("dest-qpn-wrong", "retry-exceeded", "names this one as its peer"),
     ("peer-gone", "retry-exceeded", "was in this process, and has been destroyed"),
     ("not-armed", "no-event", "was never armed, and 1 completions wait in it"),
     ("solicited-only", "no-event", "was armed for solicited completions only"),
@@ -97,6 +99,9 @@ const MISTAKES: [Row; 100] = [
     ("recv-on-sender", "no-completion", "has no receive posted"),
     ("wr-not-completed", "no-completion", "ibv_wr_complete, which was not called"),
     ("cq-unacked", "events-unacked", "1 completion events"),
+    ("polls-none", "no-completion", "was called with num_entries 0"),
+    ("acked-twice", "events-overacked", "1 events more were acknowledged"),
+    ("flushed-by-send", "qp-access", "lacks IBV_ACCESS_REMOTE_WRITE in its qp_access_flags"),
     ("in-error-since", "post-in-error", "is in ERR since a request (wr_id 77, RDMA WRITE)"),
     ("async-wait", "no-async-event", "never of requests and receives"),
     ("access-event", "async-error", "IBV_EVENT_QP_ACCESS_ERR"),
