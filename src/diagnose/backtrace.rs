@@ -48,7 +48,8 @@ mod tests {
 
     #[test]
     fn frames_of_the_program() {
-        let text = "   0: std::backtrace::Backtrace::create\n   1: ibverbs::diagnose::report::write\n             \
+        let text = "   0: std::backtrace::Backtrace::create\n   1: \
+        ibverbs::diagnose::report::write\n             \
                     at src/x.rs:3:4\n   2: send_all\n             at ./a.c:12:2\n   3: main\n";
         assert_eq!(functions(text), "send_all (./a.c:12:2) <- main");
         assert!(functions("").starts_with("unknown"));

@@ -100,7 +100,8 @@ fn failed(failure: &CmFailure) -> Finding {
 
 /// The state of the id, why the call fails, and what to do.
 fn reason(failure: &CmFailure) -> (String, String, &'static str) {
-    const ORDER: &str = "follow the order: rdma_create_id, rdma_resolve_addr, rdma_resolve_route, rdma_create_qp, rdma_connect; \
+    const ORDER: &str = "follow the order: rdma_create_id, rdma_resolve_addr, rdma_resolve_route, \
+    rdma_create_qp, rdma_connect; \
          or rdma_bind_addr, rdma_listen, and rdma_create_qp and rdma_accept with the id of the event; after \
          each call that resolves or connects, wait for its event";
     let Some(state) = failure.state else {
@@ -132,7 +133,8 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
         ),
         libc::EADDRNOTAVAIL => (
             "no RDMA device has this address, or another id or program has the port",
-            "bind an address of an interface with an RDMA device (`ibv_devinfo -v`, `rdma link`) or the wildcard \
+            "bind an address of an interface with an RDMA device (`ibv_devinfo -v`, `rdma link`) or \
+             the wildcard \
              address, and a port that is free",
         ),
         libc::ENODEV => (
@@ -165,7 +167,8 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
     let (name, why, todo) = match (event, status) {
         (1, _) => (
             "RDMA_CM_EVENT_ADDR_ERROR",
-            "the destination address was not resolved: no route, no answer to ARP or NDP, or no RDMA device on \
+            "the destination address was not resolved: no route, no answer to ARP or NDP, or no \
+             RDMA device on \
              the way",
             "check `ip route get` and `ping` for the destination, and that its interface has an RDMA device",
         ),
@@ -189,12 +192,14 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
         (8, INVALID_SERVICE_ID) => (
             "RDMA_CM_EVENT_REJECTED",
             "nobody listens at this address and port in the port space of this id",
-            "start the server first, compare address, port and port space (RDMA_PS_TCP), and check that it has \
+            "start the server first, compare address, port and port space (RDMA_PS_TCP), and check \
+             that it has \
              called rdma_listen",
         ),
         (8, _) => (
             "RDMA_CM_EVENT_REJECTED",
-            "the peer's connection manager has refused the connection: its backlog is full, or its program has \
+            "the peer's connection manager has refused the connection: its backlog is full, or its \
+             program has \
              ended",
             "check the peer's program, and the reason (status) in the specification, table 109",
         ),

@@ -1,4 +1,5 @@
-//! A program that passes NULL, or an object that was freed, to a verb: the verb reads it, and the kernel ends the
+//! A program that passes NULL, or an object that was freed, to a verb: the verb reads it, and the kernel
+//! ends the
 //! program. A handler of SIGSEGV and SIGBUS says so before, if the fault is in this library. It is installed
 //! with IBV_EXPLAIN only, and only if the program has no handler.
 
@@ -18,7 +19,8 @@ const NEAR_NULL: usize = 64 << 10;
 pub fn initialize() {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         let mut current = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: sigaction fills `current`, for which zeros are valid before; the new action has a handler that
+        // SAFETY: sigaction fills `current`, for which zeros are valid before; the new action has a
+        // handler that
         // uses no state of the interrupted code.
         unsafe {
             if libc::sigaction(signal, ptr::null(), current.as_mut_ptr()) != 0

@@ -20,8 +20,8 @@
 //! | `crash.rs` | a verb that reads NULL, or freed memory |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
-//! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
-//! | `watch.rs` | the thread that finds threads which wait in vain |
+//! | `classes.rs`, `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
+//! | `watch.rs` | the thread that finds threads that wait too long |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +33,7 @@ use crate::{env, log, memory};
 mod backtrace;
 mod calls;
 mod check;
+mod classes;
 mod cm;
 mod control;
 mod crash;

@@ -1,5 +1,5 @@
 //! What is known of the queue pair at the other end: in this process, or in another one of the same user that
-//! has a control socket. Asked for when a request has failed or a program waits in vain, and never with a
+//! has a control socket. Asked for when a request has failed or a program waits too long, and never with a
 //! lock held: the other process may ask this one at the same time.
 
 use ibverbs_abi::ibv_qp_state;

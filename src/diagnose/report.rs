@@ -212,10 +212,11 @@ pub fn write_summary(reported: &Reported) {
     );
 }
 
-/// So many applications of a rule of IBV_FAULTS get a line each; from then on each power of ten.
+/// The first applications of a rule of IBV_FAULTS get a line each; later each power of ten.
 const FAULTS_SHOWN: u64 = 10;
 
-/// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what. `times`: how often it has
+/// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what. `times`: how often
+/// it has
 /// by now.
 pub fn write_fault(rule: u32, times: u64, action: &str, what: &str) {
     speak();

@@ -3,67 +3,7 @@
 //!
 //! A text has `{name}` where a finding's value of that name goes ([`Finding`](super::finding::Finding)).
 
-/// What a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    Gid,
-    Connection,
-    Rnr,
-    Memory,
-    Keys,
-    Queues,
-    States,
-    Lifetime,
-    Threads,
-    Events,
-    Drivers,
-    Environment,
-    Failures,
-}
-
-impl Class {
-    /// As messages and the manual page name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Gid => "GID",
-            Class::Connection => "connection",
-            Class::Rnr => "RNR",
-            Class::Memory => "memory",
-            Class::Keys => "keys",
-            Class::Queues => "queues",
-            Class::States => "states",
-            Class::Lifetime => "lifetime",
-            Class::Threads => "threads",
-            Class::Events => "events",
-            Class::Drivers => "drivers",
-            Class::Environment => "environment",
-            Class::Failures => "failures",
-        }
-    }
-}
-
-/// How bad it is that a rule applies. The order is that of the numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// It may be meant, or matters on other devices only.
-    #[default]
-    Hint,
-    /// It works, and may fail another time.
-    Warning,
-    /// A call or a request has failed, or data is at risk.
-    Error,
-}
-
-impl Severity {
-    /// As messages name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Hint => "hint",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        }
-    }
-}
+pub use super::classes::{Class, Severity};
 
 /// A rule's name and texts.
 #[derive(Debug)]
@@ -206,7 +146,8 @@ rules! {
         "an operation of a peer needs the right in the queue pair too, not only in the region",
         "set {right} with IBV_QP_ACCESS_FLAGS, at the transition to INIT for example";
     DestRdAtomic "dest-rd-atomic" Keys:
-        "the {operation} (wr_id {wr_id}) was refused: max_dest_rd_atomic of the peer's queue pair {dest_qpn}, \
+        "the {operation} (wr_id {wr_id}) was refused: max_dest_rd_atomic of the peer's queue pair \
+         {dest_qpn}, \
          {place}, is {there}, and max_rd_atomic here is {here}",
         "the peer executes no more READs and atomic operations at once than its max_dest_rd_atomic",
         "set max_dest_rd_atomic of the peer (to RTR) to max_rd_atomic of this side at least";
@@ -408,7 +349,8 @@ rules! {
         "the call posts request after request until next is NULL, so until the queue is full",
         "set next of the last request to NULL, and each request to zero at first";
     AhPd "ah-pd" Keys:
-        "the address handle of the request (wr_id {wr_id}) belongs to the PD {ah_pd}, the queue pair to {qp_pd}",
+        "the address handle of the request (wr_id {wr_id}) belongs to the PD {ah_pd}, the queue \
+         pair to {qp_pd}",
         "a queue pair can use only the address handles of its own protection domain",
         "create the address handle in the queue pair's PD";
     DatagramTooLong "datagram-too-long" Queues:
@@ -457,7 +399,8 @@ rules! {
         "set {member} to one of them before the call, and the whole structure to zero at first";
     NullObject "null-object" Failures:
         "{member} is NULL",
-        "the call needs this object ({kind}): it was never set, or the call that creates it has failed before",
+        "the call needs this object ({kind}): it was never set, or the call that creates it has \
+         failed before",
         "check what the call that creates it returned, and set {member}";
     DeadObject "dead-object" Lifetime:
         "{member}, the {kind} {address}, has been destroyed",
@@ -499,36 +442,6 @@ impl Rule {
     pub fn of_name(name: &str) -> Option<Rule> {
         let at = RULES.iter().position(|rule| rule.name == name)?;
         ALL.get(at).copied()
-    }
-
-    /// How bad it is that the rule applies.
-    pub fn severity(self) -> Severity {
-        match self {
-            Rule::NoAsyncEvent
-            | Rule::ChannelUnread
-            | Rule::NoRdmaUcm
-            | Rule::CqOverrunForeseen => Severity::Hint,
-            Rule::MtuDiffers
-            | Rule::PsnDiffers
-            | Rule::PairQpn
-            | Rule::MrInUse
-            | Rule::AhInUse
-            | Rule::CqNeverPolled
-            | Rule::UnreadError
-            | Rule::Leak
-            | Rule::NotifyNoPoll
-            | Rule::EventsCoalesced
-            | Rule::DriverRefused
-            | Rule::DriverTwice
-            | Rule::NoCompletion
-            | Rule::NoEvent
-            | Rule::NoCmEvent
-            | Rule::GrhRoom
-            | Rule::ReceivesOverlap
-            | Rule::BufferChanged
-            | Rule::SendQueueRnic => Severity::Warning,
-            _ => Severity::Error,
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The thread that watches the program's threads: those that sleep until an event of a completion channel,
 //! or an asynchronous one, and for which none comes.
 //!
-//! It runs from the time when the first completion channel or device is used under IBV_EXPLAIN, and looks a few times
+//! It runs from the time when the first completion channel or device is used under IBV_EXPLAIN, and looks
+//! a few times
 //! a second at the system calls in which the threads are (/proc/PID/task/TID/syscall). So nothing is added
 //! to the calls themselves.
 
@@ -183,7 +184,7 @@ fn report(what: Awaited, alone: bool) {
             });
             peer::examine(&qps.unwrap_or_default());
             shadow::observe(|shadow| {
-                let found = shadow.slept_in_vain(channel, alone, peer::unread);
+                let found = shadow.slept_too_long(channel, alone, peer::unread);
                 found.into_iter().collect()
             });
         }

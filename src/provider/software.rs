@@ -163,7 +163,8 @@ pub unsafe fn unread_completions(cq: *mut ibv_cq) -> Option<usize> {
     unsafe { of_context((*cq).context).map(|_| uroce::unread_completions(cq)) }
 }
 
-/// The request and the status of a completion of a queue pair that reports an error and was not polled; None if
+/// The request and the status of a completion of a queue pair that reports an error and was not polled;
+/// None if
 /// there is none, or the CQ is of another device.
 ///
 /// # Safety
@@ -173,7 +174,8 @@ pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
     unsafe { of_context((*cq).context).and_then(|_| uroce::unread_failure(cq, qpn)) }
 }
 
-/// Tells `hook` of the program's calls of librdmacm that fail, on software devices, and of events with errors.
+/// Tells `hook` of the program's calls of librdmacm that fail, on software devices, and of events with
+/// errors.
 pub fn set_cm_hook(hook: fn(&CmNotice)) {
     uroce::set_cm_hook(hook);
 }

@@ -41,7 +41,7 @@ int link_to(struct rig *rig, struct ibv_qp *qp, const struct link *link, uint32_
 	    bool is_b);
 /* Posts `wr` with one buffer of the rig. */
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len);
-/* Polls for so many seconds, or until there are `count` completions. Returns their number. */
+/* Polls for `seconds`, or until there are `count` completions. Returns their number. */
 int poll_for(struct ibv_cq *cq, int count, double seconds);
 /* The status of the next completion, or -1 after 3 s. */
 int next_status(struct ibv_cq *cq);

@@ -1,4 +1,4 @@
-/* Programs that wait in vain. A thread ends the wait, so that the program does. */
+/* Programs that wait for what does not come. A thread ends the wait, so that the program does. */
 #include "mistakes.h"
 
 #include <fcntl.h>

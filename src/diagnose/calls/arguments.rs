@@ -283,7 +283,8 @@ pub unsafe fn create_srq_ex(
             ),
             reason(
                 kind == IBV_SRQT_XRC && !(has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ)),
-                "srq_type is IBV_SRQT_XRC, and comp_mask lacks IBV_SRQ_INIT_ATTR_XRCD or IBV_SRQ_INIT_ATTR_CQ",
+                "srq_type is IBV_SRQT_XRC, and comp_mask lacks IBV_SRQ_INIT_ATTR_XRCD or \
+                 IBV_SRQ_INIT_ATTR_CQ",
                 "an XRC SRQ belongs to an XRC domain, and its receives complete on a CQ of its own",
                 "set xrcd and cq, and both bits in comp_mask",
             ),

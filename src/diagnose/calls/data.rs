@@ -76,7 +76,7 @@ unsafe fn remote(wr: &ibv_send_wr) -> Option<Remote> {
     Some(Remote { addr, rkey, length })
 }
 
-/// So many requests of a queue pair get a digest of their data, and from then on each of so many.
+/// The first requests of a queue pair get a digest of their data, and later one in SAMPLED.
 const ALL_SAMPLED: u64 = 64;
 const SAMPLED: u64 = 64;
 
@@ -256,7 +256,8 @@ pub unsafe extern "C" fn post_send(
     // A software device would never end: it executes requests as it takes them.
     // SAFETY: the context is open (see the module above).
     let endless = loops && unsafe { software::of_context(context) }.is_some();
-    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments; `bad_wr` is
+    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments;
+    // `bad_wr` is
     // writable.
     let ret = unsafe {
         match endless {

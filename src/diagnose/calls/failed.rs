@@ -290,7 +290,8 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
                     "ibv_query_pkey" => of_port.pkey_tbl_len.into(),
                     _ => of_port.gid_tbl_len,
                 };
-                let meaning = "the table of the port ends there (gid_tbl_len, pkey_tbl_len of ibv_query_port)";
+                let meaning = "the table of the port ends there (gid_tbl_len, pkey_tbl_len of \
+                ibv_query_port)";
                 all.push(number("index", index, 0, length.max(1) - 1, meaning));
             }
             all

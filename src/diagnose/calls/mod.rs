@@ -115,7 +115,7 @@ fn polled_empty(cq: usize, call: &'static str) {
     if let Some(addresses) = overdue {
         aside(|| peer::examine(&addresses));
         observe(|shadow| {
-            let found = shadow.polled_in_vain(cq, call, peer::unread);
+            let found = shadow.polled_too_long(cq, call, peer::unread);
             found.into_iter().collect()
         });
     }

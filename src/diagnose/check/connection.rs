@@ -71,12 +71,14 @@ pub fn pair(object: &Object, qp: &Qp, peer_object: &Object, peer: &Qp) -> Vec<Fi
 fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) {
     const CONNECT: &str =
         "exchange the values anew: the attributes of each side come from the other";
-    const SEARCH: &str = "check the peer's program and log, that it is in RTR before this side sends, that UDP port 4791 \
+    const SEARCH: &str = "check the peer's program and log, that it is in RTR before this side \
+    sends, that UDP port 4791 \
          is not filtered on RoCE v2, and that the path carries packets of the path MTU";
     let evidence = &qp.evidence;
     if let (Some(other), None) = (other, &evidence.peer) {
         let why = format!(
-            "dest_qp_num is {:#x}, and the queue pair {other:#x}, in this process, names this one as its peer",
+            "dest_qp_num is {:#x}, and the queue pair {other:#x}, in this process, names this one \
+             as its peer",
             qp.connection.dest_qpn
         );
         return (why, CONNECT);
@@ -86,7 +88,8 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) 
             (true, _) => "the peer's queue pair was in this process, and has been destroyed".into(),
             (_, true) => format!(
                 "no process of this user on this host that is observed (IBV_EXPLAIN, or IBV_CONTROL=1) has a \
-                 queue pair {:#x}; possible: it was destroyed or its process has ended, dest_qp_num is wrong, \
+                 queue pair {:#x}; possible: it was destroyed or its process has ended, dest_qp_num \
+                 is wrong, \
                  the peer is not in RTR yet, or it is elsewhere and the network dropped the packets",
                 qp.connection.dest_qpn
             ),
@@ -154,7 +157,8 @@ fn answered(qp: &Qp) -> String {
     }
 }
 
-/// Status RETRY_EXC_ERR. `gone`: the peer was in this process, and was destroyed. `other`: the number of a queue
+/// Status RETRY_EXC_ERR. `gone`: the peer was in this process, and was destroyed. `other`: the number of a
+/// queue
 /// pair of this process that is not the peer, and names this one as its own.
 pub fn retry_exceeded(
     object: &Object,

@@ -250,7 +250,8 @@ pub fn of_status(status: u32) -> (&'static str, &'static str) {
 
 /// The asynchronous events that report an error: the name, what it means, and what to do.
 pub fn of_event(event: u32) -> Option<(&'static str, &'static str, &'static str)> {
-    const NEXT: &str = "read the completions of the queue pair for the request that failed, then modify it to RESET and \
+    const NEXT: &str = "read the completions of the queue pair for the request that failed, then \
+    modify it to RESET and \
          connect it anew";
     Some(match event {
         IBV_EVENT_QP_FATAL => (

@@ -68,7 +68,8 @@ fn swapped(row: &(u32, &str, u32, u32, u32, &str)) -> String {
     let right = row.2.swap_bytes();
     match row.4 == 0xff_ffff && right <= 0xff_ffff && row.2 & 0xff == 0 {
         true => format!(
-            "; its bytes in the other order are {right:#x}, which is one: ntohl() may be missing where it was \
+            "; its bytes in the other order are {right:#x}, which is one: ntohl() may be missing \
+             where it was \
              received"
         ),
         false => String::new(),

@@ -13,6 +13,7 @@ mod notify;
 mod objects;
 mod post;
 mod requests;
+mod sleeping;
 #[cfg(test)]
 pub(super) mod tests;
 mod waiting;
@@ -232,13 +233,16 @@ pub struct Qp {
     pub ever_signaled: bool,
     /// The destination of the last datagram.
     pub last_remote_qpn: u32,
+    /// The digest of the first message that consumes a receive, and whether a later one differs.
+    pub first_message: u64,
+    pub messages_vary: bool,
     pub receives_posted: u64,
     pub receives_completed: u64,
     pub last_receive_posted: Option<Instant>,
     /// Completions without error, which show that the peer has answered.
     pub answered: u64,
     pub first_error: Option<FirstError>,
-    /// What was found out of both ends when a request had failed, or the program waited in vain.
+    /// What was found out of both ends when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
     /// The thread that is posting a send, or 0; only of single-threaded queue pairs.

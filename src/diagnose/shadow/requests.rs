@@ -152,8 +152,10 @@ impl Shadow {
         })
     }
 
-    /// Receives into the same memory, when the first of a queue pair completes. A program that has posted many
-    /// by then does not look at their data.
+    /// Receives into the same memory, when one completes. A program that has posted many by then does
+    /// not look
+    /// at their data; nor, perhaps, one that posts the same buffer twice, unless its peer sends
+    /// different data.
     pub(super) fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<Finding> {
         let qp = self.qps.get(&address)?;
         if qp.receives.len() > MAX_SAME {
@@ -165,9 +167,12 @@ impl Shadow {
         let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();
         ranges.sort_by_key(|(sge, _)| (sge.addr, sge.length));
         let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
+        let peer = self.peer(address).map(|(_, peer)| peer);
+        let data_differs = peer.is_some_and(|peer| peer.messages_vary);
         let overlap = |pair: &&[(&Sge, u64)]| {
             let [(a, _), (b, _)] = pair else { return false };
-            u128::from(b.addr) < end(a)
+            let is_same = (a.addr, a.length) == (b.addr, b.length);
+            u128::from(b.addr) < end(a) && (!is_same || data_differs)
         };
         let pair = ranges.windows(2).find(overlap)?;
         let [(a, first), (b, second)] = pair else {
@@ -345,6 +350,12 @@ mod tests {
             .unwrap()
             .receives
             .push_back(at(1, 0x1000));
+        // The same buffer: it may be meant.
+        assert_eq!(judge(&shadow, &[at(2, 0x1000)]), []);
+        let qp = shadow.qps.get_mut(&30).unwrap();
+        qp.connection.receives = true;
+        qp.connection.dest_qpn = 17;
+        qp.messages_vary = true;
         assert_eq!(judge(&shadow, &[at(2, 0x1000)]), [Rule::ReceivesOverlap]);
         let many = (0..20).map(|id| at(id, 0x1000));
         shadow.qps.get_mut(&30).unwrap().receives.extend(many);

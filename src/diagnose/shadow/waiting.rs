@@ -1,5 +1,5 @@
-//! A program that waits in vain: it polls a CQ that stays empty, or sleeps until an event of a completion
-//! channel. Why nothing comes, as far as that is known.
+//! A program that waits for what does not come: it polls a CQ that stays empty, or sleeps until an event of
+//! a completion channel. Why nothing comes, as far as that is known.
 //!
 //! A program may wait for hours for a peer that has nothing to say. So nothing is said of receives that stay
 //! posted, unless something was seen that keeps them there; requests that are sent must complete.
@@ -17,15 +17,15 @@ use crate::diagnose::rules::Rule;
 
 /// Seconds without a completion; 0 stands for no limit.
 static LIMIT: AtomicU64 = AtomicU64::new(5);
-/// Of so many queue pairs of a CQ both ends are examined.
+/// The most queue pairs of a CQ of which both ends are examined.
 const MAX_EXAMINED: usize = 8;
 
-/// Sets the time after which a program waits in vain, in seconds. 0: never.
+/// Sets the time after which a wait is reported, in seconds. 0: never.
 pub fn set_limit(seconds: u64) {
     LIMIT.store(seconds, Ordering::Relaxed);
 }
 
-/// The time after which a program waits in vain; None if it never does.
+/// The time after which a wait is reported; None: never.
 pub fn limit() -> Option<Duration> {
     let seconds = LIMIT.load(Ordering::Relaxed);
     (seconds > 0).then(|| Duration::from_secs(seconds))
@@ -67,7 +67,7 @@ impl Shadow {
     }
 
     /// Why no completion comes to a CQ that is polled.
-    pub fn polled_in_vain(
+    pub fn polled_too_long(
         &self,
         address: usize,
         call: &'static str,
@@ -85,7 +85,7 @@ impl Shadow {
     }
 
     /// Why no completion comes to a CQ; None if that may be right.
-    fn no_completion(&self, cq: usize, unread: Unread) -> Option<Reason> {
+    pub(super) fn no_completion(&self, cq: usize, unread: Unread) -> Option<Reason> {
         let on_sends = |qp: &&Qp| qp.send_cq == cq;
         let on_receives = |qp: &&Qp| qp.recv_cq == cq;
         let uses = |qp: &&Qp| on_sends(qp) || on_receives(qp);
@@ -120,7 +120,8 @@ impl Shadow {
             let asked = asked as i32;
             (
                 format!(
-                    "{waiting} completions wait in this CQ, and ibv_poll_cq was called with num_entries {asked}"
+                    "{waiting} completions wait in this CQ, and ibv_poll_cq was called with \
+                     num_entries {asked}"
                 ),
                 "pass the number of elements of the array wc, 1 at least",
             )
@@ -196,7 +197,8 @@ impl Shadow {
         }
         if let Some(count) = counter("datagram_too_long") {
             let why = format!(
-                "{count} datagrams came to queue pair {number:#x} that, with 40 bytes for the GRH, do not fit \
+                "{count} datagrams came to queue pair {number:#x} that, with 40 bytes for the GRH, \
+                 do not fit \
                  the receive at the head of its queue, and were dropped"
             );
             return Some((
@@ -206,7 +208,8 @@ impl Shadow {
         }
         if let Some(count) = counter("datagram_no_recv") {
             let why = format!(
-                "{count} datagrams came to queue pair {number:#x} when no receive was posted, and were dropped"
+                "{count} datagrams came to queue pair {number:#x} when no receive was posted, and \
+                 were dropped"
             );
             return Some((
                 why,
@@ -241,7 +244,8 @@ impl Shadow {
         self.peer_is_silent(qp)
     }
 
-    /// Datagrams that this process has sent to a queue pair that it does not have, while one of its own waits.
+    /// Datagrams that this process has sent to a queue pair that it does not have, while one of its own
+    /// waits.
     fn datagrams_elsewhere(&self, qp: &Qp) -> Option<Reason> {
         let number = qp.number;
         let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
@@ -252,7 +256,8 @@ impl Shadow {
             of.sends_posted > 0 && to > 1 && to != 0xff_ffff && !self.has_number(of.context, to)
         })?;
         let why = format!(
-            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one to {:#x}, \
+            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
+             to {:#x}, \
              which is no queue pair of this process",
             lost.number, lost.last_remote_qpn
         );
@@ -277,7 +282,8 @@ impl Shadow {
         match (peer.sends_posted, peer.sends_consuming) {
             (Some(posted @ 1..), Some(0)) => {
                 let why = format!(
-                    "has posted {posted} requests, none of which consumes a receive: only SEND and RDMA WRITE \
+                    "has posted {posted} requests, none of which consumes a receive: only SEND and \
+                     RDMA WRITE \
                      with immediate data do"
                 );
                 Some((
@@ -297,111 +303,6 @@ impl Shadow {
             _ => None,
         }
     }
-
-    /// Why no event comes to a completion channel on which a thread sleeps. `alone`: it is the only thread
-    /// of the program.
-    pub fn slept_in_vain(&self, channel: usize, alone: bool, unread: Unread) -> Option<Finding> {
-        let (why, todo) = self.no_event(channel, alone, unread)?;
-        let object = Object::at(Kind::Channel, channel);
-        Some(
-            Finding::new(Rule::NoEvent, object, "ibv_get_cq_event", Outcome::Called)
-                .with("seconds", limit()?.as_secs())
-                .with("why", why)
-                .with("todo", todo),
-        )
-    }
-
-    fn no_event(&self, channel: usize, alone: bool, unread: Unread) -> Option<Reason> {
-        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
-        if let Some(reason) = self.other_channel(channel, unread) {
-            return Some(reason);
-        }
-        for (at, cq) in of_channel() {
-            let waiting = unread(*at).unwrap_or(0);
-            let held = match waiting {
-                0 => String::new(),
-                _ => format!(", and {waiting} completions wait in it"),
-            };
-            let nobody = of_channel().all(|(_, cq)| cq.is_armed == Armed::No);
-            match cq.is_armed {
-                Armed::No if nobody || waiting > 0 => {
-                    let when = match cq.armed {
-                        0 => "was never armed",
-                        _ => "was not armed again after its last event",
-                    };
-                    return Some((
-                        format!(
-                            "the CQ {at:#x} {when}{held}: only an armed CQ causes an event, and only one"
-                        ),
-                        "call ibv_req_notify_cq before each wait, then poll the CQ once more",
-                    ));
-                }
-                Armed::Solicited if waiting > 0 => {
-                    return Some((
-                        format!(
-                            "the CQ {at:#x} was armed for solicited completions only{held}, which are not \
-                             solicited or came before"
-                        ),
-                        "set IBV_SEND_SOLICITED in the peer's request, or arm with solicited_only = 0",
-                    ));
-                }
-                Armed::Any if waiting > 0 => {
-                    return Some((
-                        format!(
-                            "the CQ {at:#x} is armed{held} that came before it was armed: they cause no event"
-                        ),
-                        "poll the CQ until it is empty after ibv_req_notify_cq, before the wait",
-                    ));
-                }
-                _ => {}
-            }
-        }
-        of_channel()
-            .find_map(|(at, _)| self.no_completion(*at, unread))
-            .or_else(|| self.nothing_outstanding(channel, alone))
-    }
-
-    /// A channel that has what this one's thread waits for.
-    fn other_channel(&self, channel: usize, unread: Unread) -> Option<Reason> {
-        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
-        let is_used = |at: usize| {
-            let mut qps = self.qps.values();
-            qps.any(|qp| qp.send_cq == at || qp.recv_cq == at)
-        };
-        if of_channel().any(|(at, _)| is_used(*at)) {
-            return None;
-        }
-        let mut others = self.cqs.iter().filter(|(_, cq)| cq.channel != channel);
-        let (at, other) = others.find(|(at, _)| unread(**at).unwrap_or(0) > 0)?;
-        let whose = match other.channel {
-            0 => "which has no channel".into(),
-            other => format!("whose channel is {other:#x}"),
-        };
-        Some((
-            format!(
-                "no queue pair uses a CQ of this channel; completions wait in the CQ {at:#x}, {whose}"
-            ),
-            "wait on the channel that the CQ was created with, or create the CQ with this one",
-        ))
-    }
-
-    fn nothing_outstanding(&self, channel: usize, alone: bool) -> Option<Reason> {
-        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
-        let outstanding = of_channel().any(|(at, _)| self.outstanding_on(*at) != (0, 0));
-        let from_srq = |at: usize| {
-            let mut qps = self.qps.values();
-            qps.any(|qp| qp.recv_cq == at && qp.srq != 0)
-        };
-        if !alone || outstanding || of_channel().any(|(at, _)| from_srq(*at)) {
-            return None;
-        }
-        let why = "neither a signaled request nor a receive is outstanding on the CQs of this channel, and no \
-                   other thread of the program can post one";
-        Some((
-            why.into(),
-            "post receives, or set IBV_SEND_SIGNALED, before the wait",
-        ))
-    }
 }
 
 /// As messages name the place of a peer.
@@ -414,7 +315,8 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
         let number = qp.number;
         (
             format!(
-                "{count} requests of queue pair {number:#x} were built since ibv_wr_start, and are posted only \
+                "{count} requests of queue pair {number:#x} were built since ibv_wr_start, and are \
+                 posted only \
                  by ibv_wr_complete, which was not called"
             ),
             "call ibv_wr_complete after the requests of ibv_wr_start",
@@ -551,114 +453,4 @@ pub(super) fn consumes_receive(request: &SendRequest) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::{receive, request, shadow_with_qp};
-    use super::*;
-
-    fn none(_cq: usize) -> Option<usize> {
-        Some(0)
-    }
-
-    fn two(_cq: usize) -> Option<usize> {
-        Some(2)
-    }
-
-    fn why(shadow: &Shadow) -> String {
-        shadow.no_completion(20, none).unwrap_or_default().0
-    }
-
-    #[test]
-    fn the_cq_of_no_queue_pair() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        let cq = shadow.cqs[&20].clone();
-        shadow.add_cq(99, cq);
-        // Nothing is outstanding anywhere: the program may be waiting for a peer.
-        assert_eq!(shadow.no_completion(99, none), None);
-        let waits = shadow.no_completion(99, two).unwrap().0;
-        assert!(waits.starts_with("no queue pair") && waits.contains("2 completions wait"));
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.receives.push_back(receive(1, 7));
-        let waits = shadow.no_completion(99, none).unwrap().0;
-        assert!(
-            waits.contains("1 receives are outstanding on the CQ 0x14"),
-            "{waits}"
-        );
-    }
-
-    #[test]
-    fn requests() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        assert_eq!(why(&shadow), "");
-        let unsignaled = SendRequest {
-            signaled: false,
-            ..request(1, 7)
-        };
-        shadow.qps.get_mut(&30).unwrap().sends.push_back(unsignaled);
-        assert!(why(&shadow).contains("none is signaled"));
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.sends.push_back(request(2, 7));
-        assert!(why(&shadow).contains("timeout 0 never notices"));
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.evidence.own = vec![("rcvd_rnr_err", 3)];
-        assert!(why(&shadow).contains("3 RNR NAKs"));
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_SQD;
-        assert!(why(&shadow).contains("is in SQD"));
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.building.push(request(3, 7));
-        assert!(why(&shadow).contains("ibv_wr_complete, which was not called"));
-    }
-
-    #[test]
-    fn receives_of_an_idle_server_are_right() {
-        let mut shadow = shadow_with_qp(IBV_QPS_INIT);
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.receives.push_back(receive(1, 7));
-        assert!(why(&shadow).contains("is in INIT"));
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
-        assert_eq!(why(&shadow), "");
-        for (counter, text) in [
-            ("qkey_violation", "a Q_Key that is not its own"),
-            ("datagram_too_long", "40 bytes for the GRH"),
-            ("datagram_no_recv", "no receive was posted"),
-        ] {
-            shadow.qps.get_mut(&30).unwrap().evidence.own = vec![(counter, 2)];
-            assert!(why(&shadow).contains(text), "{}", why(&shadow));
-        }
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.receives.clear();
-        qp.evidence.own = vec![("send_rnr_err", 2)];
-        assert!(why(&shadow).contains("answered 2 messages"));
-    }
-
-    #[test]
-    fn a_queue_pair_in_error() {
-        let mut shadow = shadow_with_qp(IBV_QPS_ERR);
-        shadow.qps.get_mut(&30).unwrap().first_error = Some(super::super::FirstError {
-            wr_id: 3,
-            operation: "SEND",
-            status: 12,
-        });
-        assert!(why(&shadow).contains("a SEND (wr_id 3) completed with status 12"));
-    }
-
-    #[test]
-    fn events() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        shadow.cqs.get_mut(&20).unwrap().channel = 50;
-        let why =
-            |shadow: &Shadow, unread| shadow.no_event(50, false, unread).unwrap_or_default().0;
-        assert!(why(&shadow, none).contains("was never armed: only"));
-        shadow.armed(20, false);
-        assert_eq!(why(&shadow, none), "");
-        assert!(why(&shadow, two).contains("came before it was armed"));
-        let alone = shadow.no_event(50, true, none).unwrap().0;
-        assert!(alone.contains("neither a signaled request nor a receive"));
-        shadow.completion_event(20);
-        assert!(why(&shadow, none).contains("was not armed again"));
-        shadow.armed(20, true);
-        assert!(why(&shadow, two).contains("solicited completions only"));
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.sends.push_back(request(1, 7));
-        assert!(why(&shadow, none).contains("are not acknowledged"));
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@
 //! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
-//! | `observe.rs` | what IBV_EXPLAIN is told |
+//! | `observe.rs` | failures, for IBV_EXPLAIN |
 //! | `user_memory.rs` | reading and writing the program's memory |
 //!
 //! A descriptor is one end of a pair of sockets, so that poll(2) and epoll(7) work on it, and that closing

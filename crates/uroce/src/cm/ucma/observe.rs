@@ -1,4 +1,4 @@
-//! What the library's IBV_EXPLAIN is told: commands that fail, events that report an error, and the ids of a
+//! Notices for the library's IBV_EXPLAIN: commands that fail, events that report an error, and the ids of a
 //! descriptor on which a thread waits.
 
 use std::os::fd::RawFd;
