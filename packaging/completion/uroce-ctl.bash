@@ -28,6 +28,9 @@ _uroce__ctl() {
             uroce__ctl,list)
                 cmd="uroce__ctl__subcmd__list"
                 ;;
+            uroce__ctl,metrics)
+                cmd="uroce__ctl__subcmd__metrics"
+                ;;
             uroce__ctl,qps)
                 cmd="uroce__ctl__subcmd__qps"
                 ;;
@@ -44,7 +47,7 @@ _uroce__ctl() {
 
     case "${cmd}" in
         uroce__ctl)
-            opts="-h -V --json --help --version list rules add clear counters qps top"
+            opts="-h -V --json --help --version list rules add clear counters qps metrics top"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -124,6 +127,28 @@ _uroce__ctl() {
             return 0
             ;;
         uroce__subcmd__ctl__subcmd__list)
+            opts="-p -h --pid --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        uroce__subcmd__ctl__subcmd__metrics)
             opts="-p -h --pid --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -21,6 +21,18 @@ pub const ELF_MACHINE: u16 = 183;
 /// A CPU may read two words that a device has written in the opposite order.
 pub const DEVICE_WRITES_ARE_ORDERED: bool = false;
 
+/// The address of the instruction that a signal has interrupted.
+///
+/// # Safety
+/// `context` is the third argument of a handler with SA_SIGINFO.
+pub unsafe fn program_counter(context: *const core::ffi::c_void) -> usize {
+    // SAFETY: the kernel passes a ucontext_t, as the caller promises.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc as usize }
+}
+
+/// The number of poll(2), which newer architectures do not have.
+pub const SYS_POLL: Option<core::ffi::c_long> = None;
+
 /// Builds the `va_list` of the procedure call standard (AAPCS64, appendix B), a structure of 32 bytes, which
 /// is passed by its address. The frame has the frame record, the `va_list` at 16, x0 to x7 at 48, q0 to q7
 /// at 112; it ends at 240. The offsets in `va_list` are negative, counted from the ends of the two areas.

@@ -20,6 +20,20 @@ pub const ELF_MACHINE: u16 = 62;
 
 pub const DEVICE_WRITES_ARE_ORDERED: bool = true;
 
+/// The address of the instruction that a signal has interrupted.
+///
+/// # Safety
+/// `context` is the third argument of a handler with SA_SIGINFO.
+pub unsafe fn program_counter(context: *const core::ffi::c_void) -> usize {
+    // SAFETY: the kernel passes a ucontext_t, as the caller promises.
+    unsafe {
+        (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize
+    }
+}
+
+/// The number of poll(2), which newer architectures do not have.
+pub const SYS_POLL: Option<core::ffi::c_long> = Some(libc::SYS_poll);
+
 /// Builds the `va_list` of the System V ABI (section 3.5.7), an array of one structure of 24 bytes, behind
 /// the area where the registers are saved.
 ///

@@ -12,6 +12,7 @@ use ibverbs_netlink::RtnlClient;
 use super::check::gid::{self, AddressKind};
 use super::check::memory;
 use super::finding::describe;
+use super::shadow::Sge;
 use super::wrap::provider;
 use crate::memory::shortage;
 
@@ -160,11 +161,82 @@ pub unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
     }
 }
 
+/// The attributes of a port; None if they cannot be queried.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn port(context: *mut ibv_context, number: u8) -> Option<ibv_port_attr> {
+    let mut attr = ibv_port_attr::default();
+    // SAFETY: the context is open and wrapped, as the caller promises, and `attr` is writable.
+    let err = unsafe { (provider(context).query_port)(context, number, &mut attr) };
+    (err == 0).then_some(attr)
+}
+
 /// This thread's number, as debuggers show it.
 pub fn thread() -> i32 {
     // glibc has gettid since 2.30; the prebuilt archive runs on 2.28.
     // SAFETY: gettid has no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
+/// Whether memory is on the stack of this thread.
+pub fn is_on_stack(addr: u64) -> bool {
+    /// Larger stacks are rare.
+    const LARGEST: u64 = 64 << 20;
+    let here = &raw const addr as u64;
+    if addr < here || addr - here > LARGEST {
+        return false;
+    }
+    let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut start, mut size) = (ptr::null_mut(), 0);
+    // SAFETY: the thread is this one; the attributes are read only if they were filled, and destroyed once.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attr.as_mut_ptr()) != 0 {
+            return false;
+        }
+        libc::pthread_attr_getstack(attr.as_ptr(), &mut start, &mut size);
+        libc::pthread_attr_destroy(attr.as_mut_ptr());
+    }
+    (start as u64..start as u64 + size as u64).contains(&addr)
+}
+
+/// Bytes at each end of a buffer that a digest covers.
+const SAMPLE: usize = 512;
+
+/// A digest of buffers' data: of both ends of each. Err is the address of memory that is not mapped.
+pub fn digest(sges: &[Sge]) -> Result<u64, u64> {
+    use core::hash::{BuildHasher, Hasher};
+    let mut hasher =
+        std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
+    let mut bytes = [0; SAMPLE];
+    for sge in sges.iter().filter(|sge| sge.length > 0) {
+        let length = sge.length as usize;
+        let size = length.min(SAMPLE);
+        let tail = sge.addr + (length - size) as u64;
+        let count = if tail == sge.addr { 1 } else { 2 };
+        for at in [sge.addr, tail].into_iter().take(count) {
+            if !read_memory(at, &mut bytes[..size]) {
+                return Err(at);
+            }
+            hasher.write(&bytes[..size]);
+        }
+    }
+    Ok(hasher.finish() | 1)
+}
+
+/// Reads memory of this process, which need not be mapped.
+fn read_memory(addr: u64, to: &mut [u8]) -> bool {
+    let local = libc::iovec {
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: to.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: ptr::without_provenance_mut(addr as usize),
+        iov_len: to.len(),
+    };
+    // SAFETY: the kernel writes at most `to.len()` bytes to `to`, and checks the other address.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    read == to.len() as isize
 }
 
 /// Whether a descriptor has something to read.
@@ -202,5 +274,23 @@ mod tests {
         );
         assert!(thread() > 0);
         assert!(!is_readable(-1));
+        let local = 0_u8;
+        assert!(is_on_stack(&raw const local as u64 + 4096));
+        assert!(!is_on_stack(here));
+    }
+
+    #[test]
+    fn digests() {
+        let mut data = vec![1_u8; 2000];
+        let sge = Sge {
+            addr: data.as_ptr().expose_provenance() as u64,
+            length: 2000,
+            lkey: 0,
+        };
+        let first = digest(&[sge]);
+        assert_eq!(first, digest(&[sge]));
+        data[1999] = 2;
+        assert_ne!(first, digest(&[sge]));
+        assert_eq!(digest(&[Sge { addr: 16, ..sge }]), Err(16));
     }
 }

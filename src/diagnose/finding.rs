@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use ibverbs_abi::Errno;
 
-use super::rules::Rule;
+use super::rules::{Class, Rule};
 
 /// The kinds of objects that findings are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +20,8 @@ pub enum Kind {
     Ah,
     Channel,
     Provider,
+    /// An `rdma_cm_id`.
+    CmId,
 }
 
 impl Kind {
@@ -36,6 +38,7 @@ impl Kind {
             Kind::Ah => "AH",
             Kind::Channel => "completion channel",
             Kind::Provider => "provider",
+            Kind::CmId => "rdma_cm_id",
         }
     }
 }
@@ -165,6 +168,8 @@ impl Finding {
         match (self.rule, &self.outcome) {
             (Rule::CallFailed, Outcome::Failed(errno)) => (self.call, errno.0.into()),
             (Rule::RequestFailed, Outcome::Completion(status)) => ("", (*status).into()),
+            (Rule::AttrRange | Rule::CmFailed, _) => (self.call, 0),
+            _ if self.rule.text().class == Class::Failures => (self.call, 0),
             _ => ("", 0),
         }
     }
@@ -190,7 +195,8 @@ impl Finding {
         let what = self.fill(text.what);
         let (why, advice) = (self.fill(text.why), self.fill(text.advice));
         let mut line = format!(
-            "explain: {} {}: {} {}: {what}. Why: {why}. Do: {advice}. [{}]",
+            "explain: {}: {} {}: {} {}: {what}. Why: {why}. Do: {advice}. [{}]",
+            self.rule.severity().name(),
             self.object.kind.name(),
             self.object.label,
             self.call,
@@ -203,7 +209,8 @@ impl Finding {
     }
 
     /// One JSON object in a line, with its newline. `seconds` is the time since the Unix epoch.
-    pub fn json(&self, seconds: f64, pid: u32) -> String {
+    /// `from` is where the call came from.
+    pub fn json(&self, seconds: f64, pid: u32, from: Option<&str>) -> String {
         let text = self.rule.text();
         let mut json = format!("{{\"time\":{seconds:.6},\"pid\":{pid}");
         let mut member = |name: &str, value: &str| {
@@ -213,6 +220,7 @@ impl Finding {
             quote(&mut json, value);
         };
         member("rule", text.name);
+        member("severity", self.rule.severity().name());
         member("class", text.class.name());
         member("object", self.object.kind.name());
         member("label", &self.object.label);
@@ -221,6 +229,9 @@ impl Finding {
         member("what", &self.fill(text.what));
         member("why", &self.fill(text.why));
         member("do", &self.fill(text.advice));
+        if let Some(from) = from {
+            member("from", from);
+        }
         json.push_str(",\"values\":{");
         for (i, (name, value)) in self.values.iter().enumerate() {
             json.push_str(if i == 0 { "\"" } else { ",\"" });
@@ -276,7 +287,7 @@ mod tests {
     fn a_line_has_the_values_and_one_newline() {
         let line = finding().line();
         assert!(line.starts_with(
-            "explain: QP 0x11: ibv_post_send failed with errno 12 (Cannot allocate memory): "
+            "explain: error: QP 0x11: ibv_post_send failed with errno 12 (Cannot allocate memory): "
         ));
         assert!(line.contains("the send queue is full with 4 of 4 \"x\"  requests"));
         assert!(line.ends_with(". [never-signaled]\n"));
@@ -285,7 +296,8 @@ mod tests {
 
     #[test]
     fn json_escapes() {
-        let json = finding().json(1.5, 7);
+        let json = finding().json(1.5, 7, Some("main (a.c:3)"));
+        assert!(json.contains("\"from\":\"main (a.c:3)\""));
         assert!(json.starts_with("{\"time\":1.500000,\"pid\":7,\"rule\":\"never-signaled\""));
         assert!(json.contains("\"values\":{\"outstanding\":\"4\",\"max\":\"4 \\\"x\\\"\\n\"}}"));
         assert_eq!(json.matches('\n').count(), 1);

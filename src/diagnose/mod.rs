@@ -13,10 +13,15 @@
 //! | `wrap.rs` | replaces a context's ops, and keeps the originals |
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
+//! | `cm.rs` | librdmacm on software devices |
 //! | `check/` | the rules: pure functions from facts to findings |
+//! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
+//! | `crash.rs` | a verb that reads NULL, or freed memory |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
-//! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
+//! | `backtrace.rs` | where in the program a call came from |
+//! | `classes.rs`, `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
+//! | `watch.rs` | the thread that finds threads that wait too long |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -25,17 +30,23 @@ use ibverbs_abi::ibv_context;
 
 use crate::{env, log, memory};
 
+mod backtrace;
 mod calls;
 mod check;
+mod classes;
+mod cm;
 mod control;
+mod crash;
 pub mod environment;
 mod facts;
 pub mod faults;
 mod finding;
+mod peer;
 mod report;
 mod rules;
 mod settings;
 mod shadow;
+mod watch;
 mod wrap;
 
 pub use facts::Hooks;
@@ -58,9 +69,9 @@ fn initialize_explain() {
     let Some(value) = env::get(c"IBV_EXPLAIN") else {
         return;
     };
-    let output = match settings::parse(value.to_bytes()) {
+    let mut settings = match settings::parse(value.to_bytes()) {
         Ok(None) => return,
-        Ok(Some(output)) => output,
+        Ok(Some(settings)) => settings,
         Err(why) => {
             log::print(&[
                 b"Warning: ignoring IBV_EXPLAIN='",
@@ -70,11 +81,10 @@ fn initialize_explain() {
             return;
         }
     };
-    let output = match env::trusted() {
-        true => output,
-        false => settings::Output::Stderr,
-    };
-    report::open(output);
+    if !env::trusted() {
+        settings.output = settings::Output::Stderr;
+    }
+    report::open(settings);
     if let Some(seconds) = env::get(c"IBV_EXPLAIN_WAIT") {
         match seconds.to_str().ok().and_then(|text| text.parse().ok()) {
             Some(seconds) => shadow::set_limit(seconds),
@@ -86,6 +96,8 @@ fn initialize_explain() {
         }
     }
     memory::report_too_late(fork_init_too_late);
+    cm::initialize();
+    crash::initialize();
     if !ENABLED.swap(true, Ordering::Relaxed) {
         // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
         // unloaded.
@@ -153,9 +165,10 @@ unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
         if asked.explain {
             let name = device.to_string_lossy().into_owned();
             shadow::observe(|shadow| {
-                shadow.opened(context as usize, name);
+                shadow.opened(context as usize, name, (*context).async_fd);
                 Vec::new()
             });
+            watch::start();
         }
     }
 }
@@ -166,6 +179,19 @@ fn fork_init_too_late() {
     let object = finding::Object::process();
     let found = finding::Finding::new(rules::Rule::ForkInitLate, object, "ibv_fork_init", outcome);
     shadow::observe(|_| vec![found]);
+}
+
+/// An entry of a port's table could not be read: reports an index or a port that does not exist. errno stays.
+///
+/// # Safety
+/// `context` is open.
+#[cold]
+pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: u8, index: i32) {
+    // SAFETY: the context is open, as the caller promises.
+    if is_enabled() && unsafe { wrap::is_wrapped(context) } {
+        // SAFETY: the context is open and wrapped.
+        unsafe { calls::query_failed(context, call, port, index) };
+    }
 }
 
 /// ibv_destroy_comp_channel has failed because CQs use the channel.

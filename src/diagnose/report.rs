@@ -16,9 +16,10 @@ use ibverbs_abi::Errno;
 use ibverbs_abi::disable_cancellation;
 use ibverbs_host::file_size;
 
+use super::backtrace;
 use super::finding::{Finding, Kind, quote};
 use super::rules::Rule;
-use super::settings::Output;
+use super::settings::{Output, Settings, Stop};
 use crate::log;
 
 /// What has been reported.
@@ -88,6 +89,17 @@ impl Reported {
 
 thread_local! {
     static SPOKEN: Cell<u32> = const { Cell::new(0) };
+    static STACK: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Remembers where the program's stack ends, in the call that this thread makes.
+pub fn set_stack(end: u64) {
+    STACK.set(end);
+}
+
+/// Where the program's stack ends, in the call that this thread makes; 0 if it is not known.
+pub fn stack() -> u64 {
+    STACK.get()
 }
 
 /// How often something was found, or injected, in calls of this thread. So a wrapper knows whether a call
@@ -109,9 +121,19 @@ enum Sink {
 }
 
 static SINK: OnceLock<Sink> = OnceLock::new();
+static SETTINGS: OnceLock<Settings<'static>> = OnceLock::new();
+
+/// Whether a finding is to be reported.
+pub fn is_wanted(finding: &Finding) -> bool {
+    let settings = SETTINGS.get();
+    settings.is_none_or(|settings| settings.reports(finding.rule, &finding.object.label))
+}
 
 /// Opens the output. Falls back to stderr, with a warning, if the file cannot be opened.
-pub fn open(output: Output) {
+pub fn open(settings: Settings<'static>) {
+    let output = settings.output;
+    // A second call, in a child of fork whose parent was in the first, finds what is there.
+    let _ = SETTINGS.set(settings);
     let file = |path: &[u8]| {
         OpenOptions::new()
             .append(true)
@@ -148,12 +170,33 @@ fn now() -> f64 {
 /// Writes findings, a line each, whole lines at a time.
 pub fn write(findings: &[Finding]) {
     let Some(sink) = SINK.get() else { return };
+    let settings = SETTINGS.get();
+    let traced = settings.is_some_and(|settings| settings.backtrace);
     for finding in findings {
+        let from = traced.then(backtrace::called_from);
         put(
             sink,
             || finding.line(),
-            || finding.json(now(), std::process::id()),
+            || finding.json(now(), std::process::id(), from.as_deref()),
         );
+        if let Some(from) = from {
+            put(
+                sink,
+                || format!("explain:   called from {from}\n"),
+                String::new,
+            );
+        }
+        let stops = settings.map_or(&[][..], |settings| &settings.stops);
+        let of = |(selector, _): &&(_, _)| {
+            let selector: &super::settings::Selector = selector;
+            selector.selects(finding.rule, &finding.object.label)
+        };
+        match stops.iter().find(of) {
+            // SAFETY: raise takes a number; a debugger stops, or the program ends.
+            Some((_, Stop::Trap)) => drop(unsafe { libc::raise(libc::SIGTRAP) }),
+            Some((_, Stop::Abort)) => std::process::abort(),
+            None => {}
+        }
     }
 }
 
@@ -169,10 +212,26 @@ pub fn write_summary(reported: &Reported) {
     );
 }
 
-/// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what.
-pub fn write_fault(rule: u32, action: &str, what: &str) {
+/// The first applications of a rule of IBV_FAULTS get a line each; later each power of ten.
+const FAULTS_SHOWN: u64 = 10;
+
+/// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what. `times`: how often
+/// it has
+/// by now.
+pub fn write_fault(rule: u32, times: u64, action: &str, what: &str) {
     speak();
     let Some(sink) = SINK.get() else { return };
+    let is_power = times
+        .checked_ilog10()
+        .is_some_and(|log| 10_u64.pow(log) == times);
+    if times > FAULTS_SHOWN && !is_power {
+        return;
+    }
+    let so_far = match times > FAULTS_SHOWN {
+        true => format!(" ({times} times so far)"),
+        false => String::new(),
+    };
+    let what = &format!("{what}{so_far}");
     let json = || {
         let (seconds, pid) = (now(), std::process::id());
         let mut json =

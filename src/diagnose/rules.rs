@@ -3,44 +3,7 @@
 //!
 //! A text has `{name}` where a finding's value of that name goes ([`Finding`](super::finding::Finding)).
 
-/// What a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    Gid,
-    Connection,
-    Rnr,
-    Memory,
-    Keys,
-    Queues,
-    States,
-    Lifetime,
-    Threads,
-    Events,
-    Drivers,
-    Environment,
-    Failures,
-}
-
-impl Class {
-    /// As messages and the manual page name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Gid => "GID",
-            Class::Connection => "connection",
-            Class::Rnr => "RNR",
-            Class::Memory => "memory",
-            Class::Keys => "keys",
-            Class::Queues => "queues",
-            Class::States => "states",
-            Class::Lifetime => "lifetime",
-            Class::Threads => "threads",
-            Class::Events => "events",
-            Class::Drivers => "drivers",
-            Class::Environment => "environment",
-            Class::Failures => "failures",
-        }
-    }
-}
+pub use super::classes::{Class, Severity};
 
 /// A rule's name and texts.
 #[derive(Debug)]
@@ -61,6 +24,9 @@ macro_rules! rules {
         /// A rule. The number of a variant is its index in [`RULES`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Rule { $($rule),+ }
+
+        /// All rules, in their order.
+        const ALL: &[Rule] = &[$(Rule::$rule),+];
 
         /// The texts of all rules, in the order of [`Rule`].
         pub static RULES: &[Text] = &[$(Text {
@@ -106,13 +72,13 @@ rules! {
         "the peer {dgid}, QP {dest_qpn}, did not acknowledge: timeout {timeout} ({timeout_ms} ms), \
          retry_cnt {retry_cnt}, path MTU {mtu}; {answered}",
         "{peer}",
-        "check that the peer is in RTR or RTS with this QP's number ({qpn}) as its dest_qp_num, that \
-         UDP port 4791 is not filtered on RoCE v2, and that the path carries packets of the path MTU";
+        "{todo}";
     RnrExceeded "rnr-exceeded" Rnr:
-        "the peer {dgid}, QP {dest_qpn}, had no receive posted, after {rnr_retry} retries",
+        "a message to the peer {dgid}, QP {dest_qpn}, found no receive posted there, after {rnr_retry} \
+         retries",
         "{peer}",
-        "post receives before the peer sends, or set rnr_retry = 7 (infinite); min_rnr_timer of the \
-         receiver sets the pause between retries, and 0 stands for the longest, 655.36 ms";
+        "post receives before the peer sends, and again for each that is consumed; a larger rnr_retry here \
+         (7: without end) or min_rnr_timer there (0: the longest, 655.36 ms) only gives it more time";
     Memlock "memlock" Memory:
         "{length} bytes cannot be locked: RLIMIT_MEMLOCK is {limit} bytes, {pinned} are in use",
         "a device pins registered memory, and the kernel counts it against this limit",
@@ -171,17 +137,23 @@ rules! {
         "an operation needs the right in the access flags of the region that it reads or writes",
         "register the region with {right}";
     KeyRemote "key-remote" Keys:
-        "the peer refused {length} bytes at {addr} with rkey {key}; its regions are not visible here",
-        "there the rkey is unknown or deregistered, of another PD, the range leaves the region, or \
-         the region or the queue pair lacks the right",
+        "the peer refused a {operation} of {length} bytes at {addr} with rkey {key}",
+        "{known}; possible: the rkey is unknown there or deregistered, the range leaves its region, the \
+         region or the queue pair lacks {right}, or the region is of another PD",
         "compare address, rkey and access flags with what the peer registered and sent{hint}";
     QpAccess "qp-access" Keys:
-        "the peer's queue pair {dest_qpn} lacks {right} in its qp_access_flags",
+        "the peer's queue pair {dest_qpn}, {place}, lacks {right} in its qp_access_flags",
         "an operation of a peer needs the right in the queue pair too, not only in the region",
         "set {right} with IBV_QP_ACCESS_FLAGS, at the transition to INIT for example";
+    DestRdAtomic "dest-rd-atomic" Keys:
+        "the {operation} (wr_id {wr_id}) was refused: max_dest_rd_atomic of the peer's queue pair \
+         {dest_qpn}, \
+         {place}, is {there}, and max_rd_atomic here is {here}",
+        "the peer executes no more READs and atomic operations at once than its max_dest_rd_atomic",
+        "set max_dest_rd_atomic of the peer (to RTR) to max_rd_atomic of this side at least";
     AtomicUnaligned "atomic-unaligned" Keys:
-        "the peer refused an atomic operation at {addr}, which is not a multiple of 8",
-        "an atomic operation works on eight aligned bytes",
+        "an atomic operation (wr_id {wr_id}) is at the peer's address {addr}, which is not a multiple of 8",
+        "an atomic operation works on eight aligned bytes: the peer refuses it",
         "align the peer's variable, and check the offset that is added to its address";
     ReceiveTooSmall "receive-too-small" Keys:
         "a message of {length} bytes did not fit the receive that it consumed, of {room} bytes",
@@ -274,6 +246,10 @@ rules! {
         "{count} {events} were received and not acknowledged",
         "destroying the object blocks until all its events are acknowledged, so the call does not return",
         "call {verb} for each event before";
+    EventsOveracked "events-overacked" Lifetime:
+        "{count} events more were acknowledged than were received",
+        "destroying the object waits until both numbers are equal, so the call does not return",
+        "acknowledge each event once: pass the number of events received since to ibv_ack_cq_events";
     ChannelUnread "channel-unread" Lifetime:
         "the CQ was armed (times: {armed}), and its completion channel has an event that was never read",
         "each event stays in the channel until ibv_get_cq_event reads it",
@@ -337,18 +313,115 @@ rules! {
         "the CQ has been polled for {seconds} s, and is empty",
         "{why}",
         "{todo}";
+    NoEvent "no-event" Events:
+        "a thread has waited for an event of the channel for {seconds} s, and none has come",
+        "{why}",
+        "{todo}";
+    CmFailed "cm-failed" Connection:
+        "the id is in the state: {state}",
+        "{why}",
+        "{todo}";
+    CmEvent "cm-event" Connection:
+        "the event {event} was reported, status {status}",
+        "{why}",
+        "{todo}";
+    NoCmEvent "no-cm-event" Events:
+        "a thread has waited for an event of rdma_cm for {seconds} s, and none has come",
+        "{why}",
+        "{todo}";
+    NoAsyncEvent "no-async-event" Events:
+        "the only thread of the program has waited for an asynchronous event for {seconds} s, and none has \
+         come",
+        "asynchronous events tell of ports, errors and limits, and never of requests and receives",
+        "poll the CQs, or wait for completions with ibv_get_cq_event; read asynchronous events in a thread \
+         of their own";
     RdAtomicZero "rd-atomic-zero" States:
-        "a {operation} (wr_id {wr_id}) is posted, and max_rd_atomic of the queue pair is 0",
+        "the {operation} (wr_id {wr_id}) is posted, and max_rd_atomic of the queue pair is 0",
         "the queue pair may have no READ or atomic operation outstanding: many devices refuse it",
-        "set max_rd_atomic (to RTS) here, and max_dest_rd_atomic (to RTR) at the peer, to 1 at least";
+        "set max_rd_atomic (to RTS) here, and max_dest_rd_atomic (to RTR) at the peer, to 1 at least; with \
+         librdmacm: initiator_depth of rdma_conn_param here, responder_resources at the peer";
+    OpcodeType "opcode-type" States:
+        "the {operation} (wr_id {wr_id}) is posted to a {type} queue pair",
+        "{type} has {has} (specification, table 44)",
+        "use a queue pair of type RC for RDMA READ and atomic operations, and RC or UC for RDMA WRITE";
+    ChainLoop "chain-loop" Queues:
+        "the list of requests contains itself: behind {count} requests it continues with an earlier one",
+        "the call posts request after request until next is NULL, so until the queue is full",
+        "set next of the last request to NULL, and each request to zero at first";
+    AhPd "ah-pd" Keys:
+        "the address handle of the request (wr_id {wr_id}) belongs to the PD {ah_pd}, the queue \
+         pair to {qp_pd}",
+        "a queue pair can use only the address handles of its own protection domain",
+        "create the address handle in the queue pair's PD";
+    DatagramTooLong "datagram-too-long" Queues:
+        "a datagram of {length} bytes (wr_id {wr_id}) is posted, and the MTU of the port is {mtu}",
+        "a datagram is one packet: a device drops a longer one, or fails it",
+        "send at most active_mtu of ibv_query_port, or use RC, which divides messages";
+    ReceivesOverlap "receives-overlap" Memory:
+        "two receives (wr_id {first} and {second}) are posted that have {common} bytes at {addr} in common",
+        "the second message overwrites the first, perhaps before the program has read it",
+        "give each receive that is posted memory of its own";
+    StackRegion "stack-region" Memory:
+        "the region {region} is memory of the stack, of a function that has returned",
+        "other functions use that memory now, and the device reads or overwrites their data",
+        "register memory that lives longer: static, or from malloc";
+    BufferChanged "buffer-changed" Memory:
+        "the data of the {operation} (wr_id {wr_id}), {length} bytes at {addr}, changed between the post and \
+         the completion",
+        "the device reads the data at any time until then, and again to repeat a packet: which data the peer \
+         has got is not certain",
+        "change or free a buffer only when the completion of its request was polled";
+    MemoryGone "memory-gone" Memory:
+        "the memory at {addr} of the {operation} (wr_id {wr_id}) is not mapped any more",
+        "it was freed or unmapped while it is registered",
+        "deregister memory before it is freed, and free it only after all its requests have completed";
+    SendQueueRnic "send-queue-rnic" Queues:
+        "{outstanding} requests are posted without a polled completion to a send queue of {max}",
+        "this device took them because the work was done; an RNIC frees slots only when a completion of a \
+         later signaled request was polled, and would have refused them with ENOMEM",
+        "set IBV_SEND_SIGNALED at least once per max_send_wr requests, and poll its completion before more";
+    UnreadError "unread-error" Events:
+        "the queue pair is destroyed, and nobody has polled that the request (wr_id {wr_id}) completed with \
+         status {status} ({text})",
+        "a request that was posted may fail, and only its completion says so",
+        "poll the CQ until the completions of all requests have come, and examine status of each";
+    AsyncError "async-error" Events:
+        "the asynchronous event {event} was reported",
+        "{why}",
+        "{todo}";
     GrhRoom "grh-room" Queues:
         "a receive of {room} bytes is posted to a UD queue pair",
         "40 bytes for the GRH precede the data of a datagram, so that none fits",
         "post receives of 40 bytes more than the largest datagram, whose data begin at byte 40";
     AttrRange "attr-range" States:
-        "{member} is {value}",
-        "valid values are {min} to {max}: {meaning}",
+        "{member} is {value}, and valid values are {min} to {max}",
+        "{meaning}{hint}",
         "set {member} to one of them before the call, and the whole structure to zero at first";
+    NullObject "null-object" Failures:
+        "{member} is NULL",
+        "the call needs this object ({kind}): it was never set, or the call that creates it has \
+         failed before",
+        "check what the call that creates it returned, and set {member}";
+    DeadObject "dead-object" Lifetime:
+        "{member}, the {kind} {address}, has been destroyed",
+        "an object can be used until its destroy or dealloc call, and destroyed once",
+        "use objects only while they exist, and set pointers to NULL when their object is destroyed";
+    OtherContext "other-context" Failures:
+        "{member}, the {kind} {address}, belongs to the device context {other}, and the call to {context}",
+        "each ibv_open_device makes a context of its own, and objects of two contexts do not fit together",
+        "create all objects that belong together in one context";
+    UnknownBits "unknown-bits" Failures:
+        "{member} is {value}, of which the bits {bits} mean nothing in this call",
+        "neither verbs.h nor this library has such flags: the member may not have been initialised",
+        "set the whole structure to zero at first, and then only flags of verbs.h";
+    Crash "crash" Failures:
+        "the program is about to end: {what} was read at {addr}, called from {from}",
+        "a call of this library was given an object that is NULL, was destroyed, or whose memory was freed",
+        "check what the calls that create objects returned, and use no object after it is destroyed";
+    Argument "argument" Failures:
+        "{what}",
+        "{why}",
+        "{todo}";
     CallFailed "call-failed" Failures:
         "the arguments were {arguments}",
         "{why}",
@@ -363,6 +436,12 @@ impl Rule {
     /// The rule's name and texts.
     pub fn text(self) -> &'static Text {
         &RULES[self as usize]
+    }
+
+    /// The rule of this name.
+    pub fn of_name(name: &str) -> Option<Rule> {
+        let at = RULES.iter().position(|rule| rule.name == name)?;
+        ALL.get(at).copied()
     }
 }
 
@@ -391,6 +470,13 @@ mod tests {
     #[test]
     fn a_rule_has_the_text_of_its_place() {
         assert_eq!(Rule::GidEmpty.text().name, "gid-empty");
+        assert!(
+            RULES
+                .iter()
+                .zip(ALL)
+                .all(|(text, rule)| Rule::of_name(text.name) == Some(*rule))
+        );
+        assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Hint);
         assert_eq!(Rule::RequestFailed.text().name, RULES[RULES.len() - 1].name);
     }
 }

@@ -50,6 +50,18 @@ pub unsafe fn explaining<'a>(context: *mut ibv_context) -> &'a verbs_context_ops
     unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).explaining }
 }
 
+/// Whether a context is wrapped.
+///
+/// # Safety
+/// `context` is open.
+pub unsafe fn is_wrapped(context: *mut ibv_context) -> bool {
+    // SAFETY: an open context has the library's table, one of whose wrappers every wrapped context has.
+    unsafe {
+        let private = (*extended(context)).priv_.cast::<Private>();
+        calls::is_wrapper(&(*private).ops)
+    }
+}
+
 /// The provider's ops of a wrapped context.
 ///
 /// # Safety

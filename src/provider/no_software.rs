@@ -1,7 +1,9 @@
 //! In place of `software.rs` in a library that is built without `uroce`: no software device exists, and
 //! IBV_UROCE is not read.
 
-use ibverbs_abi::{ib_uverbs_async_event_desc, ibv_context, ibv_device, verbs_software_ops};
+use ibverbs_abi::{
+    ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops,
+};
 use ibverbs_faults::{Action, Facts};
 
 /// Always `None`: no device is a software device.
@@ -30,6 +32,48 @@ pub fn set_packet_faults(_decide: fn(&Facts) -> Option<Action>) {}
 /// # Safety
 /// None; `unsafe` because `software.rs` needs it.
 pub unsafe fn raise_event(_context: *mut ibv_context, _event: &ib_uverbs_async_event_desc) {}
+
+/// Always `None`: no CQ is a software device's.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+pub unsafe fn unread_completions(_cq: *mut ibv_cq) -> Option<usize> {
+    None
+}
+
+/// Always `None`: no CQ is a software device's.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+pub unsafe fn unread_failure(_cq: *mut ibv_cq, _qpn: u32) -> Option<(u64, u32)> {
+    None
+}
+
+/// A call of librdmacm that has failed: of software devices only.
+#[derive(Clone, Copy, Debug)]
+pub struct CmFailure {
+    pub call: &'static str,
+    pub errno: i32,
+    pub id: u32,
+    pub state: Option<&'static str>,
+    pub private_data_len: Option<u8>,
+    pub is_datagram: bool,
+}
+
+/// What a program's use of rdma_cm has led to.
+#[allow(dead_code)] // Nothing makes one.
+pub enum CmNotice {
+    Failed(CmFailure),
+    Event { event: u32, status: i32, id: u32 },
+}
+
+/// Does nothing: without software devices librdmacm talks to the kernel.
+pub fn set_cm_hook(_hook: fn(&CmNotice)) {}
+
+/// Always `None`.
+pub fn cm_ids(_fd: i32) -> Option<Vec<(u32, &'static str)>> {
+    None
+}
 
 /// No device.
 pub fn status() -> Vec<super::status::DeviceStatus> {

@@ -11,11 +11,12 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
 use ibverbs_abi::{
-    ib_uverbs_async_event_desc, ibv_context, ibv_device, verbs_context_ops, verbs_device,
+    ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_context_ops, verbs_device,
     verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
 use uroce::{CaptureSettings, Config, ParsedConfig, SharedMemoryPeers};
+pub use uroce::{CmFailure, CmNotice};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::status::{DeviceStatus, QpStatus};
@@ -154,6 +155,37 @@ pub fn status() -> Vec<DeviceStatus> {
     uroce::status().into_iter().map(device_status).collect()
 }
 
+/// How many completions of a software device's CQ the program has not polled; None for another device.
+///
+/// # Safety
+/// `cq` is alive, and its context is open.
+pub unsafe fn unread_completions(cq: *mut ibv_cq) -> Option<usize> {
+    // SAFETY: the queue is alive and its context open, as the caller promises.
+    unsafe { of_context((*cq).context).map(|_| uroce::unread_completions(cq)) }
+}
+
+/// The request and the status of a completion of a queue pair that reports an error and was not polled;
+/// None if
+/// there is none, or the CQ is of another device.
+///
+/// # Safety
+/// `cq` is alive, and its context is open.
+pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
+    // SAFETY: the queue is alive and its context open, as the caller promises.
+    unsafe { of_context((*cq).context).and_then(|_| uroce::unread_failure(cq, qpn)) }
+}
+
+/// Tells `hook` of the program's calls of librdmacm that fail, on software devices, and of events with
+/// errors.
+pub fn set_cm_hook(hook: fn(&CmNotice)) {
+    uroce::set_cm_hook(hook);
+}
+
+/// The ids of rdma_cm of a descriptor, and their states; None if it is another file.
+pub fn cm_ids(fd: i32) -> Option<Vec<(u32, &'static str)>> {
+    uroce::ids_of_descriptor(fd)
+}
+
 fn device_status(of: uroce::DeviceStatus) -> DeviceStatus {
     DeviceStatus {
         name: of.name,
@@ -174,6 +206,10 @@ fn qp_status(of: uroce::QpStatus) -> QpStatus {
             ("recv_wqes", of.recv_wqes.into()),
             ("sq_psn", of.sq_psn.into()),
             ("rq_psn", of.rq_psn.into()),
+            ("access", of.access.into()),
+            ("qkey", of.qkey.into()),
+            ("max_dest_rd_atomic", of.max_dest_rd_atomic.into()),
+            ("has_srq", of.has_srq.into()),
         ],
         counters: of.counters,
     }

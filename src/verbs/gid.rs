@@ -7,6 +7,7 @@ use libc::{ENODATA, c_int, c_uint};
 
 use super::gid_table::query_gid_ex;
 use crate::abi::*;
+use crate::diagnose;
 
 /// Reads the fields of a GID table entry that `fields` (`VERBS_QUERY_GID_ATTR_*`) selects. `Ok(None)` if the
 /// entry is empty, which the verbs in this file do not report as an error.
@@ -68,7 +69,11 @@ pub unsafe extern "C" fn ibv_query_gid(
         Ok(Some(found)) => unsafe { *gid = found.gid },
         // SAFETY: `gid` is writable, as the caller promises.
         Ok(None) => unsafe { ptr::write_bytes(gid, 0, 1) },
-        Err(_) => return -1,
+        Err(_) => {
+            // SAFETY: the context is open, as the caller promises.
+            unsafe { diagnose::query_failed(context, "ibv_query_gid", port_num, index) };
+            return -1;
+        }
     }
     0
 }

@@ -3,6 +3,7 @@
 use libc::{ERANGE, c_int};
 
 use crate::abi::*;
+use crate::diagnose;
 use crate::discover::{sysfs, value::hex16};
 use crate::provider::software;
 
@@ -23,7 +24,12 @@ pub unsafe extern "C" fn ibv_query_pkey(
         // SAFETY: the function is this device's; the context is open and `pkey` writable.
         return match unsafe { (software.query_pkey)(context, port_num, index, pkey) } {
             0 => 0,
-            errno => Errno(errno).minus_one(),
+            errno => {
+                let result = Errno(errno).minus_one();
+                // SAFETY: the context is open, as the caller promises.
+                unsafe { diagnose::query_failed(context, "ibv_query_pkey", port_num, index) };
+                result
+            }
         };
     }
     let mut text = [0; 8];
@@ -38,6 +44,8 @@ pub unsafe extern "C" fn ibv_query_pkey(
         )
     };
     let Some(value) = len.ok().and_then(|len| hex16(text.get(..len)?)) else {
+        // SAFETY: the context is open, as the caller promises.
+        unsafe { diagnose::query_failed(context, "ibv_query_pkey", port_num, index) };
         return -1;
     };
     if value.overflow {

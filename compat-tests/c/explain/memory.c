@@ -67,9 +67,12 @@ static void create_limit(struct rig *rig)
 	CHECK(ibv_create_cq(rig->context, 1 << 30, NULL, NULL, 0) == NULL);
 }
 
+/* More device memory than there is. */
 static void call_failed(struct rig *rig)
 {
-	CHECK(ibv_create_cq(rig->context, 0, NULL, NULL, 0) == NULL);
+	struct ibv_alloc_dm_attr attr = { .length = 1 << 30 };
+
+	CHECK(ibv_alloc_dm(rig->context, &attr) == NULL);
 }
 
 /* Sends with this key from this address, which the own side refuses. */
@@ -103,15 +106,19 @@ static void key_deregistered(struct rig *rig)
 	send_with(rig, key, rig->buf, 8);
 }
 
-/* Sends from memory that was unmapped while it was registered. */
+/* The receive has a wrong key, which the sender cannot know. */
 static void request_failed(struct rig *rig)
 {
-	char *memory = pages(PROT_READ | PROT_WRITE);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, 4096, 0);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey ^ 0x5a5a00 };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_qp *a, *b;
 
-	NEED(mr && munmap(memory, 4096) == 0);
-	send_with(rig, mr->lkey, (uint8_t *)memory, 8);
-	CHECK(ibv_dereg_mr(mr) == 0);
+	connected(rig, &a, &b);
+	NEED(ibv_post_recv(b, &wr, &bad) == 0);
+	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
+	await_status(rig, IBV_WC_REM_OP_ERR);
+	drop_qp(a);
+	drop_qp(b);
 }
 
 static void key_pd(struct rig *rig)
@@ -143,6 +150,7 @@ static void key_access(struct rig *rig)
 	NEED(ibv_post_recv(b, &wr, &bad) == 0);
 	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_either(rig, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_QP_OP_ERR);
+	CHECK(next_wc(rig->cq).status != IBV_WC_SUCCESS);
 	drop_qp(a);
 	drop_qp(b);
 	CHECK(ibv_dereg_mr(mr) == 0);

@@ -11,7 +11,7 @@ use crate::table::{
 };
 use crate::value::{
     Span, Wrong, bits, bytes, device, duration, error_number, named, names, network, number,
-    pattern, probability, qp_number, shown, sizes,
+    pattern, probability, qp_number, shown, sizes, times,
 };
 
 /// The most rules of a text.
@@ -75,6 +75,9 @@ fn parse_line(line: &str, parsed: &mut Parsed) -> Result<(), Wrong> {
         }
         if let Some(seed) = entry.text.strip_prefix("seed=") {
             let at = entry.at + "seed=".len();
+            if parsed.seed.is_some() {
+                return entry.wrong("'seed' is there twice");
+            }
             parsed.seed = Some(number(Span { text: seed, at })?);
             continue;
         }
@@ -227,7 +230,7 @@ fn set(rule: &mut Rule, key: &KeyEntry, value: Span) -> Result<(), Wrong> {
         (Key::Call, Action::Fail { call, .. }) => *call = pattern(value, CALLS.iter().copied())?,
         (Key::Errno, Action::Fail { errno, .. }) => *errno = error_number(value)?,
         (Key::P, _) => rule.probability = probability(value)?,
-        (Key::Count, _) => rule.count = number(value)?,
+        (Key::Count, _) => rule.count = times(value)?,
         (Key::After, _) => rule.after = number(value)?,
         (Key::From, _) => rule.from = duration(value)?,
         (Key::To, _) => rule.to = duration(value)?,
@@ -287,6 +290,8 @@ mod tests {
             assert_eq!(one(&rule.to_string()), rule);
         }
         assert_eq!(one("drop:p=25%"), one("drop:p=0.25"));
+        assert_eq!(one("drop:p=1%").to_string(), "drop:p=0.01");
+        assert_eq!(one("drop:p=0.1%").to_string(), "drop:p=0.001");
         assert_eq!(one("drop:direction=rx"), one("drop"));
         assert_eq!(one("drop:qpn=0x11"), one("drop:qpn=17"));
         assert_eq!(
@@ -327,6 +332,14 @@ mod tests {
             ("drop:p=.", 1, 8, "expected a probability"),
             ("drop:count=-1", 1, 12, "expected a number"),
             ("drop:count=", 1, 12, "expected a number"),
+            ("drop:count=0", 1, 12, "count=0 never applies"),
+            ("seed=1;seed=2", 1, 8, "'seed' is there twice"),
+            (
+                "fail:call=ibv_reg_mr,errno=EIO",
+                1,
+                11,
+                "did you mean 'reg_mr'",
+            ),
             ("drop:count=+1", 1, 12, "expected a number"),
             ("drop:p=1,p=1", 1, 10, "'p' is there twice"),
             ("delay", 1, 1, "delay needs time="),

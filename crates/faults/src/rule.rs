@@ -280,6 +280,22 @@ fn time(value: Duration) -> String {
     }
 }
 
+/// A probability in the fewest decimal places that stand for it.
+fn probability(value: u64) -> String {
+    let p = value as f64 / CERTAIN as f64;
+    let stands_for = |text: &String| {
+        let parsed = text
+            .parse::<f64>()
+            .map(|p| (p * CERTAIN as f64).round() as u64);
+        parsed == Ok(value)
+    };
+    let texts = (1..12).map(|places| format!("{p:.places$}"));
+    texts
+        .into_iter()
+        .find(stands_for)
+        .unwrap_or_else(|| p.to_string())
+}
+
 fn size(least: u64, largest: u64) -> String {
     match (least, largest) {
         _ if least == largest => least.to_string(),
@@ -321,7 +337,7 @@ impl fmt::Display for Rule {
             _ => {}
         }
         if self.probability < CERTAIN {
-            keys.push(format!("p={}", self.probability as f64 / CERTAIN as f64));
+            keys.push(format!("p={}", probability(self.probability)));
         }
         // An event's count is 1 unless the text says otherwise.
         if self.count < u64::MAX || matches!(self.action, Action::Event { .. }) {

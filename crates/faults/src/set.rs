@@ -40,6 +40,8 @@ pub struct Applied {
     pub number: u32,
     /// What to do.
     pub action: Action,
+    /// How often the rule has applied by now.
+    pub times: u64,
 }
 
 /// A rule in force.
@@ -169,7 +171,7 @@ impl RuleSet {
     /// What the rules do to what has happened: the first that applies. Delays of a packet add up, and rules
     /// behind them apply, too. Counts the matches of the rules that were asked.
     pub fn decide(&mut self, point: Point, facts: &Facts, now: Duration) -> Option<Applied> {
-        let mut delayed: Option<(u32, Duration)> = None;
+        let mut delayed: Option<(u32, u64, Duration)> = None;
         for active in &mut self.active {
             let is_meant = active.rule.action.entry().point == point && active.matches(facts, now);
             let Some(action) = is_meant.then(|| active.strike(facts, now)).flatten() else {
@@ -177,18 +179,25 @@ impl RuleSet {
             };
             match action {
                 Action::Delay(latency) => {
-                    let (number, sum) = delayed.unwrap_or((active.number, Duration::ZERO));
-                    delayed = Some((number, sum.saturating_add(latency.time)));
+                    let first = (active.number, active.applied, Duration::ZERO);
+                    let (number, times, sum) = delayed.unwrap_or(first);
+                    delayed = Some((number, times, sum.saturating_add(latency.time)));
                 }
                 action => {
-                    let number = active.number;
-                    return Some(Applied { number, action });
+                    return Some(Applied {
+                        number: active.number,
+                        action,
+                        times: active.applied,
+                    });
                 }
             }
         }
-        let (number, sum) = delayed?;
-        let action = Action::Delay(Latency::of(sum));
-        Some(Applied { number, action })
+        let (number, times, sum) = delayed?;
+        Some(Applied {
+            number,
+            action: Action::Delay(Latency::of(sum)),
+            times,
+        })
     }
 
     /// The events that are due: the number of their rule, and the rule. They stay due until

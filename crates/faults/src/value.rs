@@ -89,6 +89,16 @@ pub(crate) fn number(value: Span) -> Result<u64, Wrong> {
     }
 }
 
+/// How often a rule applies at most.
+pub(crate) fn times(value: Span) -> Result<u64, Wrong> {
+    match number(value)? {
+        0 => value.wrong(
+            "count=0 never applies: leave the rule out, or remove it with `uroce-ctl clear`",
+        ),
+        times => Ok(times),
+    }
+}
+
 pub(crate) fn qp_number(value: Span) -> Result<u32, Wrong> {
     let qpn = number(value)?;
     match u32::try_from(qpn) {
@@ -245,7 +255,12 @@ pub(crate) fn pattern(
         true => Ok(pattern),
         false => {
             let found = shown(value.text);
-            value.wrong(format!("'{found}' matches none of: {}", names(all)))
+            let short = value.text.strip_prefix("ibv_").unwrap_or("");
+            let hint = match all.clone().any(|name| name == short) {
+                true => format!("; did you mean '{short}'?"),
+                false => String::new(),
+            };
+            value.wrong(format!("'{found}' matches none of: {}{hint}", names(all)))
         }
     }
 }

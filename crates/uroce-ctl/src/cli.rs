@@ -30,6 +30,10 @@ fn all() -> Arg {
 pub fn parse(arguments: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
     let mut command = command();
     let parsed = command.try_get_matches_from_mut(arguments)?;
+    if parsed.get_flag("json") && parsed.subcommand_name() == Some("metrics") {
+        let why = "metrics prints OpenMetrics text: `uroce-ctl --json qps` has the same numbers";
+        return Err(command.error(ErrorKind::ArgumentConflict, why));
+    }
     if parsed.get_flag("json") && parsed.subcommand_name() == Some("top") {
         let why = "top prints no JSON: run `uroce-ctl --json qps` again and again";
         return Err(command.error(ErrorKind::ArgumentConflict, why));
@@ -88,6 +92,9 @@ pub fn command() -> Command {
                         .help("Print those that are 0, too"),
                 ),
             Command::new("qps").about("List queue pairs").arg(pid()),
+            Command::new("metrics")
+                .about("Print the counters of queue pairs as OpenMetrics text")
+                .arg(pid()),
             Command::new("top")
                 .about("Show the queue pairs with their rates, again and again")
                 .arg(pid())

@@ -21,6 +21,7 @@ const LISTENS: &str = "00010000";
 
 /// A process with a control socket.
 #[derive(Clone)]
+#[cfg_attr(test, derive(Default))]
 pub struct Process {
     pub pid: u32,
     user: libc::uid_t,

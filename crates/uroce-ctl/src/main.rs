@@ -6,6 +6,7 @@
 //! | `cli.rs` | commands and options |
 //! | `client.rs` | finds the control sockets of processes, and asks them |
 //! | `exchange.rs` | a request to many processes, and their answers |
+//! | `metrics.rs` | counters as OpenMetrics text |
 //! | `show.rs` | answers as tables |
 //! | `top.rs` | queue pairs and their rates, again and again |
 //!
@@ -18,6 +19,7 @@
 mod cli;
 mod client;
 mod exchange;
+mod metrics;
 mod show;
 mod top;
 
@@ -132,6 +134,11 @@ fn run(arguments: &ArgMatches) -> Result<i32, String> {
         "qps" => {
             let answers = ask_all(&selected, "qps")?;
             show(&answers, as_json, show::queue_pairs)
+        }
+        "metrics" => {
+            let all = ask_all(&selected, "qps")?;
+            print(&metrics::page(&all.answers))?;
+            Ok(if all.failed == 0 { 0 } else { FAILED })
         }
         _ => top::run(&selected, options).map(|()| 0),
     }

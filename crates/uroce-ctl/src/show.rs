@@ -43,7 +43,7 @@ fn is_unprintable(c: char) -> bool {
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let plain = |c| if is_unprintable(c) { '?' } else { c };
     text.chars().take(TEXT_MAX).map(plain).collect()
 }

@@ -76,6 +76,7 @@ pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
+pub use cm::ucma::observe::{CmFailure, CmNotice, ids_of_descriptor, set_cm_hook};
 pub use config::{
     Config, Netdev, Parsed as ParsedConfig, parse as parse_config, read as read_config,
 };
@@ -84,7 +85,7 @@ pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;
 pub use device::status::{DeviceStatus, QpStatus, status};
 pub use local::Peers as SharedMemoryPeers;
-pub use provider::new_device;
+pub use provider::{new_device, unread_completions, unread_failure};
 pub use transport::check;
 pub use view::{
     FIRST_UVERBS, install as install_view, read_file as read_view_file, redirect_new_objects,

@@ -39,6 +39,7 @@ macro_rules! builders {
             with(|shadow| {
                 if let Some(known) = shadow.qps.get_mut(&(qp as usize)) {
                     known.building.push(SendRequest {
+                        is_built: true,
                         wr_id,
                         signaled: flags & IBV_SEND_SIGNALED != 0,
                         ..request
@@ -136,7 +137,10 @@ builders! {
             remote(IBV_WR_FLUSH, rkey, addr, Some(length as u64));
     }
     parts {
-        wr_set_ud_addr(ah: *mut ibv_ah, qpn: u32, qkey: u32) => |last| last.ah = ah as usize;
+        wr_set_ud_addr(ah: *mut ibv_ah, qpn: u32, qkey: u32) => |last| {
+            last.ah = ah as usize;
+            last.remote_qpn = qpn;
+        };
         wr_set_inline_data(addr: *mut c_void, length: usize) => |last| {
             last.inline = true;
             last.inline_length += length as u64;

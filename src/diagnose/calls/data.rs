@@ -5,12 +5,35 @@ use core::{ptr, slice};
 
 use ibverbs_abi::*;
 
-use super::super::finding::Outcome;
+use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{Completion, Receive, Remote, SendRequest, Sge};
 use super::super::wrap::original;
 use super::super::{facts, report};
-use super::{observe, with};
+use super::{aside, look_up, observe, polled_empty, with};
+use crate::provider::software;
+
+/// Whether a queue pair of a software device has been destroyed, which is reported. Its memory is still
+/// readable, and must not be used; of other devices it may be a new object's, which is not known here.
+fn is_dead(context: *mut ibv_context, address: usize, call: &'static str) -> bool {
+    let is_gone = with(|shadow| shadow.is_gone(Kind::Qp, address)).unwrap_or(false);
+    // SAFETY: the context is open: the wrapper was called through it.
+    let is_dead = is_gone && unsafe { software::of_context(context) }.is_some();
+    if is_dead {
+        observe(|_| {
+            let object = Object::at(Kind::Qp, address);
+            let found = Finding::new(Rule::DeadObject, object, call, Outcome::Called);
+            let shown = format!("{address:#x}");
+            vec![
+                found
+                    .with("member", "qp")
+                    .with("kind", "QP")
+                    .with("address", shown),
+            ]
+        });
+    }
+    is_dead
+}
 
 /// The elements of a list. Of more than `max` only the first are read, because the provider refuses the
 /// request without reading them; the others are empty.
@@ -53,49 +76,114 @@ unsafe fn remote(wr: &ibv_send_wr) -> Option<Remote> {
     Some(Remote { addr, rkey, length })
 }
 
-/// A request, of a queue pair of type `kind` with at most `max_sge` SGEs per request.
+/// The first requests of a queue pair get a digest of their data, and later one in SAMPLED.
+const ALL_SAMPLED: u64 = 64;
+const SAMPLED: u64 = 64;
+
+/// What reading a request depends on.
+#[derive(Clone, Copy)]
+struct Posts {
+    kind: ibv_qp_type,
+    /// SGEs per request at most.
+    max_sge: u32,
+    sig_all: bool,
+    /// The request gets a digest of its data.
+    samples: bool,
+}
+
+/// A request of a queue pair.
 ///
 /// # Safety
 /// `wr` is a whole request of such a queue pair, and its scatter/gather list is readable.
-unsafe fn request(wr: &ibv_send_wr, kind: ibv_qp_type, max_sge: u32) -> SendRequest {
-    let ah = match kind {
+unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
+    let (ah, remote_qpn) = match of.kind {
         // SAFETY: a request of a UD queue pair has this member of the union.
-        IBV_QPT_UD => unsafe { wr.wr.ud.ah as usize },
-        _ => 0,
+        IBV_QPT_UD => unsafe { (wr.wr.ud.ah as usize, wr.wr.ud.remote_qpn) },
+        _ => (0, 0),
     };
     // SAFETY: the scatter/gather list is readable, as the caller promises.
-    let sges = unsafe { sges(wr.sg_list, wr.num_sge, max_sge) };
+    let sges = unsafe { sges(wr.sg_list, wr.num_sge, of.max_sge) };
     // SAFETY: the request is whole, as the caller promises.
     let remote = unsafe { remote(wr) };
+    let signaled = of.sig_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+    let inline = wr.send_flags & IBV_SEND_INLINE != 0;
     SendRequest {
         wr_id: wr.wr_id,
         opcode: wr.opcode,
-        signaled: wr.send_flags & IBV_SEND_SIGNALED != 0,
-        inline: wr.send_flags & IBV_SEND_INLINE != 0,
+        signaled,
+        inline,
+        digest: match of.samples
+            && of.kind != IBV_QPT_UD
+            && signaled
+            && !inline
+            && reads_buffer(wr.opcode)
+        {
+            true => digest(&sges),
+            false => 0,
+        },
         sges,
         remote,
         ah,
+        remote_qpn,
+        flags: wr.send_flags,
+        list_is_null: wr.sg_list.is_null() && wr.num_sge > 0,
         ..SendRequest::default()
     }
 }
 
-/// The requests of a list.
+/// Whether the device reads the buffers of a request, and does not write to them.
+fn reads_buffer(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        IBV_WR_SEND
+            | IBV_WR_SEND_WITH_IMM
+            | IBV_WR_SEND_WITH_INV
+            | IBV_WR_RDMA_WRITE
+            | IBV_WR_RDMA_WRITE_WITH_IMM
+    )
+}
+
+/// A digest of the buffers' data; 0 if it cannot be read.
+fn digest(sges: &[Sge]) -> u64 {
+    aside(|| facts::digest(sges).unwrap_or(0))
+}
+
+/// The requests of a list, and whether it contains itself: then each is there once.
 ///
 /// # Safety
-/// The list ends with NULL, and its requests are readable.
-unsafe fn requests(
-    mut wr: *const ibv_send_wr,
-    kind: ibv_qp_type,
-    max_sge: u32,
-) -> Vec<SendRequest> {
+/// The list's requests are readable.
+unsafe fn requests(mut wr: *const ibv_send_wr, of: Posts) -> (Vec<SendRequest>, bool) {
     let mut found = Vec::new();
+    let mut seen = Seen::default();
     // SAFETY: the list ends with NULL, and its requests are readable, as the caller promises.
     while let Some(given) = unsafe { wr.as_ref() } {
+        if seen.is_again(wr as usize) {
+            return (found, true);
+        }
         // SAFETY: the request is the program's for a queue pair of this type, with a readable list.
-        found.push(unsafe { request(given, kind, max_sge) });
+        found.push(unsafe { request(given, of) });
         wr = given.next;
     }
-    found
+    (found, false)
+}
+
+/// Finds out whether a list contains itself. Short lists, which are the rule, cost no allocation.
+#[derive(Default)]
+struct Seen {
+    first: usize,
+    all: std::collections::BTreeSet<usize>,
+}
+
+impl Seen {
+    fn is_again(&mut self, address: usize) -> bool {
+        match self.first {
+            0 => {
+                self.first = address;
+                false
+            }
+            first => first == address || !self.all.insert(address),
+        }
+    }
 }
 
 /// The request of a list that a call has refused: `*bad_wr`. Without one in the list, it is the first: where
@@ -137,25 +225,49 @@ pub unsafe extern "C" fn post_send(
     let (context, post) = unsafe { ((*qp).context, original((*qp).context).post_send) };
     let known = with(|shadow| {
         let qp = shadow.qps.get(&address);
-        qp.map(|qp| (qp.kind, qp.cap.max_send_sge))
+        qp.map(|qp| Posts {
+            kind: qp.kind,
+            max_sge: qp.cap.max_send_sge,
+            sig_all: qp.sig_all,
+            samples: qp.sends_posted < ALL_SAMPLED || qp.sends_posted % SAMPLED == 0,
+        })
     });
-    let Some((kind, max_sge)) = known.flatten() else {
+    let Some(known) = known.flatten() else {
+        if is_dead(context, address, CALL) {
+            // SAFETY: `bad_wr` is NULL or writable.
+            unsafe { bad_wr.as_mut() }.map(|bad| *bad = wr);
+            return libc::EINVAL;
+        }
         // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
         return unsafe { post(qp, wr, bad_wr) };
     };
-    // SAFETY: the program's list ends with NULL and is readable.
-    let list = unsafe { requests(wr, kind, max_sge) };
+    // SAFETY: the program's list is readable.
+    let (list, loops) = unsafe { requests(wr, known) };
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {
         let mut found = shadow.check_process(context as usize, CALL);
+        found.extend(loops.then(|| shadow.looping(address, list.len(), CALL)));
         let (these, overlaps) = shadow.posting(address, list, thread, CALL);
         posted = these;
         found.extend(overlaps);
         found
     });
-    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
-    let ret = unsafe { post(qp, wr, bad_wr) };
+    // A software device would never end: it executes requests as it takes them.
+    // SAFETY: the context is open (see the module above).
+    let endless = loops && unsafe { software::of_context(context) }.is_some();
+    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments;
+    // `bad_wr` is
+    // writable.
+    let ret = unsafe {
+        match endless {
+            true => {
+                *bad_wr = wr;
+                libc::ENOMEM
+            }
+            false => post(qp, wr, bad_wr),
+        }
+    };
     let outcome = Outcome::of(ret);
     let accepted = match ret {
         0 => posted.count,
@@ -172,9 +284,10 @@ pub unsafe extern "C" fn post_send(
 /// The list ends with NULL, and its receives are readable.
 unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> Vec<Receive> {
     let mut found = Vec::new();
+    let mut seen = Seen::default();
     // SAFETY: the caller promises a readable list.
     unsafe {
-        while !wr.is_null() {
+        while !wr.is_null() && !seen.is_again(wr as usize) {
             found.push(Receive {
                 wr_id: (*wr).wr_id,
                 sges: sges((*wr).sg_list, (*wr).num_sge, max_sge),
@@ -200,9 +313,15 @@ pub unsafe extern "C" fn post_recv(
         None => Vec::new(),
     };
     let count = list.len();
+    let thread = facts::thread();
+    if max_sge.flatten().is_none() && is_dead(context, address, "ibv_post_recv") {
+        // SAFETY: `bad_wr` is NULL or writable.
+        unsafe { bad_wr.as_mut() }.map(|bad| *bad = wr);
+        return libc::EINVAL;
+    }
     observe(|shadow| {
         let mut found = shadow.check_process(context as usize, "ibv_post_recv");
-        found.extend(shadow.posting_receives(address, list));
+        found.extend(shadow.posting_receives(address, list, thread));
         found
     });
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
@@ -287,11 +406,15 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         opcode: wc.opcode,
     };
     let completions: Vec<Completion> = got.iter().map(completion).collect();
+    look_up(address, &completions);
     observe(|shadow| {
         shadow.poll_ended(address);
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
         found
     });
+    if count == 0 {
+        polled_empty(address, CALL);
+    }
     count
 }

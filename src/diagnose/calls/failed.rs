@@ -9,6 +9,7 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
+use super::super::check::arguments::{Argument, first_wrong, number, object};
 use super::super::check::{reasons, values};
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
@@ -16,7 +17,7 @@ use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
 use super::super::{facts, report};
 use super::show::Show;
-use super::{aside, observe};
+use super::{arguments, aside, observe};
 
 /// What a call returns.
 trait Returned {
@@ -39,7 +40,8 @@ impl<T> Returned for *mut T {
 /// Defines the wrappers, and the table that has them. `of`: the context.
 macro_rules! reporting {
     ($(
-        $op:ident, $call:literal, of $context:expr, ($($arg:ident: $ty:ty),*) -> $ret:ty;
+        $op:ident, $call:literal, of $context:expr, ($($arg:ident: $ty:ty),*) -> $ret:ty
+            $(, check $check:expr)?;
     )+) => {
         /// The ops with wrappers in place of those that can fail.
         pub fn reporting(explaining: &verbs_context_ops) -> verbs_context_ops {
@@ -48,7 +50,10 @@ macro_rules! reporting {
                 ..*explaining
             };
             verbs_context_ops {
+                bind_mw: bind_checked_mw,
                 modify_qp: modify_checked_qp,
+                post_recv: enter_post_recv,
+                post_send: enter_post_send,
                 ..ops
             }
         }
@@ -62,6 +67,8 @@ macro_rules! reporting {
                 (context, (explaining(context).$op)($($arg),*))
             };
             if let Some(outcome) = ret.failure() {
+                // SAFETY: the objects and attributes of a call that has returned are still readable.
+                $(unsafe { check_arguments(context, $call, &outcome, spoken, || $check) };)?
                 // SAFETY: the program's attributes are readable as far as the call reads them.
                 let show = || unsafe {
                     [$(format!("{} = {}", stringify!($arg), $arg.show(stringify!($arg)))),*].join(", ")
@@ -76,50 +83,69 @@ macro_rules! reporting {
 reporting! {
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
         -> *mut ibv_dm;
-    alloc_mw, "ibv_alloc_mw", of (*pd).context, (pd: *mut ibv_pd, mw_type: ibv_mw_type) -> *mut ibv_mw;
+    alloc_mw, "ibv_alloc_mw", of (*pd).context, (pd: *mut ibv_pd, mw_type: ibv_mw_type) -> *mut ibv_mw,
+        check arguments::alloc_mw(pd, mw_type);
     alloc_parent_domain, "ibv_alloc_parent_domain", of context,
         (context: *mut ibv_context, attr: *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
     alloc_pd, "ibv_alloc_pd", of context, (context: *mut ibv_context) -> *mut ibv_pd;
     alloc_td, "ibv_alloc_td", of context, (context: *mut ibv_context, attr: *mut ibv_td_init_attr)
         -> *mut ibv_td;
     attach_mcast, "ibv_attach_mcast", of (*qp).context,
-        (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+        (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int,
+        check arguments::attach_mcast(qp, gid);
     bind_mw, "ibv_bind_mw", of (*qp).context,
-        (qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> c_int;
+        (qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> c_int,
+        check arguments::bind_mw(qp, mw, mw_bind);
     create_ah, "ibv_create_ah", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_ah_attr)
-        -> *mut ibv_ah;
+        -> *mut ibv_ah,
+        check arguments::create_ah(pd, attr);
     create_cq, "ibv_create_cq", of context,
         (context: *mut ibv_context, cqe: c_int, channel: *mut ibv_comp_channel, comp_vector: c_int)
-        -> *mut ibv_cq;
+        -> *mut ibv_cq,
+        check arguments::create_cq(context, cqe, channel, comp_vector);
     create_cq_ex, "ibv_create_cq_ex", of context,
-        (context: *mut ibv_context, cq_attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+        (context: *mut ibv_context, cq_attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
+        check arguments::create_cq_ex(context, cq_attr);
     create_flow, "ibv_create_flow", of (*qp).context, (qp: *mut ibv_qp, flow_attr: *mut ibv_flow_attr)
         -> *mut ibv_flow;
     create_qp, "ibv_create_qp", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr)
-        -> *mut ibv_qp;
+        -> *mut ibv_qp,
+        check arguments::create_qp(pd, attr);
     create_qp_ex, "ibv_create_qp_ex", of context,
-        (context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+        (context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp,
+        check arguments::create_qp_ex(context, attr);
     create_rwq_ind_table, "ibv_create_rwq_ind_table", of context,
         (context: *mut ibv_context, attr: *mut ibv_rwq_ind_table_init_attr) -> *mut ibv_rwq_ind_table;
     create_srq, "ibv_create_srq", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr)
-        -> *mut ibv_srq;
+        -> *mut ibv_srq,
+        check arguments::create_srq(pd, attr);
     create_srq_ex, "ibv_create_srq_ex", of context,
-        (context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+        (context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq,
+        check arguments::create_srq_ex(context, attr);
     create_wq, "ibv_create_wq", of context, (context: *mut ibv_context, attr: *mut ibv_wq_init_attr)
         -> *mut ibv_wq;
-    dealloc_mw, "ibv_dealloc_mw", of (*mw).context, (mw: *mut ibv_mw) -> c_int;
-    dealloc_pd, "ibv_dealloc_pd", of (*pd).context, (pd: *mut ibv_pd) -> c_int;
-    dereg_mr, "ibv_dereg_mr", of (*mr).ibv_mr.context, (mr: *mut verbs_mr) -> c_int;
-    destroy_ah, "ibv_destroy_ah", of (*ah).context, (ah: *mut ibv_ah) -> c_int;
-    destroy_cq, "ibv_destroy_cq", of (*cq).context, (cq: *mut ibv_cq) -> c_int;
-    destroy_qp, "ibv_destroy_qp", of (*qp).context, (qp: *mut ibv_qp) -> c_int;
-    destroy_srq, "ibv_destroy_srq", of (*srq).context, (srq: *mut ibv_srq) -> c_int;
+    dealloc_mw, "ibv_dealloc_mw", of (*mw).context, (mw: *mut ibv_mw) -> c_int,
+        check vec![object("mw", Kind::Mw, mw as usize)];
+    dealloc_pd, "ibv_dealloc_pd", of (*pd).context, (pd: *mut ibv_pd) -> c_int,
+        check vec![object("pd", Kind::Pd, pd as usize)];
+    dereg_mr, "ibv_dereg_mr", of (*mr).ibv_mr.context, (mr: *mut verbs_mr) -> c_int,
+        check vec![object("mr", Kind::Mr, mr as usize)];
+    destroy_ah, "ibv_destroy_ah", of (*ah).context, (ah: *mut ibv_ah) -> c_int,
+        check vec![object("ah", Kind::Ah, ah as usize)];
+    destroy_cq, "ibv_destroy_cq", of (*cq).context, (cq: *mut ibv_cq) -> c_int,
+        check vec![object("cq", Kind::Cq, cq as usize)];
+    destroy_qp, "ibv_destroy_qp", of (*qp).context, (qp: *mut ibv_qp) -> c_int,
+        check vec![object("qp", Kind::Qp, qp as usize)];
+    destroy_srq, "ibv_destroy_srq", of (*srq).context, (srq: *mut ibv_srq) -> c_int,
+        check vec![object("srq", Kind::Srq, srq as usize)];
     detach_mcast, "ibv_detach_mcast", of (*qp).context,
         (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
     modify_qp, "ibv_modify_qp", of (*qp).context,
-        (qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
+        (qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int,
+        check arguments::modify_qp(qp, attr, attr_mask);
     modify_srq, "ibv_modify_srq", of (*srq).context,
-        (srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr, srq_attr_mask: c_int) -> c_int;
+        (srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr, srq_attr_mask: c_int) -> c_int,
+        check arguments::modify_srq(srq, srq_attr, srq_attr_mask);
     open_qp, "ibv_open_qp", of context, (context: *mut ibv_context, attr: *mut ibv_qp_open_attr)
         -> *mut ibv_qp;
     open_xrcd, "ibv_open_xrcd", of context,
@@ -131,20 +157,67 @@ reporting! {
     post_srq_recv, "ibv_post_srq_recv", of (*srq).context,
         (srq: *mut ibv_srq, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> c_int;
     query_port, "ibv_query_port", of context,
-        (context: *mut ibv_context, port_num: u8, attr: *mut ibv_port_attr) -> c_int;
-    query_srq, "ibv_query_srq", of (*srq).context, (srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int;
+        (context: *mut ibv_context, port_num: u8, attr: *mut ibv_port_attr) -> c_int,
+        check arguments::query_port(context, port_num);
+    query_srq, "ibv_query_srq", of (*srq).context, (srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int,
+        check vec![object("srq", Kind::Srq, srq as usize)];
     reg_dm_mr, "ibv_reg_dm_mr", of (*pd).context,
         (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
         -> *mut ibv_mr;
     reg_mr, "ibv_reg_mr", of (*pd).context,
-        (pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr;
+        (pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr,
+        check arguments::reg_mr(pd, access);
     reg_mr_ex, "ibv_reg_mr_ex", of (*pd).context, (pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr)
         -> *mut ibv_mr;
     req_notify_cq, "ibv_req_notify_cq", of (*cq).context, (cq: *mut ibv_cq, solicited_only: c_int)
-        -> c_int;
-    resize_cq, "ibv_resize_cq", of (*cq).context, (cq: *mut ibv_cq, cqe: c_int) -> c_int;
+        -> c_int,
+        check vec![object("cq", Kind::Cq, cq as usize)];
+    resize_cq, "ibv_resize_cq", of (*cq).context, (cq: *mut ibv_cq, cqe: c_int) -> c_int,
+        check arguments::resize_cq(cq, cqe);
+}
+
+/// Checks what is bound: the device may notice only when the request is executed.
+unsafe extern "C" fn bind_checked_mw(
+    qp: *mut ibv_qp,
+    mw: *mut ibv_mw,
+    bind: *mut ibv_mw_bind,
+) -> c_int {
+    // SAFETY: the objects are alive, and their context is open and wrapped (see the module above); the
+    // program's attributes are readable.
+    unsafe {
+        let context = (*qp).context;
+        let spoken = report::spoken();
+        let arguments = || arguments::bind_mw(qp, mw, bind);
+        check_arguments(context, "ibv_bind_mw", &Outcome::Called, spoken, arguments);
+        match report::spoken() == spoken {
+            true => bind_mw(qp, mw, bind),
+            false => (explaining(context).bind_mw)(qp, mw, bind),
+        }
+    }
+}
+
+/// Notes where the program's stack ends, then calls the wrapper of the table. It has next to no frame itself.
+unsafe extern "C" fn enter_post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    report::set_stack((&raw const qp).expose_provenance() as u64);
+    // SAFETY: the arguments are the program's.
+    unsafe { post_send(qp, wr, bad_wr) }
+}
+
+/// As [`enter_post_send`].
+unsafe extern "C" fn enter_post_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    report::set_stack((&raw const qp).expose_provenance() as u64);
+    // SAFETY: the arguments are the program's.
+    unsafe { post_recv(qp, wr, bad_wr) }
 }
 
 /// Checks the attributes, then calls the wrapper of the table.
@@ -178,6 +251,63 @@ unsafe extern "C" fn modify_checked_qp(
     }
 }
 
+/// Reports the first argument that is wrong, unless something was said since `spoken`.
+///
+/// # Safety
+/// `context` is open and wrapped; what `arguments` reads is readable.
+#[cold]
+unsafe fn check_arguments(
+    context: *mut ibv_context,
+    call: &'static str,
+    outcome: &Outcome,
+    spoken: u32,
+    arguments: impl FnOnce() -> Vec<Argument>,
+) {
+    if report::spoken() != spoken {
+        return;
+    }
+    let arguments = aside(arguments);
+    observe(|shadow| {
+        let about = device(shadow, context as usize);
+        first_wrong(&arguments, shadow, context as usize, &about, call, outcome)
+            .into_iter()
+            .collect()
+    });
+}
+
+/// An entry of a port's GID or P_Key table could not be read.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: u8, index: c_int) {
+    let outcome = Outcome::Failed(Errno::last());
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    unsafe {
+        check_arguments(context, call, &outcome, report::spoken(), || {
+            let mut all = arguments::query_port(context, port);
+            if let Some(of_port) = facts::port(context, port) {
+                let length = match call {
+                    "ibv_query_pkey" => of_port.pkey_tbl_len.into(),
+                    _ => of_port.gid_tbl_len,
+                };
+                let meaning = "the table of the port ends there (gid_tbl_len, pkey_tbl_len of \
+                ibv_query_port)";
+                all.push(number("index", index, 0, length.max(1) - 1, meaning));
+            }
+            all
+        });
+    }
+}
+
+/// The device as an object of messages.
+fn device(shadow: &Shadow, context: usize) -> Object {
+    Object {
+        kind: Kind::Context,
+        address: context,
+        label: shadow.device_of(context),
+    }
+}
+
 /// Reports a failure, unless something was said since `spoken`.
 #[cold]
 pub fn report_failure(
@@ -205,14 +335,7 @@ fn failed(
     errno: Errno,
     arguments: String,
 ) -> Finding {
-    let opened = shadow.contexts.get(&context);
-    let object = Object {
-        kind: Kind::Context,
-        address: context,
-        label: opened
-            .map(|opened| opened.device.clone())
-            .unwrap_or_default(),
-    };
+    let object = device(shadow, context);
     let (why, todo) = reasons::of_error(call, errno.0);
     Finding::new(Rule::CallFailed, object, call, Outcome::Failed(errno))
         .with("arguments", arguments)

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
-            shadow.reported.forget(Kind::Pd, address);
+            shadow.destroyed(Kind::Pd, address);
             return Vec::new();
         }
         if let Some(pd) = taken {
@@ -95,6 +95,11 @@ unsafe fn registered(
             lkey,
             rkey,
             access,
+            stack_of: match memory {
+                Some((addr, _)) if aside(|| facts::is_on_stack(addr)) => facts::thread(),
+                _ => 0,
+            },
+            is_memory: memory.is_some_and(|(addr, _)| addr == iova),
         };
         with(|shadow| shadow.add_mr(mr as usize, region));
         return;
@@ -235,9 +240,11 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     let taken = with(|shadow| shadow.mws.remove(&address)).flatten();
     // SAFETY: the window is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*mw).context).dealloc_mw)(mw) };
-    if let Some(pd) = taken.filter(|_| ret != 0) {
-        with(|shadow| shadow.mws.insert(address, pd));
-    }
+    with(|shadow| match taken {
+        Some(pd) if ret != 0 => drop(shadow.mws.insert(address, pd)),
+        Some(_) => shadow.destroyed(Kind::Mw, address),
+        None => {}
+    });
     ret
 }
 
@@ -275,7 +282,10 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     // SAFETY: the handle is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*ah).context).destroy_ah)(ah) };
     observe(|shadow| match (ret, taken) {
-        (0, _) => in_use,
+        (0, _) => {
+            shadow.destroyed(Kind::Ah, address);
+            in_use
+        }
         (_, Some(pd)) => {
             shadow.ahs.insert(address, pd);
             Vec::new()

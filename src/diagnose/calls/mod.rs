@@ -8,8 +8,10 @@
 use ibverbs_abi::*;
 
 use super::finding::Finding;
-use super::shadow::{self, Shadow};
+use super::peer;
+use super::shadow::{self, Completion, Shadow};
 
+mod arguments;
 mod build;
 mod data;
 mod failed;
@@ -20,7 +22,7 @@ mod queues;
 mod show;
 
 pub use build::BuildOps;
-pub use failed::reporting;
+pub use failed::{query_failed, reporting};
 pub use poll_ex::PollOps;
 
 /// The provider's ops with wrappers in place of those that are observed.
@@ -61,6 +63,14 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
     }
 }
 
+/// Whether these ops are those of a wrapped context.
+pub fn is_wrapper(ops: &verbs_context_ops) -> bool {
+    core::ptr::fn_addr_eq(
+        ops.free_context,
+        queues::free_context as unsafe extern "C" fn(*mut ibv_context),
+    )
+}
+
 /// Does something in addition to the program's call, and preserves errno.
 fn aside<R>(work: impl FnOnce() -> R) -> R {
     let errno = Errno::last();
@@ -77,6 +87,38 @@ fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
 /// Changes or reads the state; errno stays. None in a signal handler that interrupted this thread in here.
 fn with<R>(work: impl FnOnce(&mut Shadow) -> R) -> Option<R> {
     aside(|| shadow::with(work))
+}
+
+/// Finds out about the peers of completions with errors.
+fn look_up(cq: usize, completions: &[Completion]) {
+    if completions.iter().all(|of| of.status == IBV_WC_SUCCESS) {
+        return;
+    }
+    let flushed = with(|shadow| shadow.flushed_by_unknown(cq, completions));
+    for address in flushed.unwrap_or_default() {
+        qp::report_unread(address, "ibv_poll_cq");
+    }
+    let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
+    for (address, rkey) in found {
+        let evidence = aside(|| peer::look(address, rkey));
+        with(|shadow| {
+            if let Some(qp) = shadow.qps.get_mut(&address) {
+                qp.evidence = evidence;
+            }
+        });
+    }
+}
+
+/// A poll has found nothing: says why, if that has been so for long.
+fn polled_empty(cq: usize, call: &'static str) {
+    let overdue = with(|shadow| shadow.overdue(cq)).flatten();
+    if let Some(addresses) = overdue {
+        aside(|| peer::examine(&addresses));
+        observe(|shadow| {
+            let found = shadow.polled_too_long(cq, call, peer::unread);
+            found.into_iter().collect()
+        });
+    }
 }
 
 /// Reports a child of fork that calls `verb` on an object of its parent.

@@ -7,7 +7,7 @@ use ibverbs_abi::*;
 
 use super::super::facts;
 use super::super::shadow::Completion;
-use super::{check_process, observe, with};
+use super::{check_process, look_up, observe, polled_empty, with};
 
 /// The provider's functions. Those that are NULL stay NULL.
 #[derive(Clone, Copy)]
@@ -85,6 +85,9 @@ unsafe fn polled(cq: *mut ibv_cq_ex, ret: c_int, call: &'static str) {
     if ret != 0 {
         if ret == libc::ENOENT {
             observe(|shadow| shadow.polled(cq as usize, 1, &[], call));
+            if call == "ibv_start_poll" {
+                polled_empty(cq as usize, call);
+            }
         }
         return;
     }
@@ -102,5 +105,6 @@ unsafe fn polled(cq: *mut ibv_cq_ex, ret: c_int, call: &'static str) {
             },
         }
     };
+    look_up(cq as usize, &[completion]);
     observe(|shadow| shadow.polled(cq as usize, 1, &[completion], call));
 }

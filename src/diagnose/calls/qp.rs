@@ -9,10 +9,11 @@ use ibverbs_abi::*;
 use super::super::check::memory::Size;
 use super::super::facts;
 use super::super::finding::{Kind, Outcome};
-use super::super::shadow::{Change, NewQp};
+use super::super::shadow::{Change, Completion, NewQp};
 use super::super::wrap::original;
 use super::queues::{report_unacknowledged, too_large};
-use super::{aside, build, check_process, observe, with};
+use super::{aside, build, check_process, look_up, observe, with};
+use crate::provider::software;
 
 pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: the program's attributes are readable. The domain is alive, and its context is open and
@@ -109,7 +110,16 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             true => aside(|| facts::address_vector(context, &change.attr.ah_attr)),
             false => None,
         };
-        observe(|shadow| shadow.modified(qp as usize, &change, outcome, &surroundings));
+        let port_mtu = match ret == 0 && change.mask & IBV_QP_PORT != 0 {
+            true => aside(|| facts::port(context, change.attr.port_num)),
+            false => None,
+        };
+        observe(|shadow| {
+            if let (Some(port), Some(qp)) = (port_mtu, shadow.qps.get_mut(&(qp as usize))) {
+                qp.port_mtu = 128 << port.active_mtu.min(5);
+            }
+            shadow.modified(qp as usize, &change, outcome, &surroundings)
+        });
         ret
     }
 }
@@ -131,12 +141,42 @@ pub unsafe fn copy(attr: *const ibv_qp_attr, mask: u32) -> Change {
     }
 }
 
+/// Explains a request that has failed, and whose completion the program has not polled until this call.
+pub fn report_unread(address: usize, call: &'static str) {
+    let failure = with(|shadow| {
+        let qp = shadow.qps.get(&address)?;
+        if qp.first_error.is_some() || qp.state == IBV_QPS_RESET {
+            return None;
+        }
+        let mut cqs = [qp.send_cq, qp.recv_cq]
+            .into_iter()
+            .filter(|cq| shadow.cqs.contains_key(cq));
+        cqs.find_map(|cq| {
+            let at = ptr::with_exposed_provenance_mut(cq);
+            // SAFETY: the shadow, which is locked, has the CQ, and loses it before it is destroyed.
+            let (wr_id, status) = unsafe { software::unread_failure(at, qp.number)? };
+            let failed = Completion {
+                qpn: qp.number,
+                wr_id,
+                status,
+                opcode: 0,
+            };
+            Some((cq, failed))
+        })
+    });
+    if let Some((cq, failed)) = failure.flatten() {
+        look_up(cq, &[failed]);
+        observe(|shadow| shadow.unread(address, cq, &failed, call));
+    }
+}
+
 pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     let address = qp as usize;
     report_unacknowledged(Kind::Qp, address, "ibv_destroy_qp", || {
         // SAFETY: the queue pair is alive (see the module above); its counter is aligned and readable.
         unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }
     });
+    report_unread(address, "ibv_destroy_qp");
     observe(|shadow| shadow.destroying_qp(address));
     let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.remove(&address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
@@ -146,7 +186,8 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
             shadow.put_qp_back(address, qp);
             shadow.build_ops.extend(builds.map(|ops| (address, ops)));
         }
-        _ => shadow.reported.forget(Kind::Qp, address),
+        Some((Some(qp), _)) => shadow.forget_qp(address, &qp),
+        _ => shadow.destroyed(Kind::Qp, address),
     });
     ret
 }

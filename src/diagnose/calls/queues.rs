@@ -146,6 +146,16 @@ pub fn report_unacknowledged(
         };
         (rest(received.0, done.0), rest(received.1, done.1))
     };
+    let received = with(|shadow| shadow.events_of(kind, address)).unwrap_or_default();
+    let done = acknowledged();
+    let excess = |received: u64, done: u32| match done.wrapping_sub(received as u32) {
+        excess if excess > u32::MAX / 2 => 0,
+        excess => excess,
+    };
+    let excess = excess(received.0, done.0).max(excess(received.1, done.1));
+    if excess > 0 {
+        observe(|shadow| shadow.acknowledged_too_often(kind, address, call, excess));
+    }
     let mut waited = Duration::ZERO;
     while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
         aside(|| sleep(STEP));
@@ -180,7 +190,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
-            shadow.reported.forget(Kind::Cq, address);
+            shadow.destroyed(Kind::Cq, address);
             return Vec::new();
         }
         if let Some((Some(cq), polls)) = taken {
@@ -210,7 +220,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).req_notify_cq)(cq, solicited_only) };
     if ret == 0 {
-        with(|shadow| shadow.armed(cq as usize));
+        with(|shadow| shadow.armed(cq as usize, solicited_only != 0));
     }
     ret
 }
@@ -232,7 +242,10 @@ pub unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_
         Subject::Cq => Kind::Cq,
         Subject::Qp => Kind::Qp,
         Subject::Srq => Kind::Srq,
-        Subject::Wq | Subject::Port => return,
+        Subject::Wq => return,
+        Subject::Port => {
+            return observe(|shadow| shadow.async_event(Kind::Context, context as usize, kind));
+        }
     };
     observe(|shadow| shadow.async_event(of, element, kind));
 }
@@ -317,7 +330,7 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
-            shadow.reported.forget(Kind::Srq, address);
+            shadow.destroyed(Kind::Srq, address);
             return Vec::new();
         }
         if let Some(srq) = taken {

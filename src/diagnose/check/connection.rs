@@ -3,10 +3,9 @@
 use ibverbs_abi::*;
 
 use super::gid::address;
-use super::state::state_name;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;
-use crate::diagnose::shadow::{Qp, Srq};
+use crate::diagnose::shadow::Qp;
 
 /// The ack timeout in milliseconds: 4.096 us * 2^n.
 pub fn timeout_ms(timeout: u8) -> String {
@@ -68,61 +67,119 @@ pub fn pair(object: &Object, qp: &Qp, peer_object: &Object, peer: &Qp) -> Vec<Fi
     found
 }
 
-/// Why the peer may not have acknowledged.
-fn peer_text(qp: &Qp, peer: Option<&Qp>) -> String {
-    let Some(peer) = peer else {
-        return "no packet or no ACK arrived: the peer's queue pair is gone, is not connected to this one, \
-                or the network dropped the packets"
-            .into();
+/// Why the peer may not have acknowledged, and what to do.
+fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) {
+    const CONNECT: &str =
+        "exchange the values anew: the attributes of each side come from the other";
+    const SEARCH: &str = "check the peer's program and log, that it is in RTR before this side \
+    sends, that UDP port 4791 \
+         is not filtered on RoCE v2, and that the path carries packets of the path MTU";
+    let evidence = &qp.evidence;
+    if let (Some(other), None) = (other, &evidence.peer) {
+        let why = format!(
+            "dest_qp_num is {:#x}, and the queue pair {other:#x}, in this process, names this one \
+             as its peer",
+            qp.connection.dest_qpn
+        );
+        return (why, CONNECT);
+    }
+    let Some(peer) = &evidence.peer else {
+        let why = match (gone, evidence.searched) {
+            (true, _) => "the peer's queue pair was in this process, and has been destroyed".into(),
+            (_, true) => format!(
+                "no process of this user on this host that is observed (IBV_EXPLAIN, or IBV_CONTROL=1) has a \
+                 queue pair {:#x}; possible: it was destroyed or its process has ended, dest_qp_num \
+                 is wrong, \
+                 the peer is not in RTR yet, or it is elsewhere and the network dropped the packets",
+                qp.connection.dest_qpn
+            ),
+            _ => "possible: the peer's queue pair is not in RTR yet, is gone, or is connected to another one \
+                  (dest_qp_num, rq_psn); or the network dropped packets or ACKs"
+                .into(),
+        };
+        let todo = match gone {
+            true => "destroy a queue pair only after the peer has completed its requests",
+            false => SEARCH,
+        };
+        return (why, todo);
     };
-    let (mine, theirs) = (&qp.connection, &peer.connection);
-    let state = state_name(peer.state);
-    if !matches!(peer.state, IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD) {
-        return format!(
-            "the peer's queue pair, in this process, is in {state}, and receives nothing"
+    let mine = &qp.connection;
+    let of = |text: String| format!("the peer's queue pair, {}, {text}", peer.place);
+    let state = peer.state_name();
+    if let (Some(status), false) = (peer.error_status, peer.receives()) {
+        let why = format!("is in {state} since its own completion with status {status}");
+        return (
+            of(why),
+            "remove the cause of the peer's error: read its completions",
         );
     }
-    if theirs.dest_qpn != qp.number {
-        return format!(
-            "the peer's queue pair, in this process, is connected to {:#x}",
-            theirs.dest_qpn
+    if !peer.receives() {
+        let todo = "move the peer's queue pair to RTR before this side sends";
+        return (of(format!("is in {state}, and receives nothing")), todo);
+    }
+    if let Some(other) = peer.dest_qpn.filter(|other| *other != u64::from(qp.number)) {
+        return (of(format!("is connected to {other:#x}")), CONNECT);
+    }
+    let psn = peer.first_rq_psn.filter(|_| qp.answered == 0);
+    if let Some(psn) = psn.filter(|psn| *psn != u64::from(mine.sq_psn)) {
+        let sent = mine.sq_psn;
+        let why =
+            format!("expects PSN {psn} first (rq_psn), and this one sends from {sent} (sq_psn)");
+        return (of(why), "set rq_psn of each side to sq_psn of the other");
+    }
+    if let Some(mtu) = peer.path_mtu.filter(|mtu| *mtu != u64::from(mine.mtu)) {
+        return (
+            of(format!("has path MTU {mtu}")),
+            "set the same path_mtu on both sides",
         );
     }
-    if theirs.rq_psn != mine.sq_psn {
-        return format!(
-            "the peer's queue pair, in this process, expects PSN {} first, and this one sends from {}",
-            theirs.rq_psn, mine.sq_psn
-        );
-    }
-    if theirs.mtu != mine.mtu {
-        return format!(
-            "the peer's queue pair, in this process, has path MTU {}",
-            theirs.mtu
-        );
-    }
-    format!(
-        "the peer's queue pair, in this process, is in {state}: the network dropped packets or ACKs"
-    )
+    let why = format!(
+        "is in {state} and connected to this one: packets or ACKs were lost on the way, or its process does \
+         not run"
+    );
+    (of(why), SEARCH)
 }
 
-/// Status RETRY_EXC_ERR.
-pub fn retry_exceeded(object: &Object, call: &'static str, qp: &Qp, peer: Option<&Qp>) -> Finding {
+/// What has come from the peer before.
+fn answered(qp: &Qp) -> String {
+    let counter = |name| qp.evidence.counter(name);
+    if let Some(naks) = counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
+        return format!("{naks} RNR NAKs have come from it, so that it had no receive posted");
+    }
+    match (counter("rcvd_pkts"), counter("rcvd_seq_err"), qp.answered) {
+        (Some(0), ..) => "no packet has come from it".into(),
+        (Some(n), Some(naks @ 1..), _) => {
+            format!("{n} packets have come from it, {naks} of them NAKs for a PSN sequence error")
+        }
+        (Some(n), ..) => format!("{n} packets have come from it"),
+        (None, _, 0) => "no request or receive has completed before".into(),
+        (None, _, n) => format!("{n} requests and receives had completed before"),
+    }
+}
+
+/// Status RETRY_EXC_ERR. `gone`: the peer was in this process, and was destroyed. `other`: the number of a
+/// queue
+/// pair of this process that is not the peer, and names this one as its own.
+pub fn retry_exceeded(
+    object: &Object,
+    call: &'static str,
+    qp: &Qp,
+    gone: bool,
+    other: Option<u32>,
+) -> Finding {
     let connection = &qp.connection;
     let outcome = Outcome::Completion(IBV_WC_RETRY_EXC_ERR);
-    let answered = match qp.answered {
-        0 => "it has never answered".into(),
-        n => format!("it had answered {n} requests or messages before"),
-    };
+    let (why, todo) = peer_text(qp, gone, other);
     Finding::new(Rule::RetryExceeded, object.clone(), call, outcome)
-        .with("qpn", format!("{:#x}", qp.number))
         .with("dgid", address(&connection.dgid))
         .with("dest_qpn", format!("{:#x}", connection.dest_qpn))
         .with("timeout", connection.timeout)
         .with("timeout_ms", timeout_ms(connection.timeout))
         .with("retry_cnt", connection.retry_cnt)
         .with("mtu", connection.mtu)
-        .with("answered", answered)
-        .with("peer", peer_text(qp, peer))
+        .with("answered", answered(qp))
+        .with("peer", why)
+        .with("todo", todo)
 }
 
 /// The same, if the source GID is of RoCE v1 and the peer has never answered.
@@ -136,49 +193,59 @@ pub fn wrong_type(object: &Object, call: &'static str, qp: &Qp) -> Option<Findin
     )
 }
 
-/// Status RNR_RETRY_EXC_ERR.
-pub fn rnr_exceeded(
-    object: &Object,
-    call: &'static str,
-    qp: &Qp,
-    peer: Option<(&Qp, Option<&Srq>)>,
-) -> Finding {
-    let text = match peer {
-        None => "a message arrived when the peer's receive queue was empty".into(),
-        Some((peer, srq)) => {
-            let (posted, completed, last) = match srq {
-                Some(srq) => (srq.posted, srq.completed, srq.last_posted),
-                None => (
-                    peer.receives_posted,
-                    peer.receives_completed,
-                    peer.last_receive_posted,
-                ),
-            };
-            let when = match last {
-                Some(time) => format!(", the last {} ms ago", time.elapsed().as_millis()),
-                None => String::new(),
-            };
-            let timer = peer.connection.min_rnr_timer;
+/// What the peer has posted, as far as it is known.
+fn receives_text(qp: &Qp) -> String {
+    let Some(peer) = &qp.evidence.peer else {
+        return "the receive queue there was empty each time that the message arrived".into();
+    };
+    let queue = match peer.has_srq {
+        Some(1) => "'s SRQ",
+        _ => "",
+    };
+    let timer = peer.min_rnr_timer.map_or(String::new(), |timer| {
+        format!(
+            "; its min_rnr_timer is {timer} ({} ms)",
+            rnr_ms(timer as u8)
+        )
+    });
+    let posted = match (peer.posted, peer.consumed) {
+        (Some(0), _) => "has had no receive posted at all".into(),
+        (Some(posted), Some(consumed)) if consumed >= posted => {
+            format!("has had {posted} receives posted in all, and each is consumed")
+        }
+        (Some(posted), Some(consumed)) => {
+            let ago = peer
+                .posted_ms_ago
+                .map_or(String::new(), |ago| format!(" ({ago} ms ago)"));
             format!(
-                "the peer's queue pair, in this process, has posted {posted} receives{when}, of which \
-                 {completed} are consumed; its min_rnr_timer is {timer} ({} ms)",
-                rnr_ms(timer)
+                "has had {posted} receives posted in all, {consumed} consumed: the last was posted{ago} too \
+                 late for this message"
             )
         }
+        _ => "had no receive for it".into(),
     };
+    format!(
+        "the peer's queue pair{queue}, {}, {posted}{timer}",
+        peer.place
+    )
+}
+
+/// Status RNR_RETRY_EXC_ERR.
+pub fn rnr_exceeded(object: &Object, call: &'static str, qp: &Qp) -> Finding {
     let connection = &qp.connection;
     let outcome = Outcome::Completion(IBV_WC_RNR_RETRY_EXC_ERR);
     Finding::new(Rule::RnrExceeded, object.clone(), call, outcome)
         .with("dgid", address(&connection.dgid))
         .with("dest_qpn", format!("{:#x}", connection.dest_qpn))
         .with("rnr_retry", connection.rnr_retry)
-        .with("peer", text)
+        .with("peer", receives_text(qp))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnose::finding::is_complete;
+    use crate::diagnose::peer::Peer;
     use crate::diagnose::shadow::tests::qp;
 
     fn connected() -> (Qp, Qp) {
@@ -229,23 +296,53 @@ mod tests {
         assert_eq!(differences(&a, &other), []);
     }
 
+    /// What is known of a peer in this process.
+    fn known(qp: &Qp) -> Peer {
+        Peer {
+            place: "in this process".into(),
+            qpn: Some(qp.number.into()),
+            state: Some(qp.state.into()),
+            dest_qpn: Some(qp.connection.dest_qpn.into()),
+            path_mtu: Some(qp.connection.mtu.into()),
+            first_rq_psn: Some(qp.connection.rq_psn.into()),
+            posted: Some(qp.receives_posted),
+            consumed: Some(qp.receives_completed),
+            min_rnr_timer: Some(0),
+            ..Peer::default()
+        }
+    }
+
     #[test]
     fn a_peer_that_does_not_answer() {
-        let (mut a, mut b) = connected();
-        let line = |a: &Qp, b: Option<&Qp>| {
-            let found = retry_exceeded(&Object::qp(1, 17), "ibv_poll_cq", a, b);
+        let (mut a, b) = connected();
+        let line = |a: &Qp, gone| {
+            let found = retry_exceeded(&Object::qp(1, 17), "ibv_poll_cq", a, gone, None);
             assert!(is_complete(&found));
             found.line()
         };
-        assert!(line(&a, None).contains("timeout 14 (67.109 ms)"));
-        assert!(line(&a, None).contains("never answered"));
-        a.answered = 3;
-        assert!(line(&a, Some(&b)).contains("had answered 3"));
-        assert!(line(&a, Some(&b)).contains("the network dropped"));
-        b.state = IBV_QPS_INIT;
-        assert!(line(&a, Some(&b)).contains("is in INIT"));
+        assert!(line(&a, false).contains("timeout 14 (67.109 ms)"));
+        assert!(line(&a, false).contains("possible: "));
+        assert!(line(&a, true).contains("has been destroyed"));
+        a.evidence.searched = true;
+        a.evidence.own = vec![("rcvd_pkts", 0)];
+        assert!(line(&a, false).contains("no packet has come from it"));
+        assert!(line(&a, false).contains("has a queue pair 0x12"));
+        let mut peer = known(&b);
+        let with = |a: &Qp, peer: &Peer| {
+            let mut a = a.clone();
+            a.evidence.peer = Some(peer.clone());
+            line(&a, false)
+        };
+        assert!(with(&a, &peer).contains("lost on the way"));
+        peer.path_mtu = Some(256);
+        assert!(with(&a, &peer).contains("has path MTU 256"));
+        peer.first_rq_psn = Some(9);
+        assert!(with(&a, &peer).contains("expects PSN 9 first"));
+        peer.dest_qpn = Some(99);
+        assert!(with(&a, &peer).contains("is connected to 0x63"));
+        peer.state = Some(IBV_QPS_INIT.into());
+        assert!(with(&a, &peer).contains("is in INIT"));
         assert_eq!(wrong_type(&Object::qp(1, 17), "x", &a), None);
-        a.answered = 0;
         a.connection.better_index = Some(3);
         let found = wrong_type(&Object::qp(1, 17), "x", &a).unwrap();
         assert!(is_complete(&found));
@@ -253,23 +350,24 @@ mod tests {
 
     #[test]
     fn receiver_not_ready() {
-        let (a, mut b) = connected();
-        b.receives_posted = 4;
-        b.receives_completed = 4;
-        let found = rnr_exceeded(&Object::qp(1, 17), "ibv_poll_cq", &a, Some((&b, None)));
-        assert!(is_complete(&found));
-        assert!(
-            found
-                .line()
-                .contains("posted 4 receives, of which 4 are consumed")
-        );
-        assert!(found.line().contains("min_rnr_timer is 0 (655.36 ms)"));
-        assert!(is_complete(&rnr_exceeded(
-            &Object::qp(1, 17),
-            "x",
-            &a,
-            None
-        )));
+        let (mut a, mut b) = connected();
+        let line = |a: &Qp| {
+            let found = rnr_exceeded(&Object::qp(1, 17), "ibv_poll_cq", a);
+            assert!(is_complete(&found));
+            found.line()
+        };
+        assert!(line(&a).contains("was empty each time"));
+        for (posted, completed, text) in [
+            (0, 0, "no receive posted at all"),
+            (4, 4, "4 receives posted in all, and each is consumed"),
+            (5, 4, "too late for this message"),
+        ] {
+            b.receives_posted = posted;
+            b.receives_completed = completed;
+            a.evidence.peer = Some(known(&b));
+            assert!(line(&a).contains(text), "{}", line(&a));
+            assert!(line(&a).contains("min_rnr_timer is 0 (655.36 ms)"));
+        }
     }
 
     #[test]

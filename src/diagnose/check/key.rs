@@ -177,6 +177,8 @@ mod tests {
         lkey: 7,
         rkey: 8,
         access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+        stack_of: 0,
+        is_memory: true,
     };
 
     fn judge(access: Access, live: &[Mr], dead: &[Mr]) -> Option<Rule> {

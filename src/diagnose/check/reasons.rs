@@ -118,6 +118,12 @@ const ERRORS: &[Row] = &[
         "check `ulimit -l` and `rdma resource show`, and destroy what is not used",
     ),
     (
+        "ibv_destroy_qp",
+        EBUSY,
+        "the queue pair is still attached to a multicast group (ibv_attach_mcast)",
+        "detach it with ibv_detach_mcast before",
+    ),
+    (
         "",
         EBUSY,
         "other objects still use this one",
@@ -240,6 +246,60 @@ pub fn of_status(status: u32) -> (&'static str, &'static str) {
             "read the asynchronous events (ibv_get_async_event), `dmesg`, and the peer's completions",
         ),
     }
+}
+
+/// The asynchronous events that report an error: the name, what it means, and what to do.
+pub fn of_event(event: u32) -> Option<(&'static str, &'static str, &'static str)> {
+    const NEXT: &str = "read the completions of the queue pair for the request that failed, then \
+    modify it to RESET and \
+         connect it anew";
+    Some(match event {
+        IBV_EVENT_QP_FATAL => (
+            "IBV_EVENT_QP_FATAL",
+            "the queue pair is in ERR: its completions could not be delivered, as its CQ had overrun, or the \
+             device failed",
+            NEXT,
+        ),
+        IBV_EVENT_QP_REQ_ERR => (
+            "IBV_EVENT_QP_REQ_ERR",
+            "the responder has received an invalid request from the peer, and the queue pair is in ERR; \
+             possible: an operation that its qp_access_flags do not allow, more READs than its \
+             max_dest_rd_atomic, or a message that does not fit the receive",
+            "compare the peer's request with qp_access_flags, max_dest_rd_atomic and the receives here",
+        ),
+        IBV_EVENT_QP_ACCESS_ERR => (
+            "IBV_EVENT_QP_ACCESS_ERR",
+            "the peer has requested an access that was refused, and the queue pair is in ERR: rkey, address, \
+             length or access flags of the region here do not fit",
+            "compare the rkey and address that were sent to the peer with the region and its access flags",
+        ),
+        IBV_EVENT_PATH_MIG_ERR => (
+            "IBV_EVENT_PATH_MIG_ERR",
+            "the queue pair could not move to its alternate path",
+            "check the alternate path, or load none",
+        ),
+        IBV_EVENT_DEVICE_FATAL => (
+            "IBV_EVENT_DEVICE_FATAL",
+            "the device has failed, or was removed: all calls with it fail from now on",
+            "check `dmesg`, destroy all objects, close the device, and open it anew when it is there",
+        ),
+        IBV_EVENT_PORT_ERR => (
+            "IBV_EVENT_PORT_ERR",
+            "the port has gone down: cable, switch or `ip link set down`",
+            "wait for IBV_EVENT_PORT_ACTIVE; requests fail when their retries are exhausted",
+        ),
+        IBV_EVENT_SRQ_ERR => (
+            "IBV_EVENT_SRQ_ERR",
+            "the SRQ cannot give receives any more, and its queue pairs fail",
+            "destroy its queue pairs and the SRQ, and create them anew",
+        ),
+        IBV_EVENT_WQ_FATAL => (
+            "IBV_EVENT_WQ_FATAL",
+            "the work queue has failed",
+            "move it to RESET, or destroy it",
+        ),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

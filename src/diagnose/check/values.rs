@@ -59,7 +59,21 @@ pub fn of_qp(
         .with("min", row.3)
         .with("max", row.4)
         .with("meaning", row.5)
+        .with("hint", swapped(row))
     })
+}
+
+/// Says that a number of 24 bits has its bytes in the wrong order, if it looks so.
+fn swapped(row: &(u32, &str, u32, u32, u32, &str)) -> String {
+    let right = row.2.swap_bytes();
+    match row.4 == 0xff_ffff && right <= 0xff_ffff && row.2 & 0xff == 0 {
+        true => format!(
+            "; its bytes in the other order are {right:#x}, which is one: ntohl() may be missing \
+             where it was \
+             received"
+        ),
+        false => String::new(),
+    }
 }
 
 #[cfg(test)]

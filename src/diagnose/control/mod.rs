@@ -3,6 +3,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `client.rs` | asks other processes about the peer of a queue pair |
 //! | `socket.rs` | the socket, its thread, and whom it answers |
 //! | `request.rs` | requests and answers |
 //! | `facts.rs` | what is known of devices and queue pairs |
@@ -16,6 +17,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::faults;
 use crate::{env, log as messages};
 
+pub mod client;
 mod facts;
 mod request;
 mod socket;

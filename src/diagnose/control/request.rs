@@ -23,6 +23,7 @@ pub fn answer(line: &[u8]) -> Vec<u8> {
         b"clear" => clear(rest),
         b"counters" => Ok(counters()),
         b"qps" => Ok(queue_pairs()),
+        b"peer" => peer(rest),
         _ => Err("there is no such request".into()),
     };
     match result {
@@ -109,6 +110,21 @@ fn clear(numbers: &[u8]) -> Result<String, String> {
         .map(parse)
         .collect::<Result<Vec<_>, _>>()?;
     Ok(format!("{{\"cleared\":{}}}", faults::clear(&numbers)?))
+}
+
+/// What IBV_EXPLAIN in another process asks: a queue pair's number, that of its peer, and a remote key.
+fn peer(numbers: &[u8]) -> Result<String, String> {
+    let words = String::from_utf8_lossy(numbers);
+    let numbers: Vec<u32> = words
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [qpn, dest_qpn, rest @ ..] = &numbers[..] else {
+        return Err("expected the numbers of two queue pairs".into());
+    };
+    let found = super::super::peer::answer(*qpn, *dest_qpn, rest.first().copied());
+    let found = found.ok_or("there is no such queue pair")?;
+    Ok(format!("{{{}}}", found.json()))
 }
 
 fn counters() -> String {

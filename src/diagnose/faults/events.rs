@@ -76,9 +76,11 @@ fn run() {
             let Action::Event { kind, .. } = rule.action else {
                 continue;
             };
+            let before = super::list().into_iter().find(|of| of.number == number);
             let applied = Applied {
                 number,
                 action: rule.action.clone(),
+                times: before.map_or(0, |of| of.applied) + 1,
             };
             if objects::raise(kind, &rule, &|about| log_injected(&applied, about)) {
                 RULES.with(|rules| rules.raised(number, now()));

@@ -241,7 +241,11 @@ fn described(facts: &Facts) -> String {
 
 /// Logs a fault: in the verbs log, and where IBV_EXPLAIN writes, if that is set.
 fn log_injected(applied: &Applied, about: &str) {
-    let Applied { number, action } = applied;
+    let Applied {
+        number,
+        action,
+        times,
+    } = applied;
     let name = action.entry().name;
     let detail = match action {
         Action::Completion(status) => {
@@ -257,7 +261,7 @@ fn log_injected(applied: &Applied, about: &str) {
     };
     log::warn!("fault of rule {number}: {name}{detail}: {about}");
     if super::is_enabled() {
-        report::write_fault(*number, name, &format!("{name}{detail}: {about}"));
+        report::write_fault(*number, *times, name, &format!("{name}{detail}: {about}"));
     }
 }
 

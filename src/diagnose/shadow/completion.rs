@@ -1,5 +1,7 @@
 //! Polled completions: which requests are done, and why one has failed.
 
+use std::time::Instant;
+
 use ibverbs_abi::*;
 
 use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Waiting};
@@ -38,6 +40,9 @@ const SENDS_ONLY: [u32; 9] = [
     IBV_WC_REM_INV_RD_REQ_ERR,
     IBV_WC_RESP_TIMEOUT_ERR,
 ];
+
+/// The first completed receives of a queue pair are examined for overlaps.
+const FIRST: u64 = 2;
 
 /// A status as ibv_wc_status_str(3) says it.
 pub fn status_text(status: u32) -> &'static str {
@@ -88,11 +93,12 @@ impl Shadow {
             return Vec::new();
         };
         cq.polls += 1;
+        cq.last_poll = Some(Instant::now());
         cq.notify.last_poll = Some((completions.len() as u32, asked));
         cq.notify.armed_after_poll = false;
         let context = cq.context;
         if completions.is_empty() {
-            return self.polled_empty(address, call).into_iter().collect();
+            return Vec::new();
         }
         cq.waiting = Waiting::default();
         let mut found = Vec::new();
@@ -165,7 +171,17 @@ impl Shadow {
         match completion.status {
             IBV_WC_SUCCESS => {
                 qp.answered += 1;
-                return Vec::new();
+                return match &done {
+                    Done::Send(request) => {
+                        let object = self.qp_object(address);
+                        self.changed(&object, request, call).into_iter().collect()
+                    }
+                    Done::Receive(receive) if qp.receives_completed <= FIRST => {
+                        let receive = receive.clone();
+                        self.overlapping(address, &[receive]).into_iter().collect()
+                    }
+                    _ => Vec::new(),
+                };
             }
             IBV_WC_WR_FLUSH_ERR => return self.flushed(address, &done, call),
             _ => {}
@@ -185,9 +201,96 @@ impl Shadow {
         if qp.kind != IBV_QPT_UD {
             qp.state = IBV_QPS_ERR;
         }
+        self.fill_evidence(address, &done);
         let mut found = self.explain(address, completion.status, &done, call);
-        if found.is_empty() {
+        let is_explained = matches!(&done, Done::Send(request) if request.is_explained);
+        if found.is_empty() && !is_explained {
             found.push(self.unexplained(address, completion, operation, call));
+        }
+        found
+    }
+
+    /// A completion with an error that the program has not polled when it destroys the queue pair.
+    pub fn unread(
+        &mut self,
+        address: usize,
+        cq: usize,
+        failed: &Completion,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let object = self.qp_object(address);
+        let outcome = Outcome::Called;
+        let mut found = self.completed(cq, address, failed, call);
+        if call != "ibv_destroy_qp" {
+            return found;
+        }
+        found.push(
+            Finding::new(Rule::UnreadError, object, call, outcome)
+                .with("wr_id", failed.wr_id)
+                .with("status", failed.status)
+                .with("text", status_text(failed.status)),
+        );
+        found
+    }
+
+    /// The queue pairs of flushed completions whose first error was not polled.
+    pub fn flushed_by_unknown(&self, cq: usize, completions: &[Completion]) -> Vec<usize> {
+        let Some(context) = self.cqs.get(&cq).map(|cq| cq.context) else {
+            return Vec::new();
+        };
+        let flushed = completions
+            .iter()
+            .filter(|of| of.status == IBV_WC_WR_FLUSH_ERR);
+        let mut found: Vec<usize> = flushed
+            .filter_map(|of| self.qp_of(context, cq, of))
+            .filter(|at| {
+                let qp = self.qps.get(at);
+                qp.is_some_and(|qp| qp.first_error.is_none() && qp.state == IBV_QPS_RTS)
+            })
+            .collect();
+        found.dedup();
+        found
+    }
+
+    /// What this process knows of the peer, if nothing was found out before.
+    fn fill_evidence(&mut self, address: usize, done: &Done) {
+        let rkey = match done {
+            Done::Send(request) => request.remote.map(|remote| remote.rkey),
+            _ => None,
+        };
+        let is_looked_up = |qp: &Qp| {
+            qp.evidence.searched || !qp.evidence.own.is_empty() && qp.evidence.peer.is_some()
+        };
+        if !self.qps.get(&address).is_some_and(is_looked_up)
+            && let Some(at) = self.peer(address).map(|(at, _)| at)
+        {
+            let peer = self.describe(at, rkey);
+            if let Some(qp) = self.qps.get_mut(&address) {
+                qp.evidence.peer = peer;
+            }
+        }
+    }
+
+    /// The queue pairs of completions with errors that the peer has a part in, and the remote keys of the
+    /// requests; each queue pair once.
+    pub fn to_look_up(&self, cq: usize, completions: &[Completion]) -> Vec<(usize, Option<u32>)> {
+        let Some(context) = self.cqs.get(&cq).map(|cq| cq.context) else {
+            return Vec::new();
+        };
+        let mut found: Vec<(usize, Option<u32>)> = Vec::new();
+        for completion in completions {
+            let matters = SENDS_ONLY.contains(&completion.status);
+            let address = self.qp_of(context, cq, completion).filter(|_| matters);
+            let Some(qp) = address.and_then(|address| self.qps.get(&address)) else {
+                continue;
+            };
+            let address = address.unwrap_or(0);
+            if qp.first_error.is_none() && found.iter().all(|(of, _)| *of != address) {
+                let mut sends = qp.sends.iter();
+                let request = sends.find(|request| request.wr_id == completion.wr_id);
+                let remote = request.and_then(|request| request.remote);
+                found.push((address, remote.map(|remote| remote.rkey)));
+            }
         }
         found
     }
@@ -201,6 +304,19 @@ impl Shadow {
         call: &'static str,
     ) -> Finding {
         let (why, todo) = reasons::of_status(completion.status);
+        let peer = self
+            .qps
+            .get(&address)
+            .and_then(|qp| qp.evidence.peer.as_ref());
+        let at_peer = peer.and_then(|peer| Some((peer, peer.error_status?)));
+        let why = match at_peer {
+            Some((peer, status)) if completion.status == IBV_WC_REM_OP_ERR => format!(
+                "the peer's queue pair, {}, reports status {status} ({}) for its receive",
+                peer.place,
+                status_text(status as u32)
+            ),
+            _ => why.into(),
+        };
         let outcome = Outcome::Completion(completion.status);
         Finding::new(Rule::RequestFailed, self.qp_object(address), call, outcome)
             .with("operation", operation)
@@ -253,208 +369,4 @@ impl Cq {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::{mr, new_qp, receive, request, rules, shadow_with_qp};
-    use super::*;
-    use crate::diagnose::shadow::Remote;
-
-    fn failed(shadow: &mut Shadow, wr_id: u64, status: u32) -> Vec<Rule> {
-        let completion = Completion {
-            qpn: 17,
-            wr_id,
-            status,
-            opcode: 0,
-        };
-        rules(&shadow.polled(20, 1, &[completion], "ibv_poll_cq"))
-    }
-
-    fn shadow_with(requests: Vec<SendRequest>) -> Shadow {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        shadow.qps.get_mut(&30).unwrap().sends.extend(requests);
-        shadow
-    }
-
-    #[test]
-    fn a_completion_retires_the_unsignaled_requests_before_it() {
-        let unsignaled = |id| SendRequest {
-            signaled: false,
-            ..request(id, 7)
-        };
-        let mut shadow = shadow_with(vec![
-            unsignaled(1),
-            request(1, 7),
-            unsignaled(2),
-            request(3, 7),
-        ]);
-        for qpn in [17, 0] {
-            let completion = Completion {
-                qpn,
-                wr_id: if qpn == 17 { 1 } else { 3 },
-                ..Completion::default()
-            };
-            assert!(shadow.polled(20, 1, &[completion], "x").is_empty());
-            let left = shadow.qps[&30].sends.len();
-            assert_eq!(left, if qpn == 17 { 2 } else { 0 });
-        }
-        assert_eq!(shadow.qps[&30].answered, 2);
-    }
-
-    #[test]
-    fn a_queue_pair_in_error() {
-        let mut shadow = shadow_with(vec![request(1, 7), request(2, 7)]);
-        assert_eq!(
-            failed(&mut shadow, 1, IBV_WC_RETRY_EXC_ERR),
-            [Rule::RetryExceeded]
-        );
-        assert_eq!(failed(&mut shadow, 2, IBV_WC_WR_FLUSH_ERR), []);
-        let qp = &shadow.qps[&30];
-        assert_eq!(qp.state, IBV_QPS_ERR);
-        assert_eq!(
-            qp.first_error.as_ref().unwrap().status,
-            IBV_WC_RETRY_EXC_ERR
-        );
-        let (posted, _) = shadow.posting(30, vec![request(3, 7)], 1, "x");
-        let found = shadow.posted(30, posted, 1, "x", Outcome::Succeeded);
-        assert_eq!(rules(&found), [Rule::PostInError]);
-    }
-
-    #[test]
-    fn local_keys() {
-        let mut shadow = shadow_with(vec![request(1, 99)]);
-        shadow.add_mr(40, mr(7, 8));
-        assert_eq!(
-            failed(&mut shadow, 1, IBV_WC_LOC_PROT_ERR),
-            [Rule::KeyUnknown]
-        );
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .receives
-            .push_back(receive(2, 8));
-        assert_eq!(
-            failed(&mut shadow, 2, IBV_WC_LOC_PROT_ERR),
-            [Rule::KeySwapped]
-        );
-        // The keys are right: something else is wrong, which is not known here.
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .sends
-            .push_back(request(3, 7));
-        assert_eq!(
-            failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR),
-            [Rule::RequestFailed]
-        );
-    }
-
-    #[test]
-    fn rxe_flushes_requests_with_wrong_keys() {
-        let flushed = |shadow: &mut Shadow| failed(shadow, 1, IBV_WC_WR_FLUSH_ERR);
-        assert_eq!(
-            flushed(&mut shadow_with(vec![request(1, 99)])),
-            [Rule::KeyUnknown]
-        );
-        // The program, or an earlier error, has moved the queue pair to ERR.
-        let mut shadow = shadow_with(vec![request(1, 99)]);
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_ERR;
-        assert_eq!(flushed(&mut shadow), []);
-        let mut shadow = shadow_with(vec![request(1, 7)]);
-        shadow.add_mr(40, mr(7, 8));
-        assert_eq!(flushed(&mut shadow), []);
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .receives
-            .push_back(receive(2, 99));
-        assert_eq!(
-            failed(&mut shadow, 2, IBV_WC_LOC_QP_OP_ERR),
-            [Rule::KeyUnknown]
-        );
-    }
-
-    #[test]
-    fn messages_that_are_too_long() {
-        let mut shadow = shadow_with(vec![]);
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .receives
-            .push_back(receive(2, 7));
-        assert_eq!(
-            failed(&mut shadow, 2, IBV_WC_LOC_LEN_ERR),
-            [Rule::ReceiveTooSmall]
-        );
-        let mut shadow = shadow_with(vec![request(1, 7)]);
-        assert_eq!(
-            failed(&mut shadow, 1, IBV_WC_REM_INV_REQ_ERR),
-            [Rule::RequestFailed]
-        );
-    }
-
-    #[test]
-    fn atomics_of_the_peer() {
-        let atomic = |id, addr| SendRequest {
-            opcode: IBV_WR_ATOMIC_FETCH_AND_ADD,
-            remote: Some(Remote {
-                addr,
-                rkey: 8,
-                length: Some(8),
-            }),
-            ..request(id, 7)
-        };
-        let requests = [(1, 0x1001), (2, 0x1000), (3, 0x1001)];
-        let mut shadow = shadow_with(requests.map(|(id, addr)| atomic(id, addr)).into());
-        for (id, status, rule) in [
-            (1, IBV_WC_REM_INV_REQ_ERR, Rule::AtomicUnaligned),
-            (2, IBV_WC_REM_INV_REQ_ERR, Rule::KeyRemote),
-            (3, IBV_WC_REM_ACCESS_ERR, Rule::KeyRemote),
-        ] {
-            assert_eq!(failed(&mut shadow, id, status), [rule]);
-        }
-    }
-
-    #[test]
-    fn keys_of_the_peer() {
-        let write = |id, rkey| SendRequest {
-            opcode: IBV_WR_RDMA_WRITE,
-            remote: Some(Remote {
-                addr: 0x1000,
-                rkey,
-                length: None,
-            }),
-            ..request(id, 7)
-        };
-        let requests = [(1, 8), (2, 8), (3, 99), (4, 8), (5, 99)];
-        let requests = requests.map(|(id, rkey)| write(id, rkey));
-        let mut shadow = shadow_with(requests.into());
-        shadow.add_mr(40, mr(7, 8));
-        let refused = |shadow: &mut Shadow, id| failed(shadow, id, IBV_WC_REM_ACCESS_ERR);
-        // The peer is in another process.
-        assert_eq!(refused(&mut shadow, 1), [Rule::KeyRemote]);
-        // The peer is in this one.
-        shadow.add_qp(
-            31,
-            crate::diagnose::shadow::NewQp {
-                number: 18,
-                ..new_qp(18)
-            },
-        );
-        for (at, dest) in [(30, 18), (31, 17)] {
-            let connection = &mut shadow.qps.get_mut(&at).unwrap().connection;
-            connection.receives = true;
-            connection.dest_qpn = dest;
-        }
-        assert_eq!(refused(&mut shadow, 2), [Rule::QpAccess]);
-        shadow.qps.get_mut(&31).unwrap().access = IBV_ACCESS_REMOTE_WRITE;
-        assert_eq!(refused(&mut shadow, 3), [Rule::KeyUnknown]);
-        assert_eq!(refused(&mut shadow, 4), [Rule::KeyAccess]);
-        // The key may have been that of a window, which was bound and deallocated.
-        shadow.add_mw(50, 10);
-        shadow.mws.remove(&50);
-        assert_eq!(refused(&mut shadow, 5), [Rule::KeyRemote]);
-    }
-}
+mod tests;

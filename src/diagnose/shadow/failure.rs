@@ -6,7 +6,9 @@ use super::completion::Done;
 use super::{Mr, Qp, Receive, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
 
 impl Shadow {
@@ -28,26 +30,27 @@ impl Shadow {
                 let mut found: Vec<Finding> = connection::wrong_type(&object, call, qp)
                     .into_iter()
                     .collect();
-                found.push(connection::retry_exceeded(&object, call, qp, peer));
+                let gone = self.peer_is_gone(qp);
+                let other = self.naming(qp.number).filter(|_| peer.is_none());
+                found.push(connection::retry_exceeded(&object, call, qp, gone, other));
                 found
             }
             (IBV_WC_RNR_RETRY_EXC_ERR, _) => {
-                let peer = peer.map(|peer| (peer, self.srqs.get(&peer.srq)));
-                vec![connection::rnr_exceeded(&object, call, qp, peer)]
+                vec![connection::rnr_exceeded(&object, call, qp)]
             }
             (IBV_WC_LOC_PROT_ERR, Done::Send(request)) => {
                 let (_, right) = key::rights_of(request.opcode);
-                self.local_keys(&object, qp, &request.sges, right, status, call)
+                let found = self.local_keys(&object, qp, &request.sges, right, status, call);
+                let operation = super::completion::operation(request.opcode);
+                let of = (operation, request.wr_id);
+                self.or_gone(found, &object, of, &request.sges, status, call)
             }
-            (IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR, Done::Receive(receive)) => self
-                .local_keys(
-                    &object,
-                    qp,
-                    &receive.sges,
-                    IBV_ACCESS_LOCAL_WRITE,
-                    status,
-                    call,
-                ),
+            (IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR, Done::Receive(receive)) => {
+                let right = IBV_ACCESS_LOCAL_WRITE;
+                let found = self.local_keys(&object, qp, &receive.sges, right, status, call);
+                let of = ("receive", receive.wr_id);
+                self.or_gone(found, &object, of, &receive.sges, status, call)
+            }
             // rxe's status for keys and for messages that are too long.
             (IBV_WC_LOC_QP_OP_ERR, Done::Receive(receive)) => {
                 let found = self.local_keys(
@@ -69,6 +72,8 @@ impl Shadow {
             (IBV_WC_LOC_LEN_ERR, Done::Receive(receive)) if qp.srq == 0 => {
                 let room = room(receive);
                 let length = peer.and_then(oldest_message);
+                // The sender is not here, or its completion was polled before.
+                let length = length.filter(|length| *length > room);
                 let length = length.map_or("more".into(), |length| length.to_string());
                 vec![too_small(
                     &object,
@@ -83,6 +88,39 @@ impl Shadow {
                 self.refused_by_peer(&object, qp, peer, request, status, call)
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// The keys are right: is the memory there?
+    fn or_gone(
+        &self,
+        found: Vec<Finding>,
+        object: &Object,
+        (operation, wr_id): (&'static str, u64),
+        sges: &[super::Sge],
+        status: u32,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let is_memory = |sge: &super::Sge| {
+            let mut regions = self.mrs.values();
+            regions.any(|mr| mr.lkey == sge.lkey && mr.is_memory)
+        };
+        if !found.is_empty() || !sges.iter().all(is_memory) {
+            return found;
+        }
+        match facts::digest(sges) {
+            Ok(_) => found,
+            Err(addr) => vec![
+                Finding::new(
+                    Rule::MemoryGone,
+                    object.clone(),
+                    call,
+                    Outcome::Completion(status),
+                )
+                .with("operation", operation)
+                .with("wr_id", wr_id)
+                .with("addr", format!("{addr:#x}")),
+            ],
         }
     }
 
@@ -145,73 +183,86 @@ impl Shadow {
         )
     }
 
+    /// A SEND that the peer has refused: its receive is too small, if that is seen there.
+    fn refused_send(
+        &self,
+        object: &Object,
+        qp: &Qp,
+        request: &SendRequest,
+        status: u32,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let Some(peer) = &qp.evidence.peer else {
+            return Vec::new();
+        };
+        let length = request.length();
+        let room = match peer.error_status {
+            // The peer's own completion, which has taken the receive out, was polled before.
+            Some(status) if status == u64::from(IBV_WC_LOC_LEN_ERR) => Some("fewer".into()),
+            _ => peer
+                .room
+                .filter(|room| *room < length)
+                .map(|room| room.to_string()),
+        };
+        room.filter(|_| peer.has_srq != Some(1))
+            .map(|room| too_small(object, qp, call, status, length.to_string(), room))
+            .into_iter()
+            .collect()
+    }
+
     /// A request that the peer has refused.
     fn refused_by_peer(
         &self,
         object: &Object,
         qp: &Qp,
-        peer: Option<&Qp>,
+        in_process: Option<&Qp>,
         request: &SendRequest,
         status: u32,
         call: &'static str,
     ) -> Vec<Finding> {
         let Some(remote) = request.remote else {
-            let length = request.length();
-            let of_peer = peer.filter(|peer| peer.srq == 0);
-            let room = of_peer
-                .and_then(|peer| peer.receives.front())
-                .map(room)
-                .filter(|room| *room < length)
-                .map(|room| room.to_string());
-            // The peer's own completion, which has taken the receive out, was polled before.
-            let seen = of_peer.and_then(|peer| peer.first_error.as_ref());
-            let seen = seen.filter(|error| error.status == IBV_WC_LOC_LEN_ERR);
-            return room
-                .or(seen.map(|_| "fewer".into()))
-                .map(|room| too_small(object, qp, call, status, length.to_string(), room))
-                .into_iter()
-                .collect();
+            return self.refused_send(object, qp, request, status, call);
         };
-        let length = remote.length.unwrap_or(request.length());
         let (right, _) = key::rights_of(request.opcode);
-        let finding = |rule| Finding::new(rule, object.clone(), call, Outcome::Completion(status));
+        let operation = super::completion::operation(request.opcode);
+        let finding = |rule| {
+            Finding::new(rule, object.clone(), call, Outcome::Completion(status))
+                .with("operation", operation)
+                .with("wr_id", request.wr_id)
+                .with("addr", format!("{:#x}", remote.addr))
+        };
         let is_atomic = right == IBV_ACCESS_REMOTE_ATOMIC;
         if status == IBV_WC_REM_INV_REQ_ERR && is_atomic && remote.addr % 8 != 0 {
-            return vec![
-                finding(Rule::AtomicUnaligned).with("addr", format!("{:#x}", remote.addr)),
-            ];
+            return vec![finding(Rule::AtomicUnaligned)];
         }
-        if let Some(peer) = peer {
-            let lacking = right & !peer.access;
-            if lacking != 0 {
-                return vec![
-                    finding(Rule::QpAccess)
-                        .with("dest_qpn", format!("{:#x}", peer.number))
-                        .with("right", key::rights(lacking)),
-                ];
-            }
-            let access = Access {
-                side: Side::Remote,
-                key: remote.rkey,
-                addr: remote.addr,
-                length,
-                pd: peer.pd,
-                right,
-            };
-            let found = self.judge(&access, peer.context, object, status, call);
-            let pd = self.pds.get(&self.base_pd(peer.pd));
-            match found {
-                // Otherwise the key may be a window's.
-                Some(found) if !pd.is_some_and(|pd| pd.had_windows) => return vec![found],
-                _ => {}
-            }
+        let access = Access {
+            side: Side::Remote,
+            key: remote.rkey,
+            addr: remote.addr,
+            length: remote.length.unwrap_or(request.length()),
+            pd: in_process.map_or(0, |peer| peer.pd),
+            right,
+        };
+        let seen = qp.evidence.peer.as_ref().and_then(|peer| {
+            by_queue_pair(qp, peer, right, status, &finding).or_else(|| match in_process {
+                Some(in_process) if peer.had_windows != Some(1) => {
+                    self.judge(&access, in_process.context, object, status, call)
+                }
+                Some(_) => self.judge_known(&access, in_process?, object, status, call),
+                None => by_key(peer, &access, |rule| {
+                    Finding::new(rule, object.clone(), call, Outcome::Completion(status))
+                }),
+            })
+        });
+        if let Some(found) = seen {
+            return vec![found];
         }
         let own = self
             .mrs
             .values()
             .find(|mr| mr.context == qp.context && mr.rkey == remote.rkey);
         let hint = match own {
-            Some(mr) if peer.is_none() => {
+            Some(mr) if in_process.is_none() => {
                 let region = key::region(mr);
                 format!(
                     "; here {:#x} is the rkey of this side's region {region}",
@@ -220,14 +271,154 @@ impl Shadow {
             }
             _ => String::new(),
         };
+        let known = match &qp.evidence.peer {
+            Some(peer) if peer.had_windows == Some(1) => {
+                "the key may be that of a memory window, which are not observed"
+            }
+            Some(peer) if peer.knows_keys == Some(1) => {
+                "nothing is wrong with the key, range and rights that is known here"
+            }
+            Some(_) => "the peer's regions are not known: IBV_EXPLAIN is not set there",
+            None => "the peer is not in a process that is observed here",
+        };
         vec![
             finding(Rule::KeyRemote)
-                .with("length", length)
-                .with("addr", format!("{:#x}", remote.addr))
+                .with("length", access.length)
                 .with("key", key::hex(remote.rkey))
+                .with("right", key::rights(right))
+                .with("known", known)
                 .with("hint", hint),
         ]
     }
+
+    /// What the regions say of a key, if it is that of one. Others may be windows.
+    fn judge_known(
+        &self,
+        access: &Access,
+        peer: &Qp,
+        object: &Object,
+        status: u32,
+        call: &'static str,
+    ) -> Option<Finding> {
+        let known = self
+            .mrs
+            .values()
+            .any(|mr| mr.context == peer.context && mr.rkey == access.key);
+        known.then(|| self.judge(access, peer.context, object, status, call))?
+    }
+
+    /// Whether the peer was a queue pair of this process that has been destroyed.
+    fn peer_is_gone(&self, qp: &Qp) -> bool {
+        let device = self.device_of(qp.context);
+        let connection = &qp.connection;
+        connection.sgid == connection.dgid && self.gone_qps.contains(&(device, connection.dest_qpn))
+    }
+
+    /// What other processes may know of a queue pair of this one; `rkey` is a key of its memory.
+    pub fn describe(&self, address: usize, rkey: Option<u32>) -> Option<Peer> {
+        let qp = self.qps.get(&address)?;
+        let connection = &qp.connection;
+        let receives = |value: u32| connection.receives.then_some(u64::from(value));
+        let srq = self.srqs.get(&qp.srq);
+        let (posted, consumed, last) = match srq {
+            Some(srq) => (srq.posted, srq.completed, srq.last_posted),
+            None => (
+                qp.receives_posted,
+                qp.receives_completed,
+                qp.last_receive_posted,
+            ),
+        };
+        let mut peer = Peer {
+            place: super::IN_THIS_PROCESS.into(),
+            qpn: Some(qp.number.into()),
+            state: Some(qp.state.into()),
+            dest_qpn: receives(connection.dest_qpn),
+            path_mtu: receives(connection.mtu),
+            first_rq_psn: receives(connection.rq_psn),
+            access: Some(qp.access.into()),
+            max_dest_rd_atomic: receives(connection.max_dest_rd_atomic.into()),
+            min_rnr_timer: receives(connection.min_rnr_timer.into()),
+            has_srq: Some(srq.is_some().into()),
+            sends_posted: Some(qp.sends_posted),
+            sends_consuming: Some(qp.sends_consuming),
+            posted: Some(posted),
+            consumed: Some(consumed),
+            posted_ms_ago: last.map(|last| last.elapsed().as_millis() as u64),
+            room: qp.receives.front().map(room),
+            error_status: qp.first_error.as_ref().map(|error| error.status.into()),
+            knows_keys: Some(1),
+            ..Peer::default()
+        };
+        let pd = self.base_pd(qp.pd);
+        let windows = self.pds.get(&pd).is_some_and(|pd| pd.had_windows);
+        peer.had_windows = Some(windows.into());
+        let Some(rkey) = rkey else { return Some(peer) };
+        let is_it = |mr: &&Mr| mr.context == qp.context && mr.rkey == rkey;
+        let live = self.mrs.values().find(is_it);
+        let dead = || self.deregistered.iter().rev().find(is_it);
+        if let Some(mr) = live.or_else(dead) {
+            peer.key_is_live = Some(live.is_some().into());
+            peer.mr_start = Some(mr.start);
+            peer.mr_length = Some(mr.length);
+            peer.mr_access = Some(mr.access.into());
+            peer.mr_same_pd = Some((self.base_pd(mr.pd) == pd).into());
+        }
+        Some(peer)
+    }
+}
+
+/// What the attributes of the peer's queue pair refuse.
+fn by_queue_pair(
+    qp: &Qp,
+    peer: &Peer,
+    right: u32,
+    status: u32,
+    finding: &impl Fn(Rule) -> Finding,
+) -> Option<Finding> {
+    let dest_qpn = format!("{:#x}", peer.qpn.unwrap_or(0));
+    let lacking = right & !(peer.access.unwrap_or(right.into()) as u32);
+    if lacking != 0 {
+        let found = finding(Rule::QpAccess).with("dest_qpn", dest_qpn);
+        return Some(
+            found
+                .with("right", key::rights(lacking))
+                .with("place", &peer.place),
+        );
+    }
+    let reads = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    let here = qp.connection.max_rd_atomic;
+    let there = peer.max_dest_rd_atomic?;
+    let too_many = status == IBV_WC_REM_INV_REQ_ERR && right & reads != 0 && there < here.into();
+    too_many.then(|| {
+        finding(Rule::DestRdAtomic)
+            .with("dest_qpn", dest_qpn)
+            .with("place", &peer.place)
+            .with("there", there)
+            .with("here", here)
+    })
+}
+
+/// What the peer's process says of its region.
+fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
+    let mr = Mr {
+        context: 0,
+        pd: 1 - peer.mr_same_pd.unwrap_or(1) as usize,
+        start: peer.mr_start.unwrap_or(0),
+        length: peer.mr_length.unwrap_or(0),
+        lkey: 0,
+        rkey: access.key,
+        access: peer.mr_access.unwrap_or(0) as u32,
+        stack_of: 0,
+        is_memory: true,
+    };
+    let (live, dead) = match peer.key_is_live {
+        Some(1) => (Some(&mr), None),
+        Some(_) => (None, Some(&mr)),
+        None if peer.knows_keys == Some(1) && peer.had_windows != Some(1) => (None, None),
+        None => return None,
+    };
+    let same = |a: usize, b: usize| a == b;
+    key::refused(access, live.into_iter(), dead.into_iter(), same, finding)
 }
 
 /// The length of the longest message that fits.

@@ -12,25 +12,29 @@ mod modify;
 mod notify;
 mod objects;
 mod post;
+mod requests;
+mod sleeping;
 #[cfg(test)]
 pub(super) mod tests;
 mod waiting;
 
 use core::ops::Deref;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use ibverbs_abi::ibv_qp_state;
 
 use super::calls::{BuildOps, PollOps};
 use super::finding::{Finding, Kind, Object};
+use super::peer::Evidence;
 use super::report::{self, Reported};
+use super::watch::Awaited;
 use crate::memory::lock::ForkLock;
 
 pub use completion::Completion;
 pub use modify::Change;
 pub use objects::NewQp;
-pub use waiting::{Waiting, set_limit};
+pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
 /// the program polls by a provider's own functions.
@@ -68,6 +72,18 @@ pub struct SendRequest {
     pub remote: Option<Remote>,
     /// The address handle of a UD request, or 0.
     pub ah: usize,
+    /// The destination of a UD request.
+    pub remote_qpn: u32,
+    /// IBV_SEND_*.
+    pub flags: u32,
+    /// `num_sge` is not 0, and `sg_list` is NULL.
+    pub list_is_null: bool,
+    /// By ibv_wr_* functions.
+    pub is_built: bool,
+    /// What is wrong with it was reported when it was posted.
+    pub is_explained: bool,
+    /// A digest of the data when it was posted; 0 if there is none.
+    pub digest: u64,
     /// Tells requests of the process apart.
     pub serial: u64,
 }
@@ -110,6 +126,10 @@ pub struct Mr {
     pub lkey: u32,
     pub rkey: u32,
     pub access: u32,
+    /// The thread on whose stack it is, or 0.
+    pub stack_of: i32,
+    /// It is memory of the process, at its own addresses.
+    pub is_memory: bool,
 }
 
 /// A completion queue.
@@ -127,9 +147,21 @@ pub struct Cq {
     pub events: u64,
     pub async_events: u64,
     pub notify: Notify,
+    /// What the next event is to come of.
+    pub is_armed: Armed,
+    pub last_poll: Option<Instant>,
     /// The thread that is polling, or 0; only of single-threaded queues.
     pub thread: i32,
     pub waiting: Waiting,
+}
+
+/// Which completion causes the next event of a CQ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Armed {
+    #[default]
+    No,
+    Solicited,
+    Any,
 }
 
 /// What happened on a CQ since its last event, in the order that matters for lost events.
@@ -171,6 +203,7 @@ pub struct Connection {
     pub rnr_retry: u8,
     pub min_rnr_timer: u8,
     pub max_rd_atomic: u8,
+    pub max_dest_rd_atomic: u8,
     /// It is in RTR or later, so the members for receiving are set.
     pub receives: bool,
     /// It has been in RTS, so the members for sending are set.
@@ -186,17 +219,31 @@ pub struct Qp {
     pub single_threaded: bool,
     pub state: ibv_qp_state,
     pub access: u32,
+    /// The active MTU of its port in bytes; 0 if it is not known.
+    pub port_mtu: u32,
     pub connection: Connection,
     pub sends: VecDeque<SendRequest>,
     pub receives: VecDeque<Receive>,
     /// Requests of ibv_wr_* functions between ibv_wr_start and ibv_wr_complete.
     pub building: Vec<SendRequest>,
+    /// Requests that were posted, and those of them that consume a receive of the peer.
+    pub sends_posted: u64,
+    pub sends_consuming: u64,
+    /// A request that was posted is signaled.
+    pub ever_signaled: bool,
+    /// The destination of the last datagram.
+    pub last_remote_qpn: u32,
+    /// The digest of the first message that consumes a receive, and whether a later one differs.
+    pub first_message: u64,
+    pub messages_vary: bool,
     pub receives_posted: u64,
     pub receives_completed: u64,
     pub last_receive_posted: Option<Instant>,
     /// Completions without error, which show that the peer has answered.
     pub answered: u64,
     pub first_error: Option<FirstError>,
+    /// What was found out of both ends when a request had failed, or the program waited too long.
+    pub evidence: Evidence,
     pub async_events: u64,
     /// The thread that is posting a send, or 0; only of single-threaded queue pairs.
     pub thread: i32,
@@ -229,6 +276,8 @@ pub struct Context {
     pub device: String,
     /// The process that opened it.
     pub pid: u32,
+    /// The descriptor of its asynchronous events.
+    pub async_fd: i32,
 }
 
 /// The shadow: all that is known of the objects of the process.
@@ -245,6 +294,9 @@ pub struct Shadow {
     pub mws: BTreeMap<usize, usize>,
     /// Queue pairs by context and number.
     numbers: BTreeMap<(usize, u32), usize>,
+    /// Devices and numbers of queue pairs that were destroyed, the latest last.
+    gone_qps: VecDeque<(String, u32)>,
+    gone: BTreeSet<(Kind, usize)>,
     serial: u64,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.
@@ -265,6 +317,8 @@ impl Shadow {
             ahs: BTreeMap::new(),
             mws: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            gone_qps: VecDeque::new(),
+            gone: BTreeSet::new(),
             serial: 0,
             reported: Reported::new(),
             build_ops: BTreeMap::new(),
@@ -310,6 +364,29 @@ impl Shadow {
         device(a) == device(b)
     }
 
+    /// The name of a context's device.
+    pub fn device_of(&self, context: usize) -> String {
+        let opened = self.contexts.get(&context);
+        opened.map_or_else(String::new, |opened| opened.device.clone())
+    }
+
+    /// The descriptors on which a thread may sleep, what for, and a number that changes whenever something
+    /// happens to that.
+    pub fn awaited(&self) -> BTreeMap<i32, (Awaited, u64)> {
+        let mut all = BTreeMap::new();
+        for (at, context) in &self.contexts {
+            if context.async_fd >= 0 && context.pid == std::process::id() {
+                all.insert(context.async_fd, (Awaited::Async(*at), 0));
+            }
+        }
+        for cq in self.cqs.values().filter(|cq| cq.channel_fd >= 0) {
+            let what = (Awaited::Channel(cq.channel), self.serial);
+            let (_, activity) = all.entry(cq.channel_fd).or_insert(what);
+            *activity += cq.polls + cq.events + cq.armed;
+        }
+        all
+    }
+
     /// Counts signaled requests and receives outstanding on a CQ.
     pub fn outstanding_on(&self, cq: usize) -> (usize, usize) {
         let mut counts = (0, 0);
@@ -335,7 +412,7 @@ pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
         if !found.is_empty() {
             report::speak();
         }
-        found.retain(|finding| shadow.reported.admit(finding));
+        found.retain(|finding| report::is_wanted(finding) && shadow.reported.admit(finding));
         found
     });
     match admitted {

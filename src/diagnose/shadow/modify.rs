@@ -86,6 +86,7 @@ fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
         IBV_QP_RNR_RETRY rnr_retry = attr.rnr_retry;
         IBV_QP_MIN_RNR_TIMER min_rnr_timer = attr.min_rnr_timer;
         IBV_QP_MAX_QP_RD_ATOMIC max_rd_atomic = attr.max_rd_atomic;
+        IBV_QP_MAX_DEST_RD_ATOMIC max_dest_rd_atomic = attr.max_dest_rd_atomic;
         IBV_QP_AV sgid_index = attr.ah_attr.grh.sgid_index;
     }
     if change.has(IBV_QP_AV) {
@@ -106,6 +107,7 @@ fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
             qp.receives.clear();
             qp.first_error = None;
             qp.answered = 0;
+            qp.evidence = Default::default();
         }
         Some(state) => {
             qp.state = state;

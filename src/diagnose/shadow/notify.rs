@@ -2,7 +2,8 @@
 
 use ibverbs_abi::*;
 
-use super::{Notify, Shadow};
+use super::{Armed, Notify, Shadow};
+use crate::diagnose::check::reasons;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -13,7 +14,7 @@ const ARMED_WITHOUT_READING: u64 = 3;
 
 impl Shadow {
     /// ibv_req_notify_cq has returned 0.
-    pub fn armed(&mut self, address: usize) {
+    pub fn armed(&mut self, address: usize, solicited_only: bool) {
         let (sends, receives) = self.outstanding_on(address);
         let from_srqs = self
             .qps
@@ -21,6 +22,10 @@ impl Shadow {
             .any(|qp| qp.recv_cq == address && qp.srq != 0);
         if let Some(cq) = self.cqs.get_mut(&address) {
             cq.armed += 1;
+            cq.is_armed = match (solicited_only, cq.is_armed) {
+                (true, Armed::No | Armed::Solicited) => Armed::Solicited,
+                _ => Armed::Any,
+            };
             if cq.polled_before() {
                 cq.notify.armed_after_poll = true;
                 cq.notify.at_risk = sends + receives > 0 || from_srqs;
@@ -42,6 +47,7 @@ impl Shadow {
             return Vec::new();
         };
         cq.events += 1;
+        cq.is_armed = Armed::No;
         let before = core::mem::replace(
             &mut cq.notify,
             Notify {
@@ -85,7 +91,23 @@ impl Shadow {
             _ => {}
         }
         if kind != Kind::Cq || event != IBV_EVENT_CQ_ERR {
-            return Vec::new();
+            let object = match kind {
+                Kind::Qp => self.qp_object(address),
+                Kind::Context => Object {
+                    kind,
+                    address,
+                    label: self.device_of(address),
+                },
+                _ => Object::at(kind, address),
+            };
+            let call = "ibv_get_async_event";
+            let finding = |(event, why, todo)| {
+                Finding::new(Rule::AsyncError, object, call, Outcome::Succeeded)
+                    .with("event", event)
+                    .with("why", why)
+                    .with("todo", todo)
+            };
+            return reasons::of_event(event).map(finding).into_iter().collect();
         }
         let entries = self.cqs.get(&address).map_or(0, |cq| cq.entries);
         let (sends, receives) = self.outstanding_on(address);
@@ -151,6 +173,22 @@ impl Shadow {
             ));
         }
         found
+    }
+
+    /// An object is being destroyed, of which more events are acknowledged than were received.
+    pub fn acknowledged_too_often(
+        &self,
+        kind: Kind,
+        address: usize,
+        call: &'static str,
+        excess: u32,
+    ) -> Vec<Finding> {
+        let object = match kind {
+            Kind::Qp => self.qp_object(address),
+            _ => Object::at(kind, address),
+        };
+        let finding = Finding::new(Rule::EventsOveracked, object, call, Outcome::Called);
+        vec![finding.with("count", excess)]
     }
 
     /// A CQ is being destroyed; `readable`: its channel has an event that was not read.
@@ -220,13 +258,13 @@ mod tests {
     #[test]
     fn polling_after_arming_is_right() {
         let mut shadow = shadow();
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(event(&mut shadow), []);
-        shadow.armed(20);
+        shadow.armed(20, false);
         poll(&mut shadow, 2, 1);
         assert_eq!(event(&mut shadow), []);
         poll(&mut shadow, 2, 0);
-        shadow.armed(20);
+        shadow.armed(20, false);
         poll(&mut shadow, 2, 0);
         assert_eq!(event(&mut shadow), []);
     }
@@ -235,10 +273,10 @@ mod tests {
     fn not_polling_after_arming_is_wrong() {
         let mut shadow = shadow();
         poll(&mut shadow, 2, 0);
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(event(&mut shadow), [Rule::NotifyNoPoll]);
         poll(&mut shadow, 1, 1);
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(event(&mut shadow), [Rule::EventsCoalesced]);
     }
 
@@ -246,13 +284,13 @@ mod tests {
     fn a_request_that_is_posted_after_arming_causes_the_event() {
         let mut shadow = shadow();
         poll(&mut shadow, 1, 1);
-        shadow.armed(20);
+        shadow.armed(20, false);
         shadow.posting(30, vec![request(1, 7)], 1, "ibv_post_send");
         assert_eq!(event(&mut shadow), []);
         // Nothing is outstanding when the CQ is armed: nothing can be missed.
         let mut idle = shadow_with_qp(IBV_QPS_RTS);
         poll(&mut idle, 1, 1);
-        idle.armed(20);
+        idle.armed(20, false);
         assert_eq!(event(&mut idle), []);
     }
 
@@ -273,10 +311,10 @@ mod tests {
         assert!(shadow.unacknowledged(Kind::Qp, 30, "x", 0, 0).is_empty());
         assert!(shadow.destroying_cq(20, true).is_empty());
         for _ in 0..ARMED_WITHOUT_READING {
-            shadow.armed(20);
+            shadow.armed(20, false);
             assert!(shadow.destroying_cq(20, true).is_empty());
         }
-        shadow.armed(20);
+        shadow.armed(20, false);
         assert_eq!(
             rules(&shadow.destroying_cq(20, true)),
             [Rule::ChannelUnread]

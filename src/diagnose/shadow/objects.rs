@@ -8,10 +8,13 @@ use ibverbs_abi::*;
 use super::{Connection, Context, Cq, MAX_DEREGISTERED, Mr, Pd, Qp, Shadow, Srq};
 use crate::diagnose::check::key;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::peer::Evidence;
 use crate::diagnose::rules::Rule;
 
 /// More objects than this are counted, not named.
 const MAX_NAMED: usize = 8;
+/// More destroyed objects than this are forgotten.
+const MAX_GONE: usize = 4096;
 
 /// What a program creates a queue pair with.
 #[derive(Clone, Copy)]
@@ -38,9 +41,14 @@ fn list(names: Vec<String>) -> String {
 }
 
 impl Shadow {
-    pub fn opened(&mut self, context: usize, device: String) {
+    pub fn opened(&mut self, context: usize, device: String, async_fd: i32) {
         let pid = std::process::id();
-        self.contexts.insert(context, Context { device, pid });
+        let opened = Context {
+            device,
+            pid,
+            async_fd,
+        };
+        self.contexts.insert(context, opened);
     }
 
     /// The device is closed: its objects are gone.
@@ -137,6 +145,45 @@ impl Shadow {
         }
     }
 
+    /// Whether a context has a queue pair of this number.
+    pub fn has_number(&self, context: usize, number: u32) -> bool {
+        self.numbers.contains_key(&(context, number))
+    }
+
+    /// A queue pair of this process that names `number` as its peer.
+    pub fn naming(&self, number: u32) -> Option<u32> {
+        let mut all = self.qps.values();
+        let found = all.find(|qp| qp.connection.receives && qp.connection.dest_qpn == number);
+        found.map(|qp| qp.number)
+    }
+
+    /// An object was destroyed. [`Shadow::is_gone`] is true until another one gets its address.
+    pub fn remember_gone(&mut self, kind: Kind, address: usize) {
+        if self.gone.len() == MAX_GONE {
+            self.gone.clear();
+        }
+        self.gone.insert((kind, address));
+    }
+
+    pub fn is_gone(&self, kind: Kind, address: usize) -> bool {
+        self.gone.contains(&(kind, address)) && self.context_of(kind, address).is_none()
+    }
+
+    /// The context of an object; None if it is not known.
+    pub fn context_of(&self, kind: Kind, address: usize) -> Option<usize> {
+        let of_pd = |pd: usize| self.pds.get(&pd).map(|pd| pd.context);
+        match kind {
+            Kind::Pd => of_pd(address),
+            Kind::Mr => self.mrs.get(&address).map(|mr| mr.context),
+            Kind::Cq => self.cqs.get(&address).map(|cq| cq.context),
+            Kind::Qp => self.qps.get(&address).map(|qp| qp.context),
+            Kind::Srq => self.srqs.get(&address).map(|srq| srq.context),
+            Kind::Ah => of_pd(*self.ahs.get(&address)?),
+            Kind::Mw => of_pd(*self.mws.get(&address)?),
+            _ => None,
+        }
+    }
+
     pub fn add_pd(&mut self, address: usize, pd: Pd) {
         self.pds.insert(address, pd);
     }
@@ -161,15 +208,23 @@ impl Shadow {
             single_threaded,
             state: IBV_QPS_RESET,
             access: 0,
+            port_mtu: 0,
             connection: Connection::default(),
             sends: Default::default(),
             receives: Default::default(),
             building: Vec::new(),
+            sends_posted: 0,
+            sends_consuming: 0,
+            ever_signaled: false,
+            last_remote_qpn: 0,
+            first_message: 0,
+            messages_vary: false,
             receives_posted: 0,
             receives_completed: 0,
             last_receive_posted: None,
             answered: 0,
             first_error: None,
+            evidence: Evidence::default(),
             async_events: 0,
             thread: 0,
         };
@@ -181,6 +236,22 @@ impl Shadow {
         let qp = self.qps.remove(&address)?;
         self.numbers.remove(&(qp.context, qp.number));
         Some(qp)
+    }
+
+    /// A queue pair was destroyed: its peer may miss it.
+    pub fn forget_qp(&mut self, address: usize, qp: &Qp) {
+        if self.gone_qps.len() == MAX_DEREGISTERED {
+            self.gone_qps.pop_front();
+        }
+        let device = self.device_of(qp.context);
+        self.gone_qps.push_back((device, qp.number));
+        self.destroyed(Kind::Qp, address);
+    }
+
+    /// An object was destroyed, as the call that does it says.
+    pub fn destroyed(&mut self, kind: Kind, address: usize) {
+        self.reported.forget(kind, address);
+        self.remember_gone(kind, address);
     }
 
     /// Puts it back, because it was not destroyed.
@@ -303,7 +374,7 @@ impl Shadow {
             self.deregistered.pop_front();
         }
         self.deregistered.push_back(mr);
-        self.reported.forget(Kind::Mr, address);
+        self.destroyed(Kind::Mr, address);
     }
 
     /// What is wrong if an address handle is destroyed now.
@@ -327,115 +398,4 @@ impl Shadow {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::{new_qp, request};
-    use super::*;
-    use crate::diagnose::finding::is_complete;
-
-    const PD: Pd = Pd {
-        context: 1,
-        parent: 0,
-        single_threaded: false,
-        had_windows: false,
-    };
-    const MR: Mr = Mr {
-        context: 1,
-        pd: 10,
-        start: 0x1000,
-        length: 0x1000,
-        lkey: 7,
-        rkey: 8,
-        access: 1,
-    };
-
-    fn shadow() -> Shadow {
-        let mut shadow = Shadow::new();
-        shadow.opened(1, "uroce0".into());
-        shadow.add_pd(10, PD);
-        shadow.add_cq(
-            20,
-            Cq {
-                context: 1,
-                channel: 50,
-                ..Cq::default()
-            },
-        );
-        shadow.add_qp(30, new_qp(17));
-        shadow.add_mr(40, MR);
-        shadow
-    }
-
-    fn rules(found: &[Finding]) -> Vec<Rule> {
-        assert!(found.iter().all(is_complete), "{found:?}");
-        found.iter().map(|finding| finding.rule).collect()
-    }
-
-    #[test]
-    fn users_of_busy_objects_are_named() {
-        let mut shadow = shadow();
-        let busy = |shadow: &Shadow, kind, at| {
-            let found = shadow.busy(kind, at, "call", Outcome::of(libc::EBUSY));
-            rules(&found);
-            found.first().map(|finding| finding.values[0].1.clone())
-        };
-        let users = busy(&shadow, Kind::Pd, 10).unwrap();
-        assert_eq!(users, "QP 0x11, MR 0x1000..0x2000 (lkey 0x7)");
-        assert_eq!(busy(&shadow, Kind::Cq, 20).unwrap(), "QP 0x11");
-        assert_eq!(busy(&shadow, Kind::Channel, 50).unwrap(), "CQ 0x14");
-        assert_eq!(busy(&shadow, Kind::Channel, 51), None);
-        assert!(
-            shadow
-                .busy(Kind::Pd, 10, "call", Outcome::of(libc::EIO))
-                .is_empty()
-        );
-        for address in 100..110 {
-            shadow.add_mr(address, MR);
-        }
-        assert!(
-            busy(&shadow, Kind::Pd, 10)
-                .unwrap()
-                .ends_with(" and 4 more")
-        );
-    }
-
-    #[test]
-    fn regions_and_handles_in_use() {
-        let mut shadow = shadow();
-        assert!(shadow.take_mr(40).1.is_empty());
-        shadow.add_mr(40, MR);
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.sends.push_back(request(5, 7));
-        // A queue pair that is not connected does not access memory.
-        assert!(shadow.take_mr(40).1.is_empty());
-        shadow.add_mr(40, MR);
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
-        assert_eq!(rules(&shadow.take_mr(40).1), [Rule::MrInUse]);
-        assert!(shadow.ah_in_use(99).is_empty());
-        shadow.qps.get_mut(&30).unwrap().sends[0].ah = 99;
-        assert_eq!(rules(&shadow.ah_in_use(99)), [Rule::AhInUse]);
-    }
-
-    #[test]
-    fn what_is_left_at_close() {
-        let mut shadow = shadow();
-        let found = shadow.closed(1);
-        assert_eq!(rules(&found), [Rule::Leak]);
-        assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
-        assert!(shadow.qps.is_empty() && shadow.numbers.is_empty());
-        shadow.opened(1, "uroce0".into());
-        assert!(shadow.closed(1).is_empty());
-    }
-
-    #[test]
-    fn a_child_is_another_process() {
-        let mut shadow = shadow();
-        assert!(shadow.check_process(1, "ibv_post_send").is_empty());
-        assert!(shadow.check_process(2, "ibv_post_send").is_empty());
-        shadow.contexts.get_mut(&1).unwrap().pid += 1;
-        assert_eq!(
-            rules(&shadow.check_process(1, "ibv_post_send")),
-            [Rule::ChildVerb]
-        );
-        assert!(shadow.closed(1).is_empty());
-    }
-}
+mod tests;

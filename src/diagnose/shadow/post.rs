@@ -10,6 +10,7 @@ use ibverbs_abi::*;
 use super::{MAX_RECORDED, Receive, SendRequest, Shadow};
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::report;
 use crate::diagnose::rules::Rule;
 
 /// The requests of one call.
@@ -58,15 +59,35 @@ impl Shadow {
         thread: i32,
         call: &'static str,
     ) -> (Posted, Vec<Finding>) {
+        let stack = report::stack();
         let first = self.serial;
         self.serial += requests.len() as u64;
         let object = self.qp_object(address);
-        let Some(qp) = self.qps.get_mut(&address) else {
+        let Some(qp) = self.qps.get(&address) else {
             return (Posted::default(), Vec::new());
         };
-        let mut found: Vec<Finding> = without_initiator(&object, qp, &requests, call)
-            .into_iter()
-            .collect();
+        let mut found = self.check_requests(&object, qp, &requests, call);
+        found.extend(without_initiator(&object, qp, &requests, call));
+        for request in &mut requests {
+            let is_of = |finding: &Finding| {
+                let wr_id = request.wr_id.to_string();
+                finding
+                    .values
+                    .iter()
+                    .any(|(name, value)| *name == "wr_id" && *value == wr_id)
+            };
+            request.is_explained = found.iter().any(is_of);
+        }
+        for request in requests.iter_mut().filter(|request| request.digest != 0) {
+            if self.is_written_to(&request.sges) {
+                request.digest = 0;
+            }
+        }
+        let mut sges = requests.iter().flat_map(|request| &request.sges);
+        found.extend(self.on_dead_stack(&object, qp.context, &mut sges, thread, stack, call));
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return (Posted::default(), found);
+        };
         if qp.single_threaded {
             if qp.thread != 0 && qp.thread != thread {
                 found.push(overlap(
@@ -89,6 +110,22 @@ impl Shadow {
             request.signaled |= qp.sig_all;
         }
         let signals = requests.iter().any(|request| request.signaled);
+        let consuming = requests
+            .iter()
+            .filter(|of| super::waiting::consumes_receive(of));
+        qp.sends_consuming += consuming.count() as u64;
+        qp.sends_posted += requests.len() as u64;
+        qp.ever_signaled |= signals;
+        let messages = requests.iter().filter(|of| of.digest != 0);
+        for message in messages.filter(|of| super::waiting::consumes_receive(of)) {
+            match qp.first_message {
+                0 => qp.first_message = message.digest,
+                first => qp.messages_vary |= first != message.digest,
+            }
+        }
+        if let Some(last) = requests.last() {
+            qp.last_remote_qpn = last.remote_qpn;
+        }
         qp.sends.extend(requests);
         if qp.sends.len() > MAX_RECORDED {
             qp.sends.clear();
@@ -164,6 +201,15 @@ impl Shadow {
         if !outcome.is(libc::ENOMEM) {
             return Vec::new();
         }
+        if qp.cap.max_send_wr == 0 {
+            let found = finding(Rule::Argument)
+                .with("what", "the queue pair was created with max_send_wr = 0");
+            let found = found.with("why", "its send queue has no room for a request");
+            return vec![found.with(
+                "todo",
+                "create the queue pair with cap.max_send_wr of 1 at least",
+            )];
+        }
         // Earlier ones have completed: a software device frees the slot of an unsignaled request then.
         let capacity = qp.cap.max_send_wr as usize;
         let outstanding = qp.sends.iter().rev().take(capacity);
@@ -210,6 +256,14 @@ impl Shadow {
                     .with("text", super::completion::status_text(error.status)),
             ];
         }
+        let max = qp.cap.max_send_wr;
+        if max != 0 && qp.sends.len() > max as usize {
+            return vec![
+                Finding::new(Rule::SendQueueRnic, object.clone(), call, outcome)
+                    .with("outstanding", qp.sends.len())
+                    .with("max", max),
+            ];
+        }
         let Some(cq) = self.cqs.get(&qp.send_cq) else {
             return Vec::new();
         };
@@ -231,11 +285,20 @@ impl Shadow {
     /// Receives were posted to a queue pair; the provider has accepted the first `accepted`. They are
     /// recorded before, as requests are: then `outcome` is [`Outcome::Called`].
     /// Reports a receive of a UD queue pair that has no room for the GRH.
-    pub fn posting_receives(&mut self, address: usize, receives: Vec<Receive>) -> Option<Finding> {
+    pub fn posting_receives(
+        &mut self,
+        address: usize,
+        receives: Vec<Receive>,
+        thread: i32,
+    ) -> Option<Finding> {
+        const CALL: &str = "ibv_post_recv";
         let object = self.qp_object(address);
-        let mut found = None;
+        let context = self.qps.get(&address).map_or(0, |qp| qp.context);
+        let mut sges = receives.iter().flat_map(|receive| &receive.sges);
+        let mut found =
+            self.on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL);
         if let Some(qp) = self.qps.get_mut(&address) {
-            if qp.kind == IBV_QPT_UD {
+            if qp.kind == IBV_QPT_UD && found.is_none() {
                 found = receives
                     .iter()
                     .map(super::failure::room)
@@ -273,7 +336,23 @@ impl Shadow {
         let left = qp.receives.len().saturating_sub(refused);
         qp.receives.truncate(left);
         let finding = |rule| Finding::new(rule, object.clone(), CALL, outcome.clone());
-        let found = if sges > qp.cap.max_recv_sge as usize {
+        let argument = |what: &str, why: &str, todo: &str| {
+            let found = finding(Rule::Argument).with("what", what);
+            found.with("why", why).with("todo", todo)
+        };
+        let found = if qp.srq != 0 {
+            argument(
+                "the queue pair was created with an SRQ",
+                "it takes its receives from there, and has no receive queue of its own",
+                "post receives to the SRQ with ibv_post_srq_recv",
+            )
+        } else if qp.cap.max_recv_wr == 0 || qp.cap.max_recv_sge == 0 {
+            argument(
+                "the queue pair was created with max_recv_wr = 0 or max_recv_sge = 0",
+                "its receive queue has no room for a receive",
+                "create the queue pair with cap.max_recv_wr and cap.max_recv_sge of 1 at least",
+            )
+        } else if sges > qp.cap.max_recv_sge as usize {
             finding(Rule::SgeLimit)
                 .with("count", sges)
                 .with("member", "max_recv_sge")
@@ -354,122 +433,4 @@ pub(super) fn overlap(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::{request, rules, shadow_with_qp};
-    use super::*;
-
-    const CALL: &str = "ibv_post_send";
-
-    fn post(shadow: &mut Shadow, requests: Vec<SendRequest>, errno: i32) -> Vec<Rule> {
-        let (posted, mut found) = shadow.posting(30, requests, 1, CALL);
-        let accepted = if errno == 0 { posted.count } else { 0 };
-        found.extend(shadow.posted(30, posted, accepted, CALL, Outcome::of(errno)));
-        rules(&found)
-    }
-
-    #[test]
-    fn accepted_requests_are_recorded_refused_ones_are_not() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        assert_eq!(post(&mut shadow, vec![request(1, 7), request(2, 7)], 0), []);
-        assert_eq!(shadow.qps[&30].sends.len(), 2);
-        let (posted, _) = shadow.posting(30, vec![request(3, 7), request(4, 7)], 1, CALL);
-        shadow.posted(30, posted, 1, CALL, Outcome::of(libc::EINVAL));
-        let ids: Vec<u64> = shadow.qps[&30]
-            .sends
-            .iter()
-            .map(|request| request.wr_id)
-            .collect();
-        assert_eq!(ids, [1, 2, 3]);
-    }
-
-    #[test]
-    fn full_queues() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        let unsignaled = |id| SendRequest {
-            signaled: false,
-            ..request(id, 7)
-        };
-        assert_eq!(post(&mut shadow, vec![unsignaled(1), unsignaled(2)], 0), []);
-        let full = post(&mut shadow, vec![unsignaled(3)], libc::ENOMEM);
-        assert_eq!(full, [Rule::NeverSignaled]);
-        assert_eq!(post(&mut shadow, vec![request(4, 7)], 0), []);
-        let full = post(&mut shadow, vec![request(5, 7)], libc::ENOMEM);
-        assert_eq!(full, [Rule::SendQueueFull]);
-    }
-
-    /// Nothing shows that an unsignaled request has completed, but the queue holds no more than its capacity.
-    #[test]
-    fn completed_requests_are_not_counted_as_outstanding() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        shadow.qps.get_mut(&30).unwrap().created.cap.max_send_wr = 2;
-        let sends = (1..4).map(|id| SendRequest {
-            signaled: id == 1,
-            ..request(id, 7)
-        });
-        assert_eq!(post(&mut shadow, sends.collect(), 0), []);
-        let (posted, _) = shadow.posting(30, vec![request(4, 7)], 0, CALL);
-        let found = shadow.posted(30, posted, 0, CALL, Outcome::of(libc::ENOMEM));
-        assert_eq!(rules(&found), [Rule::NeverSignaled]);
-        assert!(found[0].values.contains(&("outstanding", "2".into())));
-    }
-
-    #[test]
-    fn limits_and_states() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        let mut inline = request(1, 7);
-        inline.inline = true;
-        inline.sges[0].length = 100;
-        let refused = post(&mut shadow, vec![inline], libc::EINVAL);
-        assert_eq!(refused, [Rule::InlineLimit]);
-        let mut many = request(1, 7);
-        many.sges = vec![many.sges[0]; 5];
-        assert_eq!(
-            post(&mut shadow, vec![many], libc::EINVAL),
-            [Rule::SgeLimit]
-        );
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTR;
-        let early = post(&mut shadow, vec![request(1, 7)], libc::EINVAL);
-        assert_eq!(early, [Rule::PostState]);
-        assert_eq!(post(&mut shadow, vec![request(1, 7)], 0), []);
-    }
-
-    #[test]
-    fn more_signaled_requests_than_entries() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        shadow.cqs.get_mut(&20).unwrap().entries = 2;
-        assert_eq!(post(&mut shadow, vec![request(1, 7), request(2, 7)], 0), []);
-        let more = post(&mut shadow, vec![request(3, 7)], 0);
-        assert_eq!(more, [Rule::CqOverrunForeseen]);
-    }
-
-    #[test]
-    fn threads_overlap_only_within_a_domain() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        let begin = |shadow: &mut Shadow, thread| {
-            let (posted, found) = shadow.posting(30, vec![request(1, 7)], thread, CALL);
-            (posted, rules(&found))
-        };
-        begin(&mut shadow, 1);
-        assert_eq!(begin(&mut shadow, 2).1, []);
-        shadow.qps.get_mut(&30).unwrap().single_threaded = true;
-        let (posted, found) = begin(&mut shadow, 1);
-        assert_eq!(found, []);
-        assert_eq!(begin(&mut shadow, 2).1, [Rule::ThreadDomain]);
-        shadow.posted(30, posted, 1, CALL, Outcome::Succeeded);
-        assert_eq!(begin(&mut shadow, 3).1, []);
-    }
-
-    #[test]
-    fn receives() {
-        let mut shadow = shadow_with_qp(IBV_QPS_INIT);
-        shadow.posting_receives(30, vec![Receive::default(); 3]);
-        let refused = shadow.receives_refused(30, 1, 1, Outcome::of(libc::ENOMEM));
-        assert_eq!(rules(&refused), [Rule::RecvQueueFull]);
-        assert_eq!(shadow.qps[&30].receives_posted, 2);
-        let refused = shadow.receives_refused(30, 0, 9, Outcome::of(libc::EINVAL));
-        assert_eq!(rules(&refused), [Rule::SgeLimit]);
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RESET;
-        let refused = shadow.receives_refused(30, 0, 1, Outcome::of(libc::EINVAL));
-        assert_eq!(rules(&refused), [Rule::PostState]);
-    }
-}
+mod tests;

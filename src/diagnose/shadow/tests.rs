@@ -28,7 +28,7 @@ pub fn new_qp(number: u32) -> NewQp {
 
 pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
     let mut shadow = Shadow::new();
-    shadow.opened(1, "uroce0".into());
+    shadow.opened(1, "uroce0".into(), -1);
     shadow.add_pd(
         10,
         Pd {
@@ -69,6 +69,8 @@ pub fn mr(lkey: u32, rkey: u32) -> Mr {
         lkey,
         rkey,
         access: IBV_ACCESS_LOCAL_WRITE,
+        stack_of: 0,
+        is_memory: false,
     }
 }
 

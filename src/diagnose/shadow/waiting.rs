@@ -1,22 +1,34 @@
-//! A CQ that is polled for seconds and stays empty: why no completion comes, as far as that is known. No
-//! thread watches: the poll itself looks at the clock.
+//! A program that waits for what does not come: it polls a CQ that stays empty, or sleeps until an event of
+//! a completion channel. Why nothing comes, as far as that is known.
+//!
+//! A program may wait for hours for a peer that has nothing to say. So nothing is said of receives that stay
+//! posted, unless something was seen that keeps them there; requests that are sent must complete.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ibverbs_abi::*;
 
-use super::{Qp, SendRequest, Shadow};
+use super::{Armed, Qp, SendRequest, Shadow};
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
 
 /// Seconds without a completion; 0 stands for no limit.
 static LIMIT: AtomicU64 = AtomicU64::new(5);
+/// The most queue pairs of a CQ of which both ends are examined.
+const MAX_EXAMINED: usize = 8;
 
-/// Sets the time after which an empty CQ is reported, in seconds. 0: never.
+/// Sets the time after which a wait is reported, in seconds. 0: never.
 pub fn set_limit(seconds: u64) {
     LIMIT.store(seconds, Ordering::Relaxed);
+}
+
+/// The time after which a wait is reported; None: never.
+pub fn limit() -> Option<Duration> {
+    let seconds = LIMIT.load(Ordering::Relaxed);
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// How long a CQ has been empty.
@@ -27,178 +39,396 @@ pub struct Waiting {
 }
 
 /// A reason, and what to do.
-type Reason = (String, &'static str);
+pub type Reason = (String, &'static str);
+
+/// What the devices say at this moment: how many completions a CQ has that were not polled.
+pub type Unread = fn(cq: usize) -> Option<usize>;
 
 impl Shadow {
-    /// A poll of a CQ has returned nothing. Reports it once, if that has been so for long.
-    pub(super) fn polled_empty(&mut self, address: usize, call: &'static str) -> Option<Finding> {
+    /// A poll of a CQ has returned nothing. If that has been so for long, the queue pairs of which both ends
+    /// are to be examined; once.
+    pub fn overdue(&mut self, address: usize) -> Option<Vec<usize>> {
+        let limit = limit()?;
         let now = Instant::now();
         let waiting = &mut self.cqs.get_mut(&address)?.waiting;
         let elapsed = now.duration_since(*waiting.since.get_or_insert(now));
-        let limit = LIMIT.load(Ordering::Relaxed);
-        if waiting.reported || limit == 0 || elapsed < Duration::from_secs(limit) {
+        if waiting.reported || elapsed < limit {
             return None;
         }
         waiting.reported = true;
-        let (why, todo) = self.no_completion(address);
+        Some(self.qps_of(&[address]))
+    }
+
+    /// Queue pairs with completions on these CQs; the first few.
+    pub fn qps_of(&self, cqs: &[usize]) -> Vec<usize> {
+        let uses = |qp: &Qp| cqs.contains(&qp.send_cq) || cqs.contains(&qp.recv_cq);
+        let all = self.qps.iter().filter(|(_, qp)| uses(qp));
+        all.map(|(at, _)| *at).take(MAX_EXAMINED).collect()
+    }
+
+    /// Why no completion comes to a CQ that is polled.
+    pub fn polled_too_long(
+        &self,
+        address: usize,
+        call: &'static str,
+        unread: Unread,
+    ) -> Option<Finding> {
+        let seconds = limit()?.as_secs();
+        let (why, todo) = self.no_completion(address, unread)?;
         let object = Object::at(Kind::Cq, address);
         Some(
             Finding::new(Rule::NoCompletion, object, call, Outcome::Succeeded)
-                .with("seconds", limit)
+                .with("seconds", seconds)
                 .with("why", why)
                 .with("todo", todo),
         )
     }
 
-    /// Why no completion comes to a CQ: the first reason that is certain, or else the possible ones.
-    fn no_completion(&self, cq: usize) -> Reason {
-        let qps = || {
-            let uses = |qp: &&Qp| qp.send_cq == cq || qp.recv_cq == cq;
-            self.qps.values().filter(uses)
-        };
-        if qps().next().is_none() {
-            let why = "no queue pair has this CQ as its send_cq or recv_cq".into();
-            return (why, "poll the CQs that the queue pairs were created with");
+    /// Why no completion comes to a CQ; None if that may be right.
+    pub(super) fn no_completion(&self, cq: usize, unread: Unread) -> Option<Reason> {
+        let on_sends = |qp: &&Qp| qp.send_cq == cq;
+        let on_receives = |qp: &&Qp| qp.recv_cq == cq;
+        let uses = |qp: &&Qp| on_sends(qp) || on_receives(qp);
+        let qps = || self.qps.values().filter(uses);
+        if qps().next().is_some() && qps().all(|qp| qp.state == IBV_QPS_ERR) {
+            return qps().find_map(failed);
         }
-        let failed = qps().find_map(failed);
-        let sends = || {
-            let mut sending = self.qps.iter().filter(|(_, qp)| qp.send_cq == cq);
-            sending.find_map(|(at, qp)| self.sends_stay(*at, qp))
-        };
-        let receives = || {
-            let mut receiving = self.qps.iter().filter(|(_, qp)| qp.recv_cq == cq);
-            receiving.find_map(|(at, qp)| self.receives_stay(*at, qp))
-        };
-        let nothing = || {
-            let elsewhere = qps().any(|qp| !qp.sends.is_empty() || !qp.receives.is_empty());
-            match elsewhere {
-                true => (
-                    "the queue pairs have requests outstanding whose completions go to another CQ".into(),
-                    "poll send_cq for requests and recv_cq for receives",
-                ),
-                false => (
-                    "neither a request nor a receive is outstanding: all have completed, or none was posted"
-                        .into(),
-                    "poll only for as many completions as signaled requests and receives were posted",
-                ),
-            }
-        };
-        failed
-            .or_else(sends)
-            .or_else(receives)
-            .unwrap_or_else(nothing)
+        let (signaled, receives) = self.outstanding_on(cq);
+        if let Some(reason) = self.asks_for_none(cq, unread) {
+            return Some(reason);
+        }
+        let mut sending = self.qps.iter().filter(|(_, qp)| on_sends(qp));
+        let mut receiving = self.qps.iter().filter(|(_, qp)| on_receives(qp));
+        sending
+            .clone()
+            .find_map(|(_, qp)| not_completed(qp))
+            .or_else(|| sending.clone().find_map(|(_, qp)| sends_stay(qp)))
+            .or_else(|| self.elsewhere(cq, qps().next().is_none(), unread))
+            .or_else(|| receiving.find_map(|(_, qp)| self.receives_stay(qp)))
+            .or_else(|| {
+                let nothing_else = signaled == 0 && receives == 0 && self.only_polled(cq);
+                let of = nothing_else.then(|| sending.find_map(|(_, qp)| unsignaled(qp)));
+                of.flatten()
+            })
     }
 
-    /// Why requests do not complete, if there are some.
-    fn sends_stay(&self, address: usize, qp: &Qp) -> Option<Reason> {
-        let first = qp.sends.front()?;
-        let (number, count) = (qp.number, qp.sends.len());
-        let connection = &qp.connection;
-        if !qp.sends.iter().any(|request| request.signaled) {
-            return Some((
+    /// Polls with room for no completion.
+    fn asks_for_none(&self, cq: usize, unread: Unread) -> Option<Reason> {
+        let (_, asked) = self.cqs.get(&cq)?.notify.last_poll?;
+        let waiting = unread(cq).filter(|waiting| *waiting > 0)?;
+        (asked == 0 || asked > i32::MAX as u32).then(|| {
+            let asked = asked as i32;
+            (
                 format!(
-                    "{count} requests of queue pair {number:#x} are posted, and none is signaled, so that \
-                     none causes a completion (sq_sig_all is 0)"
+                    "{waiting} completions wait in this CQ, and ibv_poll_cq was called with \
+                     num_entries {asked}"
                 ),
-                "set IBV_SEND_SIGNALED in the last request, or create the queue pair with sq_sig_all = 1",
-            ));
-        }
-        if qp.state != IBV_QPS_RTS {
-            return Some((
-                format!(
-                    "queue pair {number:#x} is in {}: it sends in RTS only",
-                    state_name(qp.state)
-                ),
-                "modify the queue pair to RTS",
-            ));
-        }
-        let peer = self.peer(address).map(|(_, peer)| peer);
-        if let Some(peer) = peer {
-            let state = state_name(peer.state);
-            if !matches!(peer.state, IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD) {
-                return Some((
-                    format!(
-                        "the peer's queue pair {:#x}, in this process, is in {state}",
-                        peer.number
-                    ),
-                    "modify the peer's queue pair to RTR before sending",
-                ));
-            }
-            let none_posted = peer.srq == 0 && peer.receives.is_empty();
-            if none_posted && consumes_receive(first) && connection.rnr_retry == 7 {
-                return Some((
-                    format!(
-                        "the peer's queue pair {:#x}, in this process, has no receive posted, and with \
-                         rnr_retry 7 the request is repeated without end",
-                        peer.number
-                    ),
-                    "post receives before the peer sends; with rnr_retry less than 7 it fails instead",
-                ));
-            }
-        }
-        let mut why =
-            format!("{count} requests of queue pair {number:#x} are not acknowledged; possible: ");
-        if consumes_receive(first) && connection.rnr_retry == 7 {
-            why.push_str(
-                "the peer has no receive posted, which rnr_retry 7 waits for without end; ",
-            );
-        }
-        if connection.timeout == 0 {
-            why.push_str("a packet was lost or the peer is gone, which timeout 0 never notices; ");
-        }
-        why.push_str("the peer is not in RTR, is connected to another queue pair, or is slow");
-        let todo = "look at both queue pairs with `uroce-ctl` or ibv_query_qp, and set timeout (14 for \
-                    example), retry_cnt and rnr_retry to values that are not infinite";
-        Some((why, todo))
+                "pass the number of elements of the array wc, 1 at least",
+            )
+        })
     }
 
-    /// Why receives do not complete, if there are some.
-    fn receives_stay(&self, address: usize, qp: &Qp) -> Option<Reason> {
-        let in_srq = self
-            .srqs
-            .get(&qp.srq)
-            .is_some_and(|srq| srq.posted > srq.completed);
-        if qp.receives.is_empty() && !in_srq {
-            return None;
+    /// Whether the program polls no other CQ of the device.
+    fn only_polled(&self, cq: usize) -> bool {
+        let Some(limit) = limit() else { return false };
+        let Some(this) = self.cqs.get(&cq) else {
+            return false;
+        };
+        let now = Instant::now();
+        self.cqs.iter().all(|(at, other)| {
+            let recent = |last: Instant| now.duration_since(last) < limit;
+            *at == cq || other.context != this.context || !other.last_poll.is_some_and(recent)
+        })
+    }
+
+    /// Completions on a CQ that the program does not poll. `unused`: no queue pair has the CQ that it polls.
+    fn elsewhere(&self, cq: usize, unused: bool, unread: Unread) -> Option<Reason> {
+        let this = self.cqs.get(&cq)?;
+        let limit = limit()?;
+        let now = Instant::now();
+        let todo = "poll send_cq of a queue pair for its requests, and recv_cq for its receives";
+        let neglected = self.cqs.iter().filter(|(at, other)| {
+            let recent = |last: Instant| now.duration_since(last) < limit;
+            **at != cq && other.context == this.context && !other.last_poll.is_some_and(recent)
+        });
+        let beginning = match unused {
+            true => "no queue pair has this CQ as its send_cq or recv_cq, and",
+            false => "nothing has come to this CQ, and",
+        };
+        for (at, other) in neglected {
+            let waiting = unread(*at).unwrap_or(0);
+            if waiting > 0 && other.is_armed == Armed::No {
+                return Some((
+                    format!(
+                        "{beginning} {waiting} completions wait on the CQ {at:#x}, which is not polled"
+                    ),
+                    todo,
+                ));
+            }
+            let (signaled, receives) = self.outstanding_on(*at);
+            if unused && signaled + receives > 0 {
+                return Some((
+                    format!(
+                        "{beginning} {signaled} requests and {receives} receives are outstanding on the CQ \
+                         {at:#x}, which is not polled"
+                    ),
+                    todo,
+                ));
+            }
         }
+        None
+    }
+
+    /// Why receives do not complete, if something was seen that keeps them.
+    fn receives_stay(&self, qp: &Qp) -> Option<Reason> {
         let number = qp.number;
+        let srq = self.srqs.get(&qp.srq);
+        let posted = !qp.receives.is_empty() || srq.is_some_and(|srq| srq.posted > srq.completed);
+        let counter = |name| qp.evidence.counter(name).filter(|count| *count > 0);
+        if let Some(count) = counter("qkey_violation") {
+            let why = format!(
+                "{count} datagrams came to queue pair {number:#x} with a Q_Key that is not its own, and were \
+                 dropped"
+            );
+            return Some((
+                why,
+                "send with remote_qkey = the Q_Key of this queue pair (IBV_QP_QKEY, to INIT)",
+            ));
+        }
+        if let Some(count) = counter("datagram_too_long") {
+            let why = format!(
+                "{count} datagrams came to queue pair {number:#x} that, with 40 bytes for the GRH, \
+                 do not fit \
+                 the receive at the head of its queue, and were dropped"
+            );
+            return Some((
+                why,
+                "post receives of 40 bytes more than the largest datagram",
+            ));
+        }
+        if let Some(count) = counter("datagram_no_recv") {
+            let why = format!(
+                "{count} datagrams came to queue pair {number:#x} when no receive was posted, and \
+                 were dropped"
+            );
+            return Some((
+                why,
+                "post receives before the peer sends; UD does not repeat",
+            ));
+        }
+        if qp.kind == IBV_QPT_UD {
+            return self.datagrams_elsewhere(qp);
+        }
+        if !posted {
+            let count = counter("send_rnr_err")?;
+            let why = format!(
+                "queue pair {number:#x} has no receive posted, and has answered {count} messages of its peer \
+                 with RNR NAKs"
+            );
+            return Some((
+                why,
+                "post receives: one is consumed by each SEND and WRITE with immediate data",
+            ));
+        }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT) {
+            let others = self.qps.values().filter(|of| of.recv_cq == qp.recv_cq);
+            if others.into_iter().any(|of| of.state > IBV_QPS_INIT) {
+                return None;
+            }
             let state = state_name(qp.state);
             return Some((
                 format!("queue pair {number:#x} is in {state}: it receives in RTR and later"),
                 "modify the queue pair to RTR",
             ));
         }
-        if qp.kind == IBV_QPT_UD {
-            return Some((
-                format!(
-                    "no datagram has arrived at queue pair {number:#x}; possible: none was sent, or it was \
-                     dropped, which UD does without an error: remote_qkey is not this queue pair's Q_Key, \
-                     remote_qpn or the address handle is another's, or it does not fit the receive with \
-                     40 bytes for the GRH"
-                ),
-                "compare remote_qpn, remote_qkey and the sizes of both sides",
-            ));
-        }
-        let peer = self.peer(address).map(|(_, peer)| peer);
-        if let Some(peer) = peer.filter(|peer| peer.state != IBV_QPS_RTS) {
-            let state = state_name(peer.state);
-            return Some((
-                format!(
-                    "the peer's queue pair {:#x}, in this process, is in {state}: it sends in RTS only",
-                    peer.number
-                ),
-                "modify the peer's queue pair to RTS",
-            ));
-        }
+        self.peer_is_silent(qp)
+    }
+
+    /// Datagrams that this process has sent to a queue pair that it does not have, while one of its own
+    /// waits.
+    fn datagrams_elsewhere(&self, qp: &Qp) -> Option<Reason> {
+        let number = qp.number;
+        let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
+        let mut senders = self.qps.values().filter(of_device);
+        let lost = senders.find(|of| {
+            let to = of.last_remote_qpn;
+            // Multicast, and the general services interface.
+            of.sends_posted > 0 && to > 1 && to != 0xff_ffff && !self.has_number(of.context, to)
+        })?;
+        let why = format!(
+            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
+             to {:#x}, \
+             which is no queue pair of this process",
+            lost.number, lost.last_remote_qpn
+        );
         Some((
-            format!(
-                "the peer of queue pair {number:#x} has sent nothing that consumes a receive: only SEND and \
-                 RDMA WRITE with immediate data do, RDMA WRITE and READ do not"
-            ),
-            "check that the peer has posted its SEND, and what its completion says",
+            why,
+            "if it was meant for a queue pair of this process, set wr.ud.remote_qpn to its qp_num",
         ))
     }
+
+    /// Why the peer's messages do not come, if it is observed.
+    fn peer_is_silent(&self, qp: &Qp) -> Option<Reason> {
+        let peer = qp.evidence.peer.as_ref()?;
+        let of = |text: String| {
+            let number = peer.qpn.unwrap_or(0);
+            format!("the peer's queue pair {number:#x}, {}, {text}", peer.place)
+        };
+        let other = peer.dest_qpn.filter(|other| *other != u64::from(qp.number));
+        if let (Some(other), true) = (other, qp.kind != IBV_QPT_UD) {
+            let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
+            return Some((of(format!("is connected to {other:#x}")), todo));
+        }
+        match (peer.sends_posted, peer.sends_consuming) {
+            (Some(posted @ 1..), Some(0)) => {
+                let why = format!(
+                    "has posted {posted} requests, none of which consumes a receive: only SEND and \
+                     RDMA WRITE \
+                     with immediate data do"
+                );
+                Some((
+                    of(why),
+                    "wait on the memory that is written, or use RDMA WRITE with immediate data",
+                ))
+            }
+            // Only another thread of this process could change it.
+            (Some(0), _)
+                if peer.place == IN_THIS_PROCESS && peer.state == Some(IBV_QPS_RTR.into()) =>
+            {
+                Some((
+                    of("is in RTR: it sends in RTS only".into()),
+                    "modify the peer's queue pair to RTS",
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// As messages name the place of a peer.
+pub const IN_THIS_PROCESS: &str = "in this process";
+
+/// Requests that were built and not posted.
+fn not_completed(qp: &Qp) -> Option<Reason> {
+    let count = qp.building.len();
+    (count > 0).then(|| {
+        let number = qp.number;
+        (
+            format!(
+                "{count} requests of queue pair {number:#x} were built since ibv_wr_start, and are \
+                 posted only \
+                 by ibv_wr_complete, which was not called"
+            ),
+            "call ibv_wr_complete after the requests of ibv_wr_start",
+        )
+    })
+}
+
+/// Requests of which none causes a completion.
+fn unsignaled(qp: &Qp) -> Option<Reason> {
+    let count = qp.sends.len();
+    (count > 0 && !qp.ever_signaled).then(|| {
+        let number = qp.number;
+        (
+            format!(
+                "{count} requests of queue pair {number:#x} are posted, and none is signaled, so that none \
+                 causes a completion (sq_sig_all is 0)"
+            ),
+            "set IBV_SEND_SIGNALED in the last request, or create the queue pair with sq_sig_all = 1",
+        )
+    })
+}
+
+/// Why signaled requests do not complete.
+fn sends_stay(qp: &Qp) -> Option<Reason> {
+    let first = qp.sends.front()?;
+    let (number, count) = (qp.number, qp.sends.len());
+    if !qp.sends.iter().any(|request| request.signaled) {
+        return None;
+    }
+    if qp.state != IBV_QPS_RTS {
+        let state = state_name(qp.state);
+        return Some((
+            format!("queue pair {number:#x} is in {state}: it sends in RTS only"),
+            "modify the queue pair to RTS",
+        ));
+    }
+    if let Some(reason) = qp
+        .evidence
+        .peer
+        .as_ref()
+        .and_then(|peer| at_peer(qp, peer, first))
+    {
+        return Some(reason);
+    }
+    let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
+    if let Some(naks) = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
+        why.push_str(&format!(
+            "the peer has answered with {naks} RNR NAKs: it has no receive posted, which rnr_retry {} waits \
+             for",
+            qp.connection.rnr_retry
+        ));
+        return Some((why, "post receives at the peer before this side sends"));
+    }
+    why.push_str("possible: ");
+    if consumes_receive(first) && qp.connection.rnr_retry == 7 {
+        why.push_str("the peer has no receive posted, which rnr_retry 7 waits for without end; ");
+    }
+    if qp.connection.timeout == 0 {
+        why.push_str("a packet was lost or the peer is gone, which timeout 0 never notices; ");
+    }
+    why.push_str("the peer is not in RTR, is connected to another queue pair, or is slow");
+    let todo = "look at both queue pairs with `uroce-ctl` or ibv_query_qp, and set timeout (14 for \
+                example), retry_cnt and rnr_retry to values that are not infinite";
+    Some((why, todo))
+}
+
+/// What is seen at the peer that keeps requests.
+fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
+    let of = |text: String| {
+        let number = peer.qpn.unwrap_or(0);
+        let forever = match qp.connection.timeout {
+            0 => "; timeout 0 waits for its acknowledgment without end",
+            _ => "",
+        };
+        format!(
+            "the peer's queue pair {number:#x}, {}, {text}{forever}",
+            peer.place
+        )
+    };
+    if !peer.receives() {
+        let todo =
+            "modify the peer's queue pair to RTR before sending, and set timeout to 14 for example";
+        return Some((of(format!("is in {}", peer.state_name())), todo));
+    }
+    if let Some(other) = peer.dest_qpn.filter(|other| *other != u64::from(qp.number)) {
+        let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
+        return Some((of(format!("is connected to {other:#x}")), todo));
+    }
+    let none_posted = peer.posted.is_some() && peer.posted <= peer.consumed;
+    if none_posted && consumes_receive(first) {
+        let retries = match qp.connection.rnr_retry {
+            7 => "with rnr_retry 7 the request is repeated without end".into(),
+            n => format!("the request is repeated {n} times"),
+        };
+        let naks = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0);
+        let naks = naks.map_or(String::new(), |naks| format!(" ({naks} RNR NAKs came)"));
+        return Some((
+            of(format!("has no receive posted, and {retries}{naks}")),
+            "post receives before the peer sends; with rnr_retry less than 7 it fails instead",
+        ));
+    }
+    if let Some(psn) = peer
+        .first_rq_psn
+        .filter(|psn| *psn != u64::from(qp.connection.sq_psn))
+        && qp.answered == 0
+    {
+        let sent = qp.connection.sq_psn;
+        let why =
+            format!("expects PSN {psn} first (rq_psn), and this one sends from {sent} (sq_psn)");
+        return Some((of(why), "set rq_psn of each side to sq_psn of the other"));
+    }
+    None
 }
 
 fn failed(qp: &Qp) -> Option<Reason> {
@@ -215,7 +445,7 @@ fn failed(qp: &Qp) -> Option<Reason> {
     ))
 }
 
-fn consumes_receive(request: &SendRequest) -> bool {
+pub(super) fn consumes_receive(request: &SendRequest) -> bool {
     matches!(
         request.opcode,
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV | IBV_WR_RDMA_WRITE_WITH_IMM
@@ -223,63 +453,4 @@ fn consumes_receive(request: &SendRequest) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::{receive, request, shadow_with_qp};
-    use super::*;
-
-    fn why(shadow: &Shadow) -> String {
-        shadow.no_completion(20).0
-    }
-
-    #[test]
-    fn the_cq_of_no_queue_pair() {
-        let shadow = shadow_with_qp(IBV_QPS_RTS);
-        assert!(shadow.no_completion(99).0.starts_with("no queue pair"));
-    }
-
-    #[test]
-    fn requests() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        assert!(why(&shadow).contains("neither a request nor a receive"));
-        let unsignaled = SendRequest {
-            signaled: false,
-            ..request(1, 7)
-        };
-        shadow.qps.get_mut(&30).unwrap().sends.push_back(unsignaled);
-        assert!(why(&shadow).contains("none is signaled"));
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .sends
-            .push_back(request(2, 7));
-        assert!(why(&shadow).contains("timeout 0 never notices"));
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_SQD;
-        assert!(why(&shadow).contains("is in SQD"));
-    }
-
-    #[test]
-    fn receives() {
-        let mut shadow = shadow_with_qp(IBV_QPS_INIT);
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .receives
-            .push_back(receive(1, 7));
-        assert!(why(&shadow).contains("is in INIT"));
-        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
-        assert!(why(&shadow).contains("has sent nothing"));
-    }
-
-    #[test]
-    fn a_queue_pair_in_error() {
-        let mut shadow = shadow_with_qp(IBV_QPS_ERR);
-        shadow.qps.get_mut(&30).unwrap().first_error = Some(super::super::FirstError {
-            wr_id: 3,
-            operation: "SEND",
-            status: 12,
-        });
-        assert!(why(&shadow).contains("a SEND (wr_id 3) completed with status 12"));
-    }
-}
+mod tests;

@@ -28,16 +28,16 @@ const QUICK: [&str; 8] = [
 ];
 
 /// Findings that are true: the rows as a pattern, the rules, and why.
-pub const TRUE: [(&str, &[&str], &str); 11] = [
+pub const TRUE: [(&str, &[&str], &str); 12] = [
     (
         "pingpong/rc-nogid",
         &["gid-no-grh"],
         "without -g it has no GRH, and fails",
     ),
     (
-        "pingpong/rc-gid99",
-        &["gid-no-grh"],
-        "the index is empty, so it sends a zero GID, and fails",
+        "pingpong/rc-gid99*",
+        &["gid-no-grh", "attr-range"],
+        "the index is empty or beyond the table, so it sends a zero GID, or fails",
     ),
     (
         "perftest/send_bw-*",
@@ -46,13 +46,19 @@ pub const TRUE: [(&str, &[&str], &str); 11] = [
     ),
     (
         "perftest/send_bw-UD-g",
-        &["busy"],
-        "it fails, and does not destroy its queue pair before its CQs",
+        &["busy", "call-failed"],
+        "it fails, and does not detach its queue pair from the group before it destroys it, nor destroy it \
+         before its CQs",
     ),
     (
-        "qperf/*",
+        "qperf*/*",
         &["busy", "leak"],
         "it deallocates its PD before it deregisters its MR",
+    ),
+    (
+        "qperf-cm/u*",
+        &["gid-no-grh"],
+        "it addresses its peer by LID, and fails",
     ),
     (
         "rdmacm/ucmatose*",

@@ -191,6 +191,25 @@ impl CompletionQueue {
         self.len.load(Ordering::Acquire) == 0
     }
 
+    /// How many entries the program has not polled.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// The oldest completion of a queue pair that the program has not polled and that reports an error, other
+    /// than that it was flushed.
+    pub fn first_failure(&self, qpn: u32) -> Option<Completion> {
+        let ring = self.ring.lock();
+        let is_failure = |entry: &&Cqe| {
+            let status = entry.completion.status;
+            entry.qpn == qpn && status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR
+        };
+        ring.entries
+            .iter()
+            .find(is_failure)
+            .map(|entry| entry.completion)
+    }
+
     /// Removes up to `max` completions, oldest first, and calls with the index and entry of each.
     /// Returns their number.
     pub fn poll(&self, max: usize, mut each: impl FnMut(usize, &Cqe)) -> usize {

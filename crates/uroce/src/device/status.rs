@@ -45,6 +45,14 @@ pub struct QpStatus {
     pub sq_psn: u32,
     /// The ePSN.
     pub rq_psn: u32,
+    /// `IBV_ACCESS_*` of the queue pair: what its peer may do.
+    pub access: u32,
+    /// The Q_Key.
+    pub qkey: u32,
+    /// READs and atomic operations of the peer that it executes at once.
+    pub max_dest_rd_atomic: u32,
+    /// It takes its receives from a shared receive queue.
+    pub has_srq: bool,
     /// What it has counted.
     pub counters: Vec<(&'static str, u64)>,
 }
@@ -102,6 +110,10 @@ impl QueuePair {
             recv_wqes: engine.recv_depth(),
             sq_psn: attributes.sq_psn.map_or(0, |psn| psn.get()),
             rq_psn: attributes.rq_psn.map_or(0, |psn| psn.get()),
+            access: attributes.access.unwrap_or(0),
+            qkey: attributes.qkey.unwrap_or(0),
+            max_dest_rd_atomic: attributes.max_dest_rd_atomic.unwrap_or(0).into(),
+            has_srq: self.srq.is_some(),
             counters: named(&engine.counters()),
         }
     }
@@ -141,6 +153,7 @@ fn named(counters: &Counters) -> Vec<(&'static str, u64)> {
     fields! {
         sent_pkts sent_bytes rcvd_pkts rcvd_bytes duplicate_request out_of_seq_request rcvd_rnr_err
         send_rnr_err rcvd_seq_err ack_deferred retry_exceeded_err retry_rnr_exceeded_err
-        completer_retry_err rdma_sends rdma_recvs direct_ops
+        completer_retry_err rdma_sends rdma_recvs direct_ops qkey_violation datagram_too_long
+        datagram_no_recv
     }
 }

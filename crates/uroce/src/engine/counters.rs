@@ -41,6 +41,12 @@ pub struct Counters {
     pub rdma_recvs: u64,
     /// RDMA WRITEs and READs of this side that were executed without the peer's responder.
     pub direct_ops: u64,
+    /// Datagrams dropped because their Q_Key is not that of the queue pair.
+    pub qkey_violation: u64,
+    /// Datagrams dropped because the receive at the head of the queue has no room for them and the GRH.
+    pub datagram_too_long: u64,
+    /// Datagrams dropped because no receive was posted.
+    pub datagram_no_recv: u64,
 }
 
 impl AddAssign for Counters {
@@ -63,6 +69,9 @@ impl AddAssign for Counters {
             rdma_sends,
             rdma_recvs,
             direct_ops,
+            qkey_violation,
+            datagram_too_long,
+            datagram_no_recv,
         } = other;
         self.sent_pkts += sent_pkts;
         self.sent_bytes += sent_bytes;
@@ -80,5 +89,8 @@ impl AddAssign for Counters {
         self.rdma_sends += rdma_sends;
         self.rdma_recvs += rdma_recvs;
         self.direct_ops += direct_ops;
+        self.qkey_violation += qkey_violation;
+        self.datagram_too_long += datagram_too_long;
+        self.datagram_no_recv += datagram_no_recv;
     }
 }

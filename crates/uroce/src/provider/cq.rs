@@ -255,6 +255,26 @@ pub unsafe fn destroy_cq(cq: *mut ibv_cq) -> Result<()> {
     Ok(())
 }
 
+/// How many completions the program has not polled.
+///
+/// # Safety
+/// `cq` is live.
+pub unsafe fn unread(cq: *mut ibv_cq) -> usize {
+    // SAFETY: the caller passes a live queue.
+    unsafe { object(cq) }.queue.len()
+}
+
+/// The request and the status of the oldest completion of a queue pair that the program has not polled and
+/// that reports an error, other than that it was flushed.
+///
+/// # Safety
+/// `cq` is live.
+pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
+    // SAFETY: the caller passes a live queue.
+    let failure = unsafe { object(cq) }.queue.first_failure(qpn)?;
+    Some((failure.wr_id, failure.status))
+}
+
 /// Arms the queue for one completion event. EACCES in a child of the process that created it.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: the caller passes a live queue.

@@ -46,6 +46,7 @@ use ibverbs_abi::*;
 
 pub use attributes::NO_CABLE;
 pub use context::new_device;
+pub use cq::{unread as unread_completions, unread_failure};
 use ffi::{ReturnToC, c_functions};
 pub use lid::port_lid;
 

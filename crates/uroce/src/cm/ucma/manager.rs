@@ -221,6 +221,17 @@ impl<H: CmHost> Manager<H> {
         }
     }
 
+    /// An id.
+    pub fn id_of(&self, number: u32) -> Option<&Id<H::Reservation>> {
+        self.ids.get(number)
+    }
+
+    /// The ids of a file, and their states.
+    pub fn states_of(&self, file: FileId) -> Vec<(u32, IdState)> {
+        let all = self.ids.iter().filter(|(_, id)| id.file == file);
+        all.map(|(number, id)| (number, id.state)).collect()
+    }
+
     /// The id of this number. ENOENT if there is none, EINVAL if it is another file's, EIO if its device is
     /// gone.
     pub(super) fn find(&self, file: FileId, number: u32) -> Result<u32, Errno> {

@@ -14,6 +14,7 @@
 //! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
+//! | `observe.rs` | failures, for IBV_EXPLAIN |
 //! | `user_memory.rs` | reading and writing the program's memory |
 //!
 //! A descriptor is one end of a pair of sockets, so that poll(2) and epoll(7) work on it, and that closing
@@ -47,6 +48,7 @@ mod multicast;
 mod named;
 mod names;
 mod neighbour;
+pub mod observe;
 mod options;
 mod peer;
 mod process;
@@ -221,9 +223,14 @@ fn execute(file: host::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(
         _ => Err(EINVAL),
     };
     let response = command.response_at().map(|at| input.u64(at) as usize);
-    let mut respond = |bytes: &[u8]| match response {
-        Some(at) => write_user(at, bytes),
-        None => Ok(()),
+    let mut responded = [0; observe::EXCERPT];
+    let mut respond = |bytes: &[u8]| {
+        let excerpt = bytes.len().min(observe::EXCERPT);
+        responded[..excerpt].copy_from_slice(&bytes[..excerpt]);
+        match response {
+            Some(at) => write_user(at, bytes),
+            None => Ok(()),
+        }
     };
     let mut caller = Caller {
         out_len,
@@ -233,6 +240,7 @@ fn execute(file: host::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(
     };
     let blocks = command == Command::GetEvent && !is_nonblocking(fd);
     let result = process::execute(file, fd, command, input, &mut caller);
+    observe::executed(command, &input, result, &responded);
     result.map_err(|error| match error {
         EAGAIN if blocks => Failure::NoEvent,
         EACCES if blocks && !process::is_known(file) => Failure::Closed,

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use super::epoll::{Epoll, Token};
 use super::forward;
 use super::host::FileId;
+use super::id::IdState;
 use super::inbound::Inbound;
 use super::input::{Command, Input};
 use super::lifecycle::{GIVEN_UP, register_exit_handler};
@@ -130,6 +131,19 @@ pub fn file_of(fd: RawFd) -> Option<FileId> {
     }
     let file = inode_of(fd)?;
     is_known(file).then_some(file)
+}
+
+/// The state of an id of this process, and whether it is of RDMA_PS_UDP.
+pub fn id_state(number: u32) -> Option<(IdState, bool)> {
+    let locked = STATE.lock();
+    let id = locked.as_ref()?.manager.id_of(number)?;
+    Some((id.state, id.is_datagram()))
+}
+
+/// The ids of a file, and their states.
+pub fn ids_of(file: FileId) -> Option<Vec<(u32, IdState)>> {
+    let locked = STATE.lock();
+    Some(locked.as_ref()?.manager.states_of(file))
 }
 
 /// Whether a file of rdma_cm is open in this process, or was when it was forked.

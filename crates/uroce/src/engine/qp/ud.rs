@@ -53,15 +53,20 @@ impl Qp {
         };
         let is_send = matches!(operation, Operation::Send | Operation::SendImm);
         // A wrong Q_Key is a violation that is counted and not answered (10.2.5).
-        if !is_send || deth.qkey != self.attributes.qkey || packet.payload.len() > MAX_DATAGRAM_LEN
-        {
+        if is_send && deth.qkey != self.attributes.qkey {
+            self.counters.qkey_violation += 1;
+            return;
+        }
+        if !is_send || packet.payload.len() > MAX_DATAGRAM_LEN {
             return;
         }
         let Some(wr) = self.responder.recv_queue_mut().take(host) else {
+            self.counters.datagram_no_recv += 1;
             return;
         };
         if capacity(&wr) < (from.grh.len() + packet.payload.len()) as u64 {
             // 9.9.3, class D: the datagram is dropped, the next one takes the WR.
+            self.counters.datagram_too_long += 1;
             self.responder.recv_queue_mut().put_back(wr);
             return;
         }

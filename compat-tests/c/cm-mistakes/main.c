@@ -1,0 +1,212 @@
+/*
+ * cm-mistakes NAME wrong|right: as c/mistakes, with librdmacm. What IBV_EXPLAIN says of its calls.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures;
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
+			failures++; \
+		} \
+	} while (0)
+
+#define PORT 17923
+
+struct cm {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+};
+
+static struct cm begin(void)
+{
+	struct cm cm = { .channel = rdma_create_event_channel() };
+
+	CHECK(cm.channel && rdma_create_id(cm.channel, &cm.id, NULL, RDMA_PS_TCP) == 0);
+	return cm;
+}
+
+static void finish(struct cm cm)
+{
+	CHECK(rdma_destroy_id(cm.id) == 0);
+	rdma_destroy_event_channel(cm.channel);
+}
+
+static struct sockaddr_in address(const char *ip)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+
+	inet_pton(AF_INET, ip, &to.sin_addr);
+	return to;
+}
+
+/* The type of the next event, or -1. */
+static int next(struct cm cm)
+{
+	struct rdma_cm_event *event;
+	int type;
+
+	if (rdma_get_cm_event(cm.channel, &event))
+		return -1;
+	type = event->event;
+	rdma_ack_cm_event(event);
+	return type;
+}
+
+static void resolve(struct cm cm, bool route)
+{
+	struct sockaddr_in to = address("127.0.0.1");
+
+	CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
+	CHECK(next(cm) == RDMA_CM_EVENT_ADDR_RESOLVED);
+	if (route) {
+		CHECK(rdma_resolve_route(cm.id, 2000) == 0);
+		CHECK(next(cm) == RDMA_CM_EVENT_ROUTE_RESOLVED);
+	}
+}
+
+static void make_qp(struct cm cm)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+
+	CHECK(rdma_create_qp(cm.id, NULL, &attr) == 0);
+}
+
+static void route_before_address(bool wrong)
+{
+	struct cm cm = begin();
+	struct sockaddr_in any = address("127.0.0.1");
+
+	if (wrong) {
+		any.sin_port = 0;
+		CHECK(rdma_bind_addr(cm.id, (struct sockaddr *)&any) == 0);
+		CHECK(rdma_resolve_route(cm.id, 2000) != 0);
+	} else {
+		resolve(cm, true);
+	}
+	finish(cm);
+}
+
+static void connect_before_route(bool wrong)
+{
+	struct cm cm = begin();
+	struct rdma_conn_param param = { .initiator_depth = 1, .responder_resources = 1, .retry_count = 7 };
+
+	resolve(cm, !wrong);
+	make_qp(cm);
+	if (wrong)
+		CHECK(rdma_connect(cm.id, &param) != 0);
+	rdma_destroy_qp(cm.id);
+	finish(cm);
+}
+
+static void private_data_long(bool wrong)
+{
+	static const char data[200];
+	struct cm cm = begin();
+	struct rdma_conn_param param = { .initiator_depth = 1,
+					 .responder_resources = 1,
+					 .private_data = data,
+					 .private_data_len = wrong ? 100 : 56 };
+
+	resolve(cm, true);
+	make_qp(cm);
+	if (wrong)
+		CHECK(rdma_connect(cm.id, &param) != 0);
+	rdma_destroy_qp(cm.id);
+	finish(cm);
+}
+
+static void no_listener(bool wrong)
+{
+	struct cm cm = begin();
+	struct rdma_conn_param param = { .initiator_depth = 1, .responder_resources = 1 };
+
+	resolve(cm, true);
+	make_qp(cm);
+	if (wrong) {
+		CHECK(rdma_connect(cm.id, &param) == 0);
+		CHECK(next(cm) == RDMA_CM_EVENT_REJECTED);
+	}
+	rdma_destroy_qp(cm.id);
+	finish(cm);
+}
+
+static void bind_elsewhere(bool wrong)
+{
+	struct cm cm = begin();
+	struct sockaddr_in local = address(wrong ? "198.51.100.9" : "127.0.0.1");
+
+	CHECK(!rdma_bind_addr(cm.id, (struct sockaddr *)&local) == !wrong);
+	finish(cm);
+}
+
+static void port_in_use(bool wrong)
+{
+	struct cm cm = begin(), other = begin();
+	struct sockaddr_in local = address("127.0.0.1");
+
+	CHECK(rdma_bind_addr(cm.id, (struct sockaddr *)&local) == 0 && rdma_listen(cm.id, 1) == 0);
+	local.sin_port = htons(wrong ? PORT : PORT + 1);
+	if (!rdma_bind_addr(other.id, (struct sockaddr *)&local))
+		CHECK(!rdma_listen(other.id, 1) == !wrong);
+	finish(other);
+	finish(cm);
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* Waits for an event that nothing causes. */
+static void waits_unresolved(bool wrong)
+{
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct cm cm = begin();
+
+	sigaction(SIGALRM, &action, NULL);
+	alarm(3);
+	if (wrong)
+		CHECK(next(cm) == -1);
+	else
+		resolve(cm, false);
+	finish(cm);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(bool wrong);
+} mistakes[] = {
+	{ "route-before-address", route_before_address },
+	{ "connect-before-route", connect_before_route },
+	{ "private-data-long", private_data_long },
+	{ "no-listener", no_listener },
+	{ "bind-elsewhere", bind_elsewhere },
+	{ "port-in-use", port_in_use },
+	{ "waits-unresolved", waits_unresolved },
+};
+
+int main(int argc, char **argv)
+{
+	if (argc == 1)
+		return 2;
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(*mistakes); i++) {
+		if (!strcmp(argv[1], "list"))
+			puts(mistakes[i].name);
+		if (!strcmp(argv[1], mistakes[i].name))
+			mistakes[i].run(argc > 2 && !strcmp(argv[2], "wrong"));
+	}
+	return failures != 0;
+}

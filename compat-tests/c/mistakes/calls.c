@@ -1,0 +1,352 @@
+/* Calls with wrong arguments. */
+#include "mistakes.h"
+
+#include <sys/wait.h>
+
+static void create_qp(struct rig *rig, void (*change)(struct ibv_qp_init_attr *attr), bool wrong)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 8, 8, 1, 1, 0 }, .qp_type = IBV_QPT_RC
+	};
+
+	if (wrong)
+		change(&attr);
+	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+	CHECK(!qp == wrong);
+	if (qp)
+		CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void without_cq(struct ibv_qp_init_attr *attr)
+{
+	attr->send_cq = NULL;
+}
+
+static void qp_null_cq(struct rig *rig, bool wrong)
+{
+	create_qp(rig, without_cq, wrong);
+}
+
+static void much_inline(struct ibv_qp_init_attr *attr)
+{
+	attr->cap.max_inline_data = 1 << 20;
+}
+
+static void qp_inline_huge(struct rig *rig, bool wrong)
+{
+	create_qp(rig, much_inline, wrong);
+}
+
+static void many_sge(struct ibv_qp_init_attr *attr)
+{
+	attr->cap.max_send_sge = 4096;
+}
+
+static void qp_many_sge(struct rig *rig, bool wrong)
+{
+	create_qp(rig, many_sge, wrong);
+}
+
+static void no_type(struct ibv_qp_init_attr *attr)
+{
+	attr->qp_type = 0;
+}
+
+static void qp_no_type(struct rig *rig, bool wrong)
+{
+	create_qp(rig, no_type, wrong);
+}
+
+static void xrc_receive(struct ibv_qp_init_attr *attr)
+{
+	attr->qp_type = IBV_QPT_XRC_RECV;
+}
+
+/* An XRC receiving queue pair needs a domain, which ibv_create_qp cannot pass. */
+static void qp_xrc_no_domain(struct rig *rig, bool wrong)
+{
+	create_qp(rig, xrc_receive, wrong);
+}
+
+static struct ibv_context *open_again(struct rig *rig)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = NULL;
+
+	for (int i = 0; list[i]; i++)
+		if (list[i] == rig->context->device)
+			context = ibv_open_device(list[i]);
+	ibv_free_device_list(list);
+	NEED(context);
+	return context;
+}
+
+static void qp_other_context(struct rig *rig, bool wrong)
+{
+	struct ibv_context *other = open_again(rig);
+	struct ibv_cq *cq = ibv_create_cq(wrong ? other : rig->context, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .cap = { 8, 8, 1, 1, 0 }, .qp_type = IBV_QPT_RC
+	};
+	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+
+	CHECK(!qp == wrong);
+	if (qp)
+		CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(ibv_destroy_cq(cq) == 0 && ibv_close_device(other) == 0);
+}
+
+static void cq_vector(struct rig *rig, bool wrong)
+{
+	int vector = wrong ? rig->context->num_comp_vectors : rig->context->num_comp_vectors - 1;
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, NULL, vector);
+
+	CHECK(!cq == wrong);
+	if (cq)
+		CHECK(ibv_destroy_cq(cq) == 0);
+}
+
+static void cq_zero(struct rig *rig, bool wrong)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, wrong ? 0 : 1, NULL, NULL, 0);
+
+	CHECK(!cq == wrong);
+	if (cq)
+		CHECK(ibv_destroy_cq(cq) == 0);
+}
+
+static void cq_ex_mask(struct rig *rig, bool wrong)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8, .comp_mask = wrong ? 1 << 20 : 0 };
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &attr);
+
+	CHECK(!cq == wrong);
+	if (cq)
+		CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+}
+
+static void cq_channel_other(struct rig *rig, bool wrong)
+{
+	struct ibv_context *other = open_again(rig);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(wrong ? other : rig->context);
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, channel, 0);
+
+	CHECK(!cq == wrong);
+	if (cq)
+		CHECK(ibv_destroy_cq(cq) == 0);
+	CHECK(ibv_destroy_comp_channel(channel) == 0 && ibv_close_device(other) == 0);
+}
+
+static void srq_large(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = wrong ? 1u << 30 : 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+
+	CHECK(!srq == wrong);
+	if (srq)
+		CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+static void srq_limit(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_srq_attr limit = { .srq_limit = wrong ? attr.attr.max_wr + 1 : 4 };
+
+	NEED(srq);
+	CHECK(!ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) == !wrong);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+static void srq_basic_to_xrc(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = { .max_wr = 8, .max_sge = 1 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = wrong ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
+		.pd = rig->pd,
+	};
+	struct ibv_srq *srq = ibv_create_srq_ex(rig->context, &attr);
+
+	CHECK(!srq == wrong);
+	if (srq)
+		CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+static void ah_port(struct rig *rig, bool wrong)
+{
+	struct ibv_ah_attr attr = { .is_global = 1,
+				    .port_num = wrong ? 0 : PORT,
+				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr);
+
+	CHECK(!ah == wrong);
+	if (ah)
+		CHECK(ibv_destroy_ah(ah) == 0);
+}
+
+static void query_port(struct rig *rig, bool wrong)
+{
+	struct ibv_port_attr attr;
+
+	CHECK(!ibv_query_port(rig->context, wrong ? 0 : PORT, &attr) == !wrong);
+}
+
+static void query_gid(struct rig *rig, bool wrong)
+{
+	union ibv_gid gid;
+
+	CHECK(!ibv_query_gid(rig->context, PORT, wrong ? 5000 : rig->gid_index, &gid) == !wrong);
+}
+
+static void query_pkey(struct rig *rig, bool wrong)
+{
+	__be16 pkey;
+
+	CHECK(!ibv_query_pkey(rig->context, PORT, wrong ? 500 : 0, &pkey) == !wrong);
+}
+
+static void reg(struct rig *rig, void *addr, size_t length, int access, bool wrong)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, addr, length, access);
+
+	CHECK(!mr == wrong);
+	if (mr)
+		CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+static void reg_null(struct rig *rig, bool wrong)
+{
+	reg(rig, wrong ? NULL : rig->buf, 4096, IBV_ACCESS_LOCAL_WRITE, wrong);
+}
+
+static void reg_atomic(struct rig *rig, bool wrong)
+{
+	reg(rig, rig->buf, 4096, IBV_ACCESS_REMOTE_ATOMIC | (wrong ? 0 : IBV_ACCESS_LOCAL_WRITE), wrong);
+}
+
+static void reg_unknown_flag(struct rig *rig, bool wrong)
+{
+	reg(rig, rig->buf, 4096, IBV_ACCESS_LOCAL_WRITE | (wrong ? 1 << 15 : 0), wrong);
+}
+
+/* The PD was deallocated, and is used again. */
+static void reg_dead_pd(struct rig *rig, bool wrong)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+
+	NEED(pd);
+	if (wrong)
+		CHECK(ibv_dealloc_pd(pd) == 0);
+	struct ibv_mr *mr = ibv_reg_mr(pd, rig->buf, 4096, 0);
+	CHECK(!mr == wrong);
+	if (mr)
+		CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0);
+}
+
+static void dereg_twice(struct rig *rig, bool wrong)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 4096, 0);
+
+	NEED(mr && ibv_dereg_mr(mr) == 0);
+	if (wrong)
+		CHECK(ibv_dereg_mr(mr) != 0);
+}
+
+static void destroy_qp_twice(struct rig *rig, bool wrong)
+{
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+
+	CHECK(ibv_destroy_qp(qp) == 0);
+	if (wrong)
+		CHECK(ibv_destroy_qp(qp) != 0);
+}
+
+static void destroy_order(struct rig *rig, bool wrong)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
+	struct link link = { .send_cq = cq, .recv_cq = cq };
+	struct ibv_qp *qp = link_qp(rig, &link);
+
+	if (wrong)
+		CHECK(ibv_destroy_cq(cq) == EBUSY);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0);
+}
+
+static void bind_without_right(struct rig *rig, bool wrong)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE,
+				       IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_MW_BIND));
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = { .bind_info = { mr, (uintptr_t)rig->buf, 4096, IBV_ACCESS_REMOTE_READ } };
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(mr && mw);
+	if (!ibv_bind_mw(ends.a, mw, &bind))
+		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
+	unlink_qps(ends);
+}
+
+/* The program ends by SIGSEGV, as with the C library. */
+static void null_context(struct rig *rig, bool wrong)
+{
+	pid_t child = wrong ? fork() : 0;
+	int status;
+
+	if (wrong && child == 0) {
+		struct ibv_context *volatile none = NULL;
+
+		ibv_alloc_pd(none);
+		_exit(0);
+	}
+	if (wrong)
+		CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+	CHECK(pd && ibv_dealloc_pd(pd) == 0);
+}
+
+static void attach_rc(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = wrong ? IBV_QPT_RC : IBV_QPT_UD };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 7 } };
+
+	NEED(to_init(qp) == 0);
+	CHECK(!ibv_attach_mcast(qp, &group, 0) == !wrong);
+	if (!wrong)
+		CHECK(ibv_detach_mcast(qp, &group, 0) == 0);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+const struct mistake call_mistakes[] = {
+	{ "qp-null-cq", qp_null_cq },
+	{ "qp-inline-huge", qp_inline_huge },
+	{ "qp-many-sge", qp_many_sge },
+	{ "qp-no-type", qp_no_type },
+	{ "qp-xrc-no-domain", qp_xrc_no_domain },
+	{ "qp-other-context", qp_other_context },
+	{ "cq-vector", cq_vector },
+	{ "cq-zero", cq_zero },
+	{ "cq-ex-mask", cq_ex_mask },
+	{ "cq-channel-other", cq_channel_other },
+	{ "srq-large", srq_large },
+	{ "srq-limit", srq_limit },
+	{ "srq-xrc-fields", srq_basic_to_xrc },
+	{ "ah-port", ah_port },
+	{ "query-port", query_port },
+	{ "query-gid", query_gid },
+	{ "query-pkey", query_pkey },
+	{ "reg-null", reg_null },
+	{ "reg-atomic", reg_atomic },
+	{ "reg-unknown-flag", reg_unknown_flag },
+	{ "reg-dead-pd", reg_dead_pd },
+	{ "dereg-twice", dereg_twice },
+	{ "destroy-qp-twice", destroy_qp_twice },
+	{ "destroy-order", destroy_order },
+	{ "bind-without-right", bind_without_right },
+	{ "null-context", null_context },
+	{ "attach-rc", attach_rc },
+	{ 0 },
+};

@@ -1,0 +1,162 @@
+/* Mistakes that no call and no completion reports. */
+#include "mistakes.h"
+
+#include <sys/mman.h>
+
+/* More unsignaled requests than an RNIC's queue has room for. */
+static void unsignaled_many(struct rig *rig, bool wrong)
+{
+	struct link link = { .unsignaled = true };
+	struct ends ends = link_up(rig, &link);
+
+	for (int i = 0; i < 100; i++) {
+		bool signal = !wrong && i % 8 == 7;
+		int error;
+
+		while ((error = send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, signal ? IBV_SEND_SIGNALED : 0, 0,
+					8)) == ENOMEM &&
+		       wrong && poll_for(rig->cq, 1, 0.01) == 0 && i < 20)
+			break;
+		if (signal)
+			CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	}
+	unlink_qps(ends);
+}
+
+/* The buffer is changed before the SEND has completed. */
+static void buffer_changed(struct rig *rig, bool wrong)
+{
+	struct link link = { .rnr_retry = 7 };
+	struct ends ends = link_up(rig, &link);
+
+	memset(rig->buf, 1, 64);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	if (wrong)
+		memset(rig->buf, 2, 64);
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+}
+
+static void receives_overlap(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 &&
+	     post_recv(ends.b, rig, 2, wrong ? 4096 : 4160, 64) == 0);
+	for (int i = 0; i < 2; i++) {
+		rig->buf[0] = i + 1;
+		NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && next_status(rig->cq) == IBV_WC_SUCCESS);
+	}
+	unlink_qps(ends);
+}
+
+/* The region is memory of the stack. */
+static __attribute__((noinline)) struct ibv_mr *on_stack(struct rig *rig)
+{
+	char buffer[256];
+
+	return ibv_reg_mr(rig->pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void stack_region(struct rig *rig, bool wrong)
+{
+	struct ibv_mr *mr = wrong ? on_stack(rig) : ibv_reg_mr(rig->pd, rig->buf, 256, 1);
+	struct ibv_sge sge = { (uintptr_t)mr->addr, 64, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+/* The buffer is unmapped while it is registered. */
+static void unmapped(struct rig *rig, bool wrong)
+{
+	char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = { (uintptr_t)memory, 64, mr->lkey };
+	struct ibv_send_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
+	if (wrong)
+		munmap(memory, 4096);
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+static void mr_dropped_early(struct rig *rig, bool wrong)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
+	if (wrong)
+		CHECK(ibv_dereg_mr(mr) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	next_status(rig->cq);
+	unlink_qps(ends);
+	if (!wrong)
+		CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+/* An error that the program never polls. */
+static void unread_error(struct rig *rig, bool wrong)
+{
+	struct link link = { .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(poll_for(rig->cq, 1, 0.05) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	usleep(300000);
+	if (!wrong)
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+}
+
+static void post_to_dead_qp(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	if (wrong)
+		CHECK(ibv_destroy_qp(ends.a) == 0);
+	CHECK(!send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == !wrong);
+	if (!wrong)
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && ibv_destroy_qp(ends.a) == 0);
+	CHECK(ibv_destroy_qp(ends.b) == 0);
+}
+
+static void leak(struct rig *rig, bool wrong)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+
+	NEED(pd);
+	if (!wrong)
+		CHECK(ibv_dealloc_pd(pd) == 0);
+}
+
+const struct mistake hazard_mistakes[] = {
+	{ "unsignaled-many", unsignaled_many },
+	{ "buffer-changed", buffer_changed },
+	{ "receives-overlap", receives_overlap },
+	{ "stack-region", stack_region },
+	{ "unmapped", unmapped },
+	{ "mr-dropped-early", mr_dropped_early },
+	{ "unread-error", unread_error },
+	{ "leak", leak },
+	{ "post-to-dead-qp", post_to_dead_qp },
+	{ 0 },
+};

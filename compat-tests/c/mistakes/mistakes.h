@@ -1,0 +1,49 @@
+/* Programs with one mistake each, as people make them, and the same programs without it. */
+#pragma once
+
+#include "../../uroce/verbs/check.h"
+
+struct mistake {
+	const char *name;
+	/* Makes the mistake if `wrong` is true; else it does the same in the right way. */
+	void (*run)(struct rig *rig, bool wrong);
+	/* The two processes of a pair: the second half of the name says which side has the mistake. */
+	void (*pair)(struct rig *rig, int peer, bool server, bool wrong);
+};
+extern const struct mistake call_mistakes[], state_mistakes[], data_mistakes[], wait_mistakes[],
+	hazard_mistakes[], pair_mistakes[];
+
+/* How two ends are connected. Zero stands for what is usual. */
+struct link {
+	enum ibv_qp_type type;
+	struct ibv_cq *send_cq, *recv_cq;
+	struct ibv_srq *srq;
+	unsigned send_wr, recv_wr;
+	/* Requests are not signaled if they do not say so. */
+	bool unsignaled;
+	/* `b` has these. */
+	unsigned access;
+	enum ibv_mtu mtu;
+	uint32_t rq_psn;
+	/* `a` has these; `no_` stands for 0. */
+	uint8_t rnr_retry;
+	bool no_timeout, no_rd_atomic, no_dest_rd_atomic;
+	/* `b` stays in this state. */
+	enum ibv_qp_state stays;
+};
+struct ends {
+	struct ibv_qp *a, *b;
+};
+struct ibv_qp *link_qp(struct rig *rig, const struct link *link);
+struct ends link_up(struct rig *rig, const struct link *link);
+void unlink_qps(struct ends ends);
+int link_to(struct rig *rig, struct ibv_qp *qp, const struct link *link, uint32_t dest, union ibv_gid gid,
+	    bool is_b);
+/* Posts `wr` with one buffer of the rig. */
+int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len);
+/* Polls for `seconds`, or until there are `count` completions. Returns their number. */
+int poll_for(struct ibv_cq *cq, int count, double seconds);
+/* The status of the next completion, or -1 after 3 s. */
+int next_status(struct ibv_cq *cq);
+/* Longer than IBV_EXPLAIN_WAIT. */
+#define LONG 2.2

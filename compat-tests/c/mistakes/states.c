@@ -1,0 +1,200 @@
+/* Queue pairs that are moved to the wrong state, or with wrong attributes. */
+#include "mistakes.h"
+
+/* Moves a queue pair of the right connection to RTR with attributes that `change` makes wrong. */
+static void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr), bool wrong)
+{
+	struct link link = { .stays = IBV_QPS_INIT };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qp->qp_num,
+		.rq_psn = 7,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1,
+			     .port_num = PORT,
+			     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 1 } },
+	};
+
+	link_to(rig, qp, &link, 0, rig->gid, true);
+	if (wrong)
+		change(&attr);
+	ibv_modify_qp(qp, &attr,
+		      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The number was sent in network byte order, and not converted. */
+static void swapped(struct ibv_qp_attr *attr)
+{
+	attr->dest_qp_num = __builtin_bswap32(attr->dest_qp_num);
+}
+
+static void qpn_swapped(struct rig *rig, bool wrong)
+{
+	to_rtr_with(rig, swapped, wrong);
+}
+
+/* lrand48() has 31 bits. */
+static void long_psn(struct ibv_qp_attr *attr)
+{
+	attr->rq_psn = 0x12345678;
+}
+
+static void psn_long(struct rig *rig, bool wrong)
+{
+	to_rtr_with(rig, long_psn, wrong);
+}
+
+static void without_grh(struct ibv_qp_attr *attr)
+{
+	attr->ah_attr.is_global = 0;
+	attr->ah_attr.dlid = 1;
+}
+
+static void no_grh(struct rig *rig, bool wrong)
+{
+	to_rtr_with(rig, without_grh, wrong);
+}
+
+static void bytes_mtu(struct ibv_qp_attr *attr)
+{
+	attr->path_mtu = 4096;
+}
+
+static void mtu_bytes(struct rig *rig, bool wrong)
+{
+	to_rtr_with(rig, bytes_mtu, wrong);
+}
+
+static void port_zero(struct ibv_qp_attr *attr)
+{
+	attr->ah_attr.port_num = 0;
+}
+
+static void av_port(struct rig *rig, bool wrong)
+{
+	to_rtr_with(rig, port_zero, wrong);
+}
+
+static void much_rd(struct ibv_qp_attr *attr)
+{
+	attr->max_dest_rd_atomic = 255;
+}
+
+static void rd_atomic_huge(struct rig *rig, bool wrong)
+{
+	to_rtr_with(rig, much_rd, wrong);
+}
+
+static void gid_swapped(struct ibv_qp_attr *attr)
+{
+	union ibv_gid *gid = &attr->ah_attr.grh.dgid;
+
+	gid->global.subnet_prefix = __builtin_bswap64(gid->global.subnet_prefix);
+	gid->global.interface_id = __builtin_bswap64(gid->global.interface_id);
+}
+
+static void gid_byte_order(struct rig *rig, bool wrong)
+{
+	to_rtr_with(rig, gid_swapped, wrong);
+}
+
+static void pkey_index(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = PORT,
+				    .pkey_index = wrong ? 200 : 0 };
+
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void init_port(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = wrong ? 0 : PORT };
+
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void ud_no_qkey(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
+	int last = wrong ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY;
+
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last) == !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void rts_from_init(struct rig *rig, bool wrong)
+{
+	struct link link = { .stays = wrong ? IBV_QPS_INIT : IBV_QPS_RTR };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .sq_psn = 100, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
+	};
+
+	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void uc_with_rc_mask(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UC, .stays = IBV_QPS_RTR };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .sq_psn = 100, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
+	};
+
+	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_SQ_PSN |
+				     (wrong ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY : 0)) ==
+	      !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void post_in_rtr(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct link stay = { .stays = wrong ? IBV_QPS_RTR : 0 };
+
+	NEED(link_to(rig, qp, &stay, qp->qp_num, rig->gid, true) == 0);
+	CHECK(!send_wr(qp, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == !wrong);
+	if (!wrong)
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+const struct mistake state_mistakes[] = {
+	{ "qpn-swapped", qpn_swapped },
+	{ "psn-long", psn_long },
+	{ "no-grh", no_grh },
+	{ "mtu-bytes", mtu_bytes },
+	{ "av-port", av_port },
+	{ "rd-atomic-huge", rd_atomic_huge },
+	{ "gid-byte-order", gid_byte_order },
+	{ "pkey-index", pkey_index },
+	{ "init-port", init_port },
+	{ "ud-no-qkey", ud_no_qkey },
+	{ "rts-from-init", rts_from_init },
+	{ "uc-with-rc-mask", uc_with_rc_mask },
+	{ "post-in-rtr", post_in_rtr },
+	{ 0 },
+};

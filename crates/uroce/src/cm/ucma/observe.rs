@@ -1,0 +1,165 @@
+//! Notices for the library's IBV_EXPLAIN: commands that fail, events that report an error, and the ids of a
+//! descriptor on which a thread waits.
+
+use std::os::fd::RawFd;
+use std::sync::OnceLock;
+
+use ibverbs_abi::Errno;
+
+use super::id::IdState;
+use super::input::{Command, Input};
+use super::process;
+
+/// Bytes in a response to GET_EVENT before the number of the event, and before its status.
+const EVENT_AT: usize = 12;
+const STATUS_AT: usize = 16;
+
+/// The first bytes of a response, which [`executed`] gets.
+pub const EXCERPT: usize = 24;
+
+/// A command that has failed.
+#[derive(Clone, Copy, Debug)]
+pub struct CmFailure {
+    /// librdmacm's function that gives the command.
+    pub call: &'static str,
+    /// What it fails with.
+    pub errno: i32,
+    /// The number of the id.
+    pub id: u32,
+    /// The id's state; None if there is no such id.
+    pub state: Option<&'static str>,
+    /// Of connecting, accepting and rejecting: bytes of private data.
+    pub private_data_len: Option<u8>,
+    /// The port space is RDMA_PS_UDP.
+    pub is_datagram: bool,
+}
+
+/// What a program's use of rdma_cm has led to.
+#[derive(Clone, Copy, Debug)]
+pub enum CmNotice {
+    /// A command has failed.
+    Failed(CmFailure),
+    /// The program has read this event, `rdma_cm_event_type`.
+    Event {
+        /// The number of the event.
+        event: u32,
+        /// Its status.
+        status: i32,
+        /// The number of the id.
+        id: u32,
+    },
+}
+
+static HOOK: OnceLock<fn(&CmNotice)> = OnceLock::new();
+
+/// Tells `hook` of failures from now on. No lock of uroce is held when it is called.
+pub fn set_cm_hook(hook: fn(&CmNotice)) {
+    // The same at each call.
+    let _ = HOOK.set(hook);
+}
+
+/// The function of librdmacm, and where its command has the id. None for commands that programs probe with,
+/// and for queries.
+fn function(command: Command) -> Option<(&'static str, usize)> {
+    Some(match command {
+        Command::BindIp => ("rdma_bind_addr", 28),
+        Command::Bind => ("rdma_bind_addr", 0),
+        Command::ResolveIp => ("rdma_resolve_addr", 56),
+        Command::ResolveAddr => ("rdma_resolve_addr", 0),
+        Command::ResolveRoute => ("rdma_resolve_route", 0),
+        Command::Connect => ("rdma_connect", 272),
+        Command::Listen => ("rdma_listen", 0),
+        Command::Accept => ("rdma_accept", 280),
+        Command::Reject => ("rdma_reject", 0),
+        Command::Disconnect => ("rdma_disconnect", 0),
+        Command::InitQpAttr => ("rdma_create_qp, or rdma_init_qp_attr", 8),
+        Command::JoinIpMcast | Command::JoinMcast => ("rdma_join_multicast", 16),
+        _ => return None,
+    })
+}
+
+/// The number of bytes of private data.
+fn private_data_len(command: Command, input: &Input<'_>) -> Option<u8> {
+    match command {
+        Command::Connect => Some(input.u8(264)),
+        Command::Accept => Some(input.u8(8 + 264)),
+        Command::Reject => Some(input.u8(4)),
+        _ => None,
+    }
+}
+
+/// A command has been executed; `response` is what the program has got.
+pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, response: &[u8]) {
+    let Some(hook) = HOOK.get() else { return };
+    let word = |at: usize| {
+        let bytes = response.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    match result {
+        Ok(()) if command == Command::GetEvent => {
+            if let (Some(id), Some(event), Some(status)) =
+                (word(8), word(EVENT_AT), word(STATUS_AT))
+            {
+                let status = status as i32;
+                hook(&CmNotice::Event { event, status, id });
+            }
+        }
+        Ok(()) => {}
+        Err(errno) => {
+            let Some((call, at)) = function(command) else {
+                return;
+            };
+            let id = input.u32(at);
+            let known = process::id_state(id);
+            hook(&CmNotice::Failed(CmFailure {
+                call,
+                errno: errno.0,
+                id,
+                state: known.map(|(state, _)| name(state)),
+                private_data_len: private_data_len(command, input),
+                is_datagram: known.is_some_and(|(_, is_datagram)| is_datagram),
+            }));
+        }
+    }
+}
+
+/// As messages name a state.
+fn name(state: IdState) -> &'static str {
+    match state {
+        IdState::Idle => "new",
+        IdState::Bound => "bound",
+        IdState::AddressQuery => "resolving its address",
+        IdState::AddressResolved => "address resolved",
+        IdState::RouteResolved => "route resolved",
+        IdState::Connect => "connected or connecting",
+        IdState::Disconnect => "disconnected",
+        IdState::Listen => "listening",
+        IdState::Removed => "without its device",
+    }
+}
+
+/// The ids of a descriptor of the device file, and their states; None if it is another file.
+pub fn ids_of_descriptor(fd: RawFd) -> Option<Vec<(u32, &'static str)>> {
+    let file = process::file_of(fd)?;
+    let ids = process::ids_of(file)?;
+    Some(
+        ids.into_iter()
+            .map(|(id, state)| (id, name(state)))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_name_their_functions() {
+        assert_eq!(function(Command::Connect), Some(("rdma_connect", 272)));
+        assert_eq!(function(Command::Query), None);
+        let mut bytes = [0; 288];
+        bytes[264] = 60;
+        assert_eq!(private_data_len(Command::Connect, &Input(&bytes)), Some(60));
+        assert_eq!(private_data_len(Command::Listen, &Input(&bytes)), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! What the rules of IBV_EXPLAIN are about, and how bad it is that one applies.
+
+use super::rules::Rule;
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    Gid,
+    Connection,
+    Rnr,
+    Memory,
+    Keys,
+    Queues,
+    States,
+    Lifetime,
+    Threads,
+    Events,
+    Drivers,
+    Environment,
+    Failures,
+}
+
+impl Class {
+    /// As messages and the manual page name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Gid => "GID",
+            Class::Connection => "connection",
+            Class::Rnr => "RNR",
+            Class::Memory => "memory",
+            Class::Keys => "keys",
+            Class::Queues => "queues",
+            Class::States => "states",
+            Class::Lifetime => "lifetime",
+            Class::Threads => "threads",
+            Class::Events => "events",
+            Class::Drivers => "drivers",
+            Class::Environment => "environment",
+            Class::Failures => "failures",
+        }
+    }
+}
+
+/// How bad it is that a rule applies. The order is that of the numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It may be meant, or matters on other devices only.
+    #[default]
+    Hint,
+    /// It works, and may fail another time.
+    Warning,
+    /// A call or a request has failed, or data is at risk.
+    Error,
+}
+
+impl Severity {
+    /// As messages name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Hint => "hint",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+impl Rule {
+    /// How bad it is that the rule applies.
+    pub fn severity(self) -> Severity {
+        match self {
+            Rule::NoAsyncEvent
+            | Rule::ChannelUnread
+            | Rule::NoRdmaUcm
+            | Rule::CqOverrunForeseen => Severity::Hint,
+            Rule::MtuDiffers
+            | Rule::PsnDiffers
+            | Rule::PairQpn
+            | Rule::MrInUse
+            | Rule::AhInUse
+            | Rule::CqNeverPolled
+            | Rule::UnreadError
+            | Rule::Leak
+            | Rule::NotifyNoPoll
+            | Rule::EventsCoalesced
+            | Rule::DriverRefused
+            | Rule::DriverTwice
+            | Rule::NoCompletion
+            | Rule::NoEvent
+            | Rule::NoCmEvent
+            | Rule::GrhRoom
+            | Rule::ReceivesOverlap
+            | Rule::BufferChanged
+            | Rule::SendQueueRnic => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
+}

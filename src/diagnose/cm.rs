@@ -1,0 +1,303 @@
+//! librdmacm on software devices: its functions come to the library as commands to the file of rdma_cm. Those
+//! that fail, and events that report an error, are explained.
+
+use ibverbs_abi::Errno;
+
+use super::finding::{Finding, Kind, Object, Outcome};
+use super::rules::Rule;
+use super::{shadow, watch};
+use crate::provider::software::{self, CmFailure, CmNotice};
+
+/// Begins to observe.
+pub fn initialize() {
+    software::set_cm_hook(notice);
+    // librdmacm opens devices when it needs them: a program may wait before.
+    // SAFETY: the name is NUL-terminated.
+    let used = unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"rdma_create_id".as_ptr()).is_null() };
+    if used && software::is_requested() {
+        watch::start();
+    }
+}
+
+fn id_object(id: u32) -> Object {
+    Object {
+        kind: Kind::CmId,
+        address: id as usize + 1,
+        label: id.to_string(),
+    }
+}
+
+fn notice(notice: &CmNotice) {
+    let kept = Errno::last();
+    let found = match notice {
+        CmNotice::Failed(failure) => Some(failed(failure)),
+        CmNotice::Event { event, status, id } => of_event(*event, *status, *id),
+    };
+    if let Some(found) = found {
+        shadow::observe(|_| vec![found]);
+    }
+    kept.set();
+}
+
+/// The bytes of private data that a message has room for.
+fn private_room(call: &str, is_datagram: bool) -> Option<u8> {
+    Some(match (call, is_datagram) {
+        ("rdma_connect", false) => 56,
+        ("rdma_accept", false) => 196,
+        ("rdma_reject", false) => 148,
+        ("rdma_connect", true) => 180,
+        ("rdma_accept" | "rdma_reject", true) => 136,
+        _ => return None,
+    })
+}
+
+/// The states in which an id can be used for a call.
+fn needed(call: &str) -> Option<(&'static [&'static str], &'static str)> {
+    Some(match call {
+        "rdma_bind_addr" => (
+            &["new"],
+            "it is the first call with an id, and binds it once",
+        ),
+        "rdma_resolve_addr" => (
+            &["new", "bound"],
+            "it follows rdma_create_id or rdma_bind_addr, and is called once",
+        ),
+        "rdma_resolve_route" => (
+            &["address resolved"],
+            "it follows the event RDMA_CM_EVENT_ADDR_RESOLVED of rdma_resolve_addr",
+        ),
+        "rdma_connect" => (
+            &["route resolved"],
+            "it follows the event RDMA_CM_EVENT_ROUTE_RESOLVED of rdma_resolve_route",
+        ),
+        "rdma_listen" => (&["new", "bound"], "it follows rdma_bind_addr"),
+        "rdma_accept" | "rdma_reject" => (
+            &["connected or connecting"],
+            "it takes the id of an event RDMA_CM_EVENT_CONNECT_REQUEST, and not the listening one",
+        ),
+        "rdma_disconnect" => (
+            &["connected or connecting"],
+            "only a connection can be ended",
+        ),
+        _ => return None,
+    })
+}
+
+fn failed(failure: &CmFailure) -> Finding {
+    let errno = Errno(failure.errno);
+    let finding = Finding::new(
+        Rule::CmFailed,
+        id_object(failure.id),
+        failure.call,
+        Outcome::Failed(errno),
+    );
+    let (state, why, todo) = reason(failure);
+    finding
+        .with("state", state)
+        .with("why", why)
+        .with("todo", todo)
+}
+
+/// The state of the id, why the call fails, and what to do.
+fn reason(failure: &CmFailure) -> (String, String, &'static str) {
+    const ORDER: &str = "follow the order: rdma_create_id, rdma_resolve_addr, rdma_resolve_route, \
+    rdma_create_qp, rdma_connect; \
+         or rdma_bind_addr, rdma_listen, and rdma_create_qp and rdma_accept with the id of the event; after \
+         each call that resolves or connects, wait for its event";
+    let Some(state) = failure.state else {
+        let why = "there is no such id: it was destroyed, or never created".into();
+        return (
+            "unknown".into(),
+            why,
+            "use an id between rdma_create_id and rdma_destroy_id",
+        );
+    };
+    let state_text = state.to_string();
+    let wrong = needed(failure.call).filter(|(states, _)| !states.contains(&state));
+    if let Some((_, why)) = wrong.filter(|_| failure.errno == libc::EINVAL) {
+        return (state_text, why.into(), ORDER);
+    }
+    let room = private_room(failure.call, failure.is_datagram);
+    if let (Some(length), Some(room)) = (failure.private_data_len, room)
+        && length > room
+    {
+        let why =
+            format!("private_data_len is {length}, and the message has room for {room} bytes");
+        let todo = "pass less private data, and exchange the rest when the connection is there";
+        return (state_text, why, todo);
+    }
+    let (why, todo) = match failure.errno {
+        libc::EADDRINUSE => (
+            "another id or program has the port",
+            "end the other program, bind another port, or set RDMA_OPTION_ID_REUSEADDR",
+        ),
+        libc::EADDRNOTAVAIL => (
+            "no RDMA device has this address, or another id or program has the port",
+            "bind an address of an interface with an RDMA device (`ibv_devinfo -v`, `rdma link`) or \
+             the wildcard \
+             address, and a port that is free",
+        ),
+        libc::ENODEV => (
+            "the id is bound to no device, or no RDMA device has the address or the route to it",
+            "check the address, and `ip route get` for it; bind the id or resolve an address first",
+        ),
+        libc::ENETUNREACH | libc::EHOSTUNREACH => (
+            "there is no route to the destination through an interface with an RDMA device",
+            "check `ip route get` for the destination, and which devices IBV_UROCE names",
+        ),
+        libc::EINVAL => (
+            "an argument is invalid: the family of the address, the port space, or a member of \
+             rdma_conn_param",
+            "set the whole rdma_conn_param to zero at first, and compare it with rdma_connect(3)",
+        ),
+        _ => (
+            "the connection manager refused it",
+            "see the manual page of the call, and the events of the id",
+        ),
+    };
+    (state_text, why.into(), todo)
+}
+
+/// Events that report an error.
+fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
+    /// The reason of IB's connection manager: no program listens.
+    const INVALID_SERVICE_ID: i32 = 8;
+    /// The program has called rdma_reject.
+    const CONSUMER: i32 = 28;
+    let (name, why, todo) = match (event, status) {
+        (1, _) => (
+            "RDMA_CM_EVENT_ADDR_ERROR",
+            "the destination address was not resolved: no route, no answer to ARP or NDP, or no \
+             RDMA device on \
+             the way",
+            "check `ip route get` and `ping` for the destination, and that its interface has an RDMA device",
+        ),
+        (3, _) => (
+            "RDMA_CM_EVENT_ROUTE_ERROR",
+            "the route to the destination was not resolved",
+            "check the destination, and call rdma_resolve_addr anew",
+        ),
+        (6, _) => (
+            "RDMA_CM_EVENT_CONNECT_ERROR",
+            "the connection could not be established: a message got lost, or a queue pair could not be moved",
+            "check both programs, and connect anew with a new id",
+        ),
+        (7, _) => (
+            "RDMA_CM_EVENT_UNREACHABLE",
+            "the peer did not answer the request for a connection: it is down, or has not called rdma_accept \
+             in time",
+            "check that the peer runs and reads its events, and that UDP port 4791 is not filtered",
+        ),
+        (8, CONSUMER) => return None,
+        (8, INVALID_SERVICE_ID) => (
+            "RDMA_CM_EVENT_REJECTED",
+            "nobody listens at this address and port in the port space of this id",
+            "start the server first, compare address, port and port space (RDMA_PS_TCP), and check \
+             that it has \
+             called rdma_listen",
+        ),
+        (8, _) => (
+            "RDMA_CM_EVENT_REJECTED",
+            "the peer's connection manager has refused the connection: its backlog is full, or its \
+             program has \
+             ended",
+            "check the peer's program, and the reason (status) in the specification, table 109",
+        ),
+        _ => return None,
+    };
+    Some(
+        Finding::new(
+            Rule::CmEvent,
+            id_object(id),
+            "rdma_get_cm_event",
+            Outcome::Succeeded,
+        )
+        .with("event", name)
+        .with("status", status)
+        .with("why", why)
+        .with("todo", todo),
+    )
+}
+
+/// Why no event comes to a channel with these ids; None if that may be right.
+pub fn no_event(ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
+    let unfinished = |state: &str| match state {
+        "new" | "bound" => {
+            Some("call rdma_resolve_addr to connect, or rdma_listen to wait for peers")
+        }
+        "address resolved" => Some("call rdma_resolve_route"),
+        "route resolved" => Some("create the queue pair, and call rdma_connect"),
+        _ => None,
+    };
+    let (id, state, todo) = match ids {
+        [] => (None, "", "create an id with this channel (rdma_create_id)"),
+        _ => {
+            let steps: Option<Vec<_>> = ids
+                .iter()
+                .map(|(id, state)| Some((Some(*id), *state, unfinished(state)?)))
+                .collect();
+            *steps?.first()?
+        }
+    };
+    let why = match id {
+        Some(id) => {
+            format!("the id {id} is {state}, and no call is under way that ends with an event")
+        }
+        None => "no id belongs to this event channel".into(),
+    };
+    let object = id.map_or_else(Object::process, id_object);
+    Some(
+        Finding::new(
+            Rule::NoCmEvent,
+            object,
+            "rdma_get_cm_event",
+            Outcome::Called,
+        )
+        .with("seconds", seconds)
+        .with("why", why)
+        .with("todo", todo),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::finding::is_complete;
+
+    fn line(call: &'static str, errno: i32, state: Option<&'static str>, length: u8) -> String {
+        let found = failed(&CmFailure {
+            call,
+            errno,
+            id: 3,
+            state,
+            private_data_len: Some(length),
+            is_datagram: false,
+        });
+        assert!(is_complete(&found));
+        found.line()
+    }
+
+    #[test]
+    fn calls() {
+        let early = line("rdma_connect", libc::EINVAL, Some("address resolved"), 0);
+        assert!(early.contains("ROUTE_RESOLVED"), "{early}");
+        let long = line("rdma_connect", libc::EINVAL, Some("route resolved"), 57);
+        assert!(long.contains("private_data_len is 57"), "{long}");
+        let gone = line("rdma_listen", libc::ENOENT, None, 0);
+        assert!(gone.contains("there is no such id"), "{gone}");
+        let used = line("rdma_bind_addr", libc::EADDRINUSE, Some("new"), 0);
+        assert!(used.contains("has the port"), "{used}");
+    }
+
+    #[test]
+    fn events() {
+        assert!(of_event(8, 28, 1).is_none());
+        assert!(of_event(0, 0, 1).is_none());
+        let found = of_event(8, 8, 1).unwrap();
+        assert!(is_complete(&found) && found.line().contains("nobody listens"));
+        assert!(no_event(&[(1, "listening"), (2, "bound")], 5).is_none());
+        let found = no_event(&[(1, "route resolved")], 5).unwrap();
+        assert!(is_complete(&found) && found.line().contains("rdma_connect"));
+        assert!(no_event(&[], 5).is_some());
+    }
+}

@@ -1,0 +1,71 @@
+//! Asks the other processes of this user on this host about a queue pair (see `peer.rs`).
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::{Duration, Instant};
+
+use ibverbs_host::unix::Peer as Process;
+
+use super::super::peer::Peer;
+
+/// How long one process, and all together, may take to answer.
+const ONE: Duration = Duration::from_millis(200);
+const ALL: Duration = Duration::from_secs(1);
+/// A longer answer is cut: the facts about a queue pair take some hundred bytes.
+const MAX_ANSWER: u64 = 4096;
+
+/// The names of control sockets in this network namespace, without those of this process.
+fn names() -> Vec<String> {
+    let list = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let own = std::process::id().to_string();
+    let mut names: Vec<String> = list
+        .lines()
+        .filter_map(|line| line.split_whitespace().last()?.strip_prefix('@'))
+        .filter(|name| {
+            let pid = name.strip_prefix("libibverbs-rs/");
+            pid.is_some_and(|pid| pid != own)
+        })
+        .map(String::from)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What a process of the same user says of the queue pair `qpn`, which is connected to `own_qpn`.
+pub fn ask(qpn: u32, own_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
+    let until = Instant::now() + ALL;
+    let key = rkey.map_or(String::new(), |key| format!(" {key}"));
+    let request = format!("peer {qpn} {own_qpn}{key}\n");
+    let answers = names().into_iter().filter_map(|name| {
+        if Instant::now() > until {
+            return None;
+        }
+        let answer = exchange(&name, &request)?;
+        let pid = name.strip_prefix("libibverbs-rs/")?;
+        let pid = pid.split('.').next()?;
+        let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let peer = Peer::parse(&answer, format!("in process {pid} ({})", program.trim()));
+        peer.qpn.is_some().then_some(peer)
+    });
+    let mut found: Vec<Peer> = answers.collect();
+    found.sort_by_key(|peer| peer.dest_qpn != Some(own_qpn.into()));
+    found.into_iter().next()
+}
+
+fn exchange(name: &str, request: &str) -> Option<String> {
+    let address = SocketAddr::from_abstract_name(name).ok()?;
+    let mut stream = UnixStream::connect_addr(&address).ok()?;
+    // Any process may take the name: only one of the same user is believed.
+    if !Process::of(&stream).is_ok_and(|process| process.is_own_user()) {
+        return None;
+    }
+    stream.set_read_timeout(Some(ONE)).ok()?;
+    stream.set_write_timeout(Some(ONE)).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.take(MAX_ANSWER).read_to_string(&mut answer).ok()?;
+    Some(answer)
+}

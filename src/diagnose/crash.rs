@@ -1,0 +1,69 @@
+//! A program that passes NULL, or an object that was freed, to a verb: the verb reads it, and the kernel
+//! ends the
+//! program. A handler of SIGSEGV and SIGBUS says so before, if the fault is in this library. It is installed
+//! with IBV_EXPLAIN only, and only if the program has no handler.
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use super::finding::{Finding, Object, Outcome};
+use super::rules::Rule;
+use super::{backtrace, report};
+use crate::arch;
+
+/// Addresses so near to 0, on both sides, are members of a structure at NULL, or around it.
+const NEAR_NULL: usize = 64 << 10;
+
+/// Installs the handler.
+pub fn initialize() {
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        let mut current = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: sigaction fills `current`, for which zeros are valid before; the new action has a
+        // handler that
+        // uses no state of the interrupted code.
+        unsafe {
+            if libc::sigaction(signal, ptr::null(), current.as_mut_ptr()) != 0
+                || current.assume_init().sa_sigaction != libc::SIG_DFL
+            {
+                continue;
+            }
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = on_fault as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+            libc::sigaction(signal, &action, ptr::null_mut());
+        }
+    }
+}
+
+/// The object that contains an address, by where it is loaded; 0 if there is none.
+fn object_of(address: usize) -> usize {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` is writable, and read only if dladdr has filled it.
+    unsafe {
+        match libc::dladdr(ptr::without_provenance(address), info.as_mut_ptr()) {
+            0 => 0,
+            _ => info.assume_init().dli_fbase as usize,
+        }
+    }
+}
+
+/// The action is reset before it is called, so that the instruction, executed again, ends the program.
+extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes both to a handler with SA_SIGINFO.
+    let (at, address) = unsafe { (arch::program_counter(context), (*info).si_addr() as usize) };
+    // Elsewhere the program may hold locks that writing needs.
+    if object_of(at) != object_of(on_fault as *const () as usize) {
+        return;
+    }
+    let what = match address.wrapping_add(NEAR_NULL) < 2 * NEAR_NULL {
+        true => "a NULL pointer",
+        false => "a pointer to memory that is not mapped",
+    };
+    let object = Object::process();
+    let found = Finding::new(Rule::Crash, object, "a verb", Outcome::Called)
+        .with("what", what)
+        .with("addr", format!("{address:#x}"))
+        .with("from", backtrace::called_from());
+    report::write(&[found]);
+}

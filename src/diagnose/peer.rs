@@ -1,0 +1,255 @@
+//! What is known of the queue pair at the other end: in this process, or in another one of the same user that
+//! has a control socket. Asked for when a request has failed or a program waits too long, and never with a
+//! lock held: the other process may ask this one at the same time.
+
+use ibverbs_abi::ibv_qp_state;
+
+use super::control::client;
+use super::shadow::{self, Shadow};
+use crate::provider::software;
+use crate::provider::status::QpStatus;
+
+macro_rules! facts {
+    ($($(#[$doc:meta])* $name:ident)+) => {
+        /// Facts about a queue pair; None for what is not known.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Peer {
+            /// As messages name it: `in this process`, or another.
+            pub place: String,
+            $($(#[$doc])* pub $name: Option<u64>,)+
+        }
+
+        impl Peer {
+            /// The facts as members of a JSON object.
+            pub fn json(&self) -> String {
+                let mut members = Vec::new();
+                $(if let Some(value) = self.$name {
+                    members.push(format!("\"{}\":{value}", stringify!($name)));
+                })+
+                members.join(",")
+            }
+
+            /// The facts of an answer. `place` is where it came from.
+            pub fn parse(json: &str, place: String) -> Peer {
+                Peer { place, $($name: number(json, stringify!($name)),)+ }
+            }
+        }
+    };
+}
+
+facts! {
+    /// The queue pair's number.
+    qpn
+    /// IBV_QPS_*.
+    state
+    dest_qpn
+    /// In bytes.
+    path_mtu
+    /// The PSN that it expected first.
+    first_rq_psn
+    /// IBV_ACCESS_* that it grants its peer.
+    access
+    qkey
+    max_dest_rd_atomic
+    min_rnr_timer
+    has_srq
+    /// Receives that were posted, and those that have completed; of its SRQ, if it has one.
+    posted
+    consumed
+    /// Milliseconds since the last was posted.
+    posted_ms_ago
+    /// Requests that it has posted, and those of them that consume a receive.
+    sends_posted
+    sends_consuming
+    /// Bytes of the oldest receive.
+    room
+    send_rnr_err
+    rcvd_pkts
+    /// The status of its first error.
+    error_status
+    /// The key asked for is known: 1 if it is that of a region, 0 if that was deregistered.
+    key_is_live
+    mr_start
+    mr_length
+    mr_access
+    mr_same_pd
+    /// Its protection domain had memory windows, whose keys are not known.
+    had_windows
+    /// IBV_EXPLAIN is set there: all keys of regions are known.
+    knows_keys
+}
+
+/// A number of a JSON object. The names are no parts of each other.
+fn number(json: &str, name: &str) -> Option<u64> {
+    let pattern = format!("\"{name}\":");
+    let rest = &json[json.find(&pattern)? + pattern.len()..];
+    let end = rest.find(|c: char| !c.is_ascii_digit());
+    rest[..end.unwrap_or(rest.len())].parse().ok()
+}
+
+impl Peer {
+    /// Whether it receives from a peer.
+    pub fn receives(&self) -> bool {
+        self.state
+            .is_none_or(|state| (2..=4).contains(&(state as ibv_qp_state)))
+    }
+
+    pub fn state_name(&self) -> &'static str {
+        super::check::state::state_name(self.state.unwrap_or(7) as ibv_qp_state)
+    }
+
+    /// Adds what a software device counts.
+    fn add(&mut self, status: &QpStatus) {
+        let of = |list: &[(&'static str, u64)], name: &str| {
+            let found = list.iter().find(|(of, _)| *of == name);
+            found.map(|(_, value)| *value)
+        };
+        let attribute = |name| of(&status.attributes, name);
+        let counter = |name| of(&status.counters, name);
+        self.send_rnr_err = counter("send_rnr_err");
+        self.rcvd_pkts = counter("rcvd_pkts");
+        self.access = attribute("access");
+        self.qkey = attribute("qkey");
+        self.max_dest_rd_atomic = attribute("max_dest_rd_atomic");
+        self.has_srq = attribute("has_srq");
+        self.path_mtu = attribute("path_mtu").filter(|mtu| *mtu != 0);
+        self.qpn = Some(status.qpn.into());
+        self.dest_qpn = status.peer.map(|(_, qpn)| qpn.into());
+        let names = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+        let state = names.iter().position(|name| *name == status.state);
+        self.state = state.map(|state| state as u64);
+    }
+}
+
+/// What was found out about both ends of a queue pair.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// What a software device has counted for this end.
+    pub own: Vec<(&'static str, u64)>,
+    pub peer: Option<Peer>,
+    /// The device is a software device, and all processes of this user on this host were asked for the peer.
+    pub searched: bool,
+}
+
+impl Evidence {
+    /// A counter of this end; None on other devices than uroce.
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        let found = self.own.iter().find(|(of, _)| *of == name);
+        found.map(|(_, value)| *value)
+    }
+}
+
+/// A queue pair, and what is asked about its peer.
+struct Question {
+    device: String,
+    number: u32,
+    dest_qpn: u32,
+    /// In this process, if it is.
+    peer: Option<(usize, u32, String)>,
+}
+
+fn question(shadow: &Shadow, address: usize) -> Option<Question> {
+    let qp = shadow.qps.get(&address)?;
+    let peer = shadow.peer(address).map(|(at, peer)| {
+        let device = shadow.device_of(peer.context);
+        (at, peer.number, device)
+    });
+    Some(Question {
+        device: shadow.device_of(qp.context),
+        number: qp.number,
+        dest_qpn: qp.connection.dest_qpn,
+        peer,
+    })
+}
+
+/// Finds out about both ends of a queue pair of this process; `rkey` is a key of the peer's memory.
+pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
+    let asked = shadow::with(|shadow| question(shadow, address)).flatten();
+    let Some(question) = asked else {
+        return Evidence::default();
+    };
+    let devices = software::status();
+    let status = |device: &str, number: u32| {
+        let device = devices.iter().find(|of| of.name == device)?;
+        device.queue_pairs.iter().find(|qp| qp.qpn == number)
+    };
+    let own = status(&question.device, question.number);
+    let mut found = Evidence {
+        own: own.map(|own| own.counters.clone()).unwrap_or_default(),
+        ..Evidence::default()
+    };
+    if let Some((at, number, device)) = &question.peer {
+        let described = shadow::with(|shadow| shadow.describe(*at, rkey)).flatten();
+        found.peer = described.map(|mut peer| {
+            if let Some(status) = status(device, *number) {
+                peer.add(status);
+            }
+            peer
+        });
+    } else if own.is_some() && question.dest_qpn != 0 {
+        found.peer = client::ask(question.dest_qpn, question.number, rkey);
+        found.searched = true;
+    }
+    found
+}
+
+/// Finds out about both ends of these queue pairs, and remembers it there.
+pub fn examine(addresses: &[usize]) {
+    for address in addresses {
+        let evidence = look(*address, None);
+        shadow::with(|shadow| {
+            if let Some(qp) = shadow.qps.get_mut(address) {
+                qp.evidence = evidence;
+            }
+        });
+    }
+}
+
+/// How many completions of a CQ the program has not polled; None if the device does not say. The shadow's
+/// lock is held: a CQ that it knows is not destroyed.
+pub fn unread(cq: usize) -> Option<usize> {
+    let cq = core::ptr::with_exposed_provenance_mut(cq);
+    // SAFETY: the caller has found the CQ in the shadow, from which it is taken before it is destroyed.
+    unsafe { software::unread_completions(cq) }
+}
+
+/// The answer to another process: what is known here of the queue pair `qpn`, connected to `dest_qpn`, and of
+/// a key of its memory. None if it is not of this process.
+pub fn answer(qpn: u32, dest_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
+    let devices = software::status();
+    let all = devices.iter().flat_map(|device| &device.queue_pairs);
+    let mut having: Vec<&QpStatus> = all.filter(|qp| qp.qpn == qpn).collect();
+    having.sort_by_key(|qp| qp.peer.map(|(_, qpn)| qpn) != Some(dest_qpn));
+    let status = having.first()?;
+    let described = shadow::with(|shadow| {
+        let of = shadow.qps.iter().find(|(_, qp)| qp.number == qpn)?;
+        shadow.describe(*of.0, rkey)
+    });
+    let mut peer = described.flatten().unwrap_or_default();
+    peer.add(status);
+    Some(peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_survive_the_way() {
+        let peer = Peer {
+            qpn: Some(17),
+            state: Some(3),
+            key_is_live: Some(0),
+            ..Peer::default()
+        };
+        let json = format!("{{\"pid\":7,{}}}", peer.json());
+        let got = Peer::parse(&json, String::new());
+        assert_eq!(got, peer);
+        assert!(got.receives());
+        assert_eq!(
+            Peer::parse("{\"error\":\"x\"}", String::new()),
+            Peer::default()
+        );
+        assert_eq!(number("{\"room\":x}", "room"), None);
+    }
+}

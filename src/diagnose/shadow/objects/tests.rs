@@ -1,0 +1,114 @@
+//! Tests of `objects.rs`.
+
+use super::super::tests::{new_qp, request};
+use super::*;
+use crate::diagnose::finding::is_complete;
+
+const PD: Pd = Pd {
+    context: 1,
+    parent: 0,
+    single_threaded: false,
+    had_windows: false,
+};
+const MR: Mr = Mr {
+    context: 1,
+    pd: 10,
+    start: 0x1000,
+    length: 0x1000,
+    lkey: 7,
+    rkey: 8,
+    access: 1,
+    stack_of: 0,
+    is_memory: true,
+};
+
+fn shadow() -> Shadow {
+    let mut shadow = Shadow::new();
+    shadow.opened(1, "uroce0".into(), -1);
+    shadow.add_pd(10, PD);
+    shadow.add_cq(
+        20,
+        Cq {
+            context: 1,
+            channel: 50,
+            ..Cq::default()
+        },
+    );
+    shadow.add_qp(30, new_qp(17));
+    shadow.add_mr(40, MR);
+    shadow
+}
+
+fn rules(found: &[Finding]) -> Vec<Rule> {
+    assert!(found.iter().all(is_complete), "{found:?}");
+    found.iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn users_of_busy_objects_are_named() {
+    let mut shadow = shadow();
+    let busy = |shadow: &Shadow, kind, at| {
+        let found = shadow.busy(kind, at, "call", Outcome::of(libc::EBUSY));
+        rules(&found);
+        found.first().map(|finding| finding.values[0].1.clone())
+    };
+    let users = busy(&shadow, Kind::Pd, 10).unwrap();
+    assert_eq!(users, "QP 0x11, MR 0x1000..0x2000 (lkey 0x7)");
+    assert_eq!(busy(&shadow, Kind::Cq, 20).unwrap(), "QP 0x11");
+    assert_eq!(busy(&shadow, Kind::Channel, 50).unwrap(), "CQ 0x14");
+    assert_eq!(busy(&shadow, Kind::Channel, 51), None);
+    assert!(
+        shadow
+            .busy(Kind::Pd, 10, "call", Outcome::of(libc::EIO))
+            .is_empty()
+    );
+    for address in 100..110 {
+        shadow.add_mr(address, MR);
+    }
+    assert!(
+        busy(&shadow, Kind::Pd, 10)
+            .unwrap()
+            .ends_with(" and 4 more")
+    );
+}
+
+#[test]
+fn regions_and_handles_in_use() {
+    let mut shadow = shadow();
+    assert!(shadow.take_mr(40).1.is_empty());
+    shadow.add_mr(40, MR);
+    let qp = shadow.qps.get_mut(&30).unwrap();
+    qp.sends.push_back(request(5, 7));
+    // A queue pair that is not connected does not access memory.
+    assert!(shadow.take_mr(40).1.is_empty());
+    shadow.add_mr(40, MR);
+    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
+    assert_eq!(rules(&shadow.take_mr(40).1), [Rule::MrInUse]);
+    assert!(shadow.ah_in_use(99).is_empty());
+    shadow.qps.get_mut(&30).unwrap().sends[0].ah = 99;
+    assert_eq!(rules(&shadow.ah_in_use(99)), [Rule::AhInUse]);
+}
+
+#[test]
+fn what_is_left_at_close() {
+    let mut shadow = shadow();
+    let found = shadow.closed(1);
+    assert_eq!(rules(&found), [Rule::Leak]);
+    assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
+    assert!(shadow.qps.is_empty() && shadow.numbers.is_empty());
+    shadow.opened(1, "uroce0".into(), -1);
+    assert!(shadow.closed(1).is_empty());
+}
+
+#[test]
+fn a_child_is_another_process() {
+    let mut shadow = shadow();
+    assert!(shadow.check_process(1, "ibv_post_send").is_empty());
+    assert!(shadow.check_process(2, "ibv_post_send").is_empty());
+    shadow.contexts.get_mut(&1).unwrap().pid += 1;
+    assert_eq!(
+        rules(&shadow.check_process(1, "ibv_post_send")),
+        [Rule::ChildVerb]
+    );
+    assert!(shadow.closed(1).is_empty());
+}

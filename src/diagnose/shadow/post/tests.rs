@@ -1,0 +1,119 @@
+//! Tests of `post.rs`.
+
+use super::super::tests::{request, rules, shadow_with_qp};
+use super::*;
+
+const CALL: &str = "ibv_post_send";
+
+fn post(shadow: &mut Shadow, requests: Vec<SendRequest>, errno: i32) -> Vec<Rule> {
+    let (posted, mut found) = shadow.posting(30, requests, 1, CALL);
+    let accepted = if errno == 0 { posted.count } else { 0 };
+    found.extend(shadow.posted(30, posted, accepted, CALL, Outcome::of(errno)));
+    rules(&found)
+}
+
+#[test]
+fn accepted_requests_are_recorded_refused_ones_are_not() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    assert_eq!(post(&mut shadow, vec![request(1, 7), request(2, 7)], 0), []);
+    assert_eq!(shadow.qps[&30].sends.len(), 2);
+    let (posted, _) = shadow.posting(30, vec![request(3, 7), request(4, 7)], 1, CALL);
+    shadow.posted(30, posted, 1, CALL, Outcome::of(libc::EINVAL));
+    let ids: Vec<u64> = shadow.qps[&30]
+        .sends
+        .iter()
+        .map(|request| request.wr_id)
+        .collect();
+    assert_eq!(ids, [1, 2, 3]);
+}
+
+#[test]
+fn full_queues() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    let unsignaled = |id| SendRequest {
+        signaled: false,
+        ..request(id, 7)
+    };
+    assert_eq!(post(&mut shadow, vec![unsignaled(1), unsignaled(2)], 0), []);
+    let full = post(&mut shadow, vec![unsignaled(3)], libc::ENOMEM);
+    assert_eq!(full, [Rule::NeverSignaled]);
+    assert_eq!(post(&mut shadow, vec![request(4, 7)], 0), []);
+    let full = post(&mut shadow, vec![request(5, 7)], libc::ENOMEM);
+    assert_eq!(full, [Rule::SendQueueFull]);
+}
+
+/// Nothing shows that an unsignaled request has completed, but the queue holds no more than its capacity.
+#[test]
+fn completed_requests_are_not_counted_as_outstanding() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    shadow.qps.get_mut(&30).unwrap().created.cap.max_send_wr = 2;
+    let sends = (1..4).map(|id| SendRequest {
+        signaled: id == 1,
+        ..request(id, 7)
+    });
+    assert_eq!(post(&mut shadow, sends.collect(), 0), [Rule::SendQueueRnic]);
+    let (posted, _) = shadow.posting(30, vec![request(4, 7)], 0, CALL);
+    let found = shadow.posted(30, posted, 0, CALL, Outcome::of(libc::ENOMEM));
+    assert_eq!(rules(&found), [Rule::NeverSignaled]);
+    assert!(found[0].values.contains(&("outstanding", "2".into())));
+}
+
+#[test]
+fn limits_and_states() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    let mut inline = request(1, 7);
+    inline.inline = true;
+    inline.sges[0].length = 100;
+    let refused = post(&mut shadow, vec![inline], libc::EINVAL);
+    assert_eq!(refused, [Rule::InlineLimit]);
+    let mut many = request(1, 7);
+    many.sges = vec![many.sges[0]; 5];
+    assert_eq!(
+        post(&mut shadow, vec![many], libc::EINVAL),
+        [Rule::SgeLimit]
+    );
+    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTR;
+    let early = post(&mut shadow, vec![request(1, 7)], libc::EINVAL);
+    assert_eq!(early, [Rule::PostState]);
+    assert_eq!(post(&mut shadow, vec![request(1, 7)], 0), []);
+}
+
+#[test]
+fn more_signaled_requests_than_entries() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    shadow.cqs.get_mut(&20).unwrap().entries = 2;
+    assert_eq!(post(&mut shadow, vec![request(1, 7), request(2, 7)], 0), []);
+    let more = post(&mut shadow, vec![request(3, 7)], 0);
+    assert_eq!(more, [Rule::CqOverrunForeseen]);
+}
+
+#[test]
+fn threads_overlap_only_within_a_domain() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    let begin = |shadow: &mut Shadow, thread| {
+        let (posted, found) = shadow.posting(30, vec![request(1, 7)], thread, CALL);
+        (posted, rules(&found))
+    };
+    begin(&mut shadow, 1);
+    assert_eq!(begin(&mut shadow, 2).1, []);
+    shadow.qps.get_mut(&30).unwrap().single_threaded = true;
+    let (posted, found) = begin(&mut shadow, 1);
+    assert_eq!(found, []);
+    assert_eq!(begin(&mut shadow, 2).1, [Rule::ThreadDomain]);
+    shadow.posted(30, posted, 1, CALL, Outcome::Succeeded);
+    assert_eq!(begin(&mut shadow, 3).1, []);
+}
+
+#[test]
+fn receives() {
+    let mut shadow = shadow_with_qp(IBV_QPS_INIT);
+    shadow.posting_receives(30, vec![Receive::default(); 3], 1);
+    let refused = shadow.receives_refused(30, 1, 1, Outcome::of(libc::ENOMEM));
+    assert_eq!(rules(&refused), [Rule::RecvQueueFull]);
+    assert_eq!(shadow.qps[&30].receives_posted, 2);
+    let refused = shadow.receives_refused(30, 0, 9, Outcome::of(libc::EINVAL));
+    assert_eq!(rules(&refused), [Rule::SgeLimit]);
+    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RESET;
+    let refused = shadow.receives_refused(30, 0, 1, Outcome::of(libc::EINVAL));
+    assert_eq!(rules(&refused), [Rule::PostState]);
+}

@@ -1,0 +1,364 @@
+//! What is wrong with requests and receives when they are posted, whether or not the device notices.
+
+use ibverbs_abi::*;
+
+use super::completion::operation;
+use super::{Mr, Qp, Receive, SendRequest, Sge, Shadow};
+use crate::diagnose::check::key;
+use crate::diagnose::check::state::type_name;
+use crate::diagnose::facts;
+use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::rules::Rule;
+
+/// Flags of verbs.h for a request.
+const FLAGS: u32 =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;
+/// The longest message (9.7.1.1).
+const MAX_MESSAGE: u64 = 1 << 31;
+/// A program that posts more receives of one buffer means it: it does not look at the data.
+const MAX_SAME: usize = 16;
+
+/// Whether a queue pair of this type has the operation (specification, table 44).
+fn has_operation(kind: ibv_qp_type, opcode: u32) -> bool {
+    match (kind, opcode) {
+        (IBV_QPT_UD, IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_TSO) => true,
+        (
+            IBV_QPT_UD,
+            IBV_WR_RDMA_WRITE
+            | IBV_WR_RDMA_WRITE_WITH_IMM
+            | IBV_WR_RDMA_READ
+            | IBV_WR_ATOMIC_CMP_AND_SWP
+            | IBV_WR_ATOMIC_FETCH_AND_ADD,
+        ) => false,
+        (
+            IBV_QPT_UC,
+            IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD,
+        ) => false,
+        // Others are a matter of the device.
+        _ => true,
+    }
+}
+
+fn is_atomic(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD
+    )
+}
+
+impl Shadow {
+    /// The first mistake of each request.
+    pub(super) fn check_requests(
+        &self,
+        object: &Object,
+        qp: &Qp,
+        requests: &[SendRequest],
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let of = |request: &SendRequest| {
+            let finding = |rule| {
+                Finding::new(rule, object.clone(), call, Outcome::Called)
+                    .with("operation", operation(request.opcode))
+                    .with("wr_id", request.wr_id)
+            };
+            by_type(qp, request, &finding)
+                .or_else(|| of_arguments(request, &finding))
+                .or_else(|| self.of_datagram(qp, request, &finding))
+        };
+        requests.iter().filter_map(of).collect()
+    }
+
+    /// A list of requests that contains itself.
+    pub fn looping(&self, address: usize, count: usize, call: &'static str) -> Finding {
+        let object = self.qp_object(address);
+        Finding::new(Rule::ChainLoop, object, call, Outcome::Called).with("count", count)
+    }
+
+    /// The data of a request that has completed is not what was posted. Receives and READs into the same
+    /// memory may have changed it: then nothing is said.
+    pub(super) fn changed(
+        &self,
+        object: &Object,
+        request: &SendRequest,
+        call: &'static str,
+    ) -> Option<Finding> {
+        if request.digest == 0 || self.is_written_to(&request.sges) {
+            return None;
+        }
+        let now = facts::digest(&request.sges).ok()?;
+        let sge = request.sges.iter().find(|sge| sge.length > 0)?;
+        (now != request.digest).then(|| {
+            Finding::new(
+                Rule::BufferChanged,
+                object.clone(),
+                call,
+                Outcome::Succeeded,
+            )
+            .with("operation", operation(request.opcode))
+            .with("wr_id", request.wr_id)
+            .with("length", request.length())
+            .with("addr", format!("{:#x}", sge.addr))
+        })
+    }
+
+    /// Whether a device may be writing to a part of these buffers.
+    pub(super) fn is_written_to(&self, sges: &[Sge]) -> bool {
+        let overlaps = |other: &Sge| {
+            let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
+            sges.iter()
+                .any(|sge| u128::from(sge.addr) < end(other) && u128::from(other.addr) < end(sge))
+        };
+        self.qps.values().any(|qp| {
+            let receives = qp.receives.iter().flat_map(|receive| &receive.sges);
+            let reads = qp
+                .sends
+                .iter()
+                .filter(|of| key::rights_of(of.opcode).1 != 0);
+            receives.chain(reads.flat_map(|of| &of.sges)).any(overlaps) || qp.srq != 0
+        })
+    }
+
+    fn of_datagram(
+        &self,
+        qp: &Qp,
+        request: &SendRequest,
+        finding: &impl Fn(Rule) -> Finding,
+    ) -> Option<Finding> {
+        if qp.kind != IBV_QPT_UD || request.is_built {
+            return None;
+        }
+        if request.ah == 0 {
+            let found = finding(Rule::NullObject);
+            return Some(found.with("member", "wr.ud.ah").with("kind", "AH"));
+        }
+        if self.is_gone(Kind::Ah, request.ah) {
+            let found = finding(Rule::DeadObject).with("member", "wr.ud.ah");
+            let shown = format!("{:#x}", request.ah);
+            return Some(found.with("kind", "AH").with("address", shown));
+        }
+        let (of_ah, of_qp) = (
+            self.base_pd(*self.ahs.get(&request.ah)?),
+            self.base_pd(qp.pd),
+        );
+        if of_ah != of_qp {
+            let found = finding(Rule::AhPd).with("ah_pd", format!("{of_ah:#x}"));
+            return Some(found.with("qp_pd", format!("{of_qp:#x}")));
+        }
+        let length = request.length();
+        (qp.port_mtu != 0 && length > qp.port_mtu.into()).then(|| {
+            finding(Rule::DatagramTooLong)
+                .with("length", length)
+                .with("mtu", qp.port_mtu)
+        })
+    }
+
+    /// Receives into the same memory, when one completes. A program that has posted many by then does
+    /// not look
+    /// at their data; nor, perhaps, one that posts the same buffer twice, unless its peer sends
+    /// different data.
+    pub(super) fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<Finding> {
+        let qp = self.qps.get(&address)?;
+        if qp.receives.len() > MAX_SAME {
+            return None;
+        }
+        let posted = qp.receives.iter().chain(receives);
+        let ranges =
+            posted.flat_map(|receive| receive.sges.iter().map(move |sge| (sge, receive.wr_id)));
+        let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();
+        ranges.sort_by_key(|(sge, _)| (sge.addr, sge.length));
+        let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
+        let peer = self.peer(address).map(|(_, peer)| peer);
+        let data_differs = peer.is_some_and(|peer| peer.messages_vary);
+        let overlap = |pair: &&[(&Sge, u64)]| {
+            let [(a, _), (b, _)] = pair else { return false };
+            let is_same = (a.addr, a.length) == (b.addr, b.length);
+            u128::from(b.addr) < end(a) && (!is_same || data_differs)
+        };
+        let pair = ranges.windows(2).find(overlap)?;
+        let [(a, first), (b, second)] = pair else {
+            return None;
+        };
+        let object = self.qp_object(address);
+        let common = end(a).min(end(b)) - u128::from(b.addr);
+        Some(
+            Finding::new(
+                Rule::ReceivesOverlap,
+                object,
+                "ibv_post_recv",
+                Outcome::Called,
+            )
+            .with("first", first)
+            .with("second", second)
+            .with("common", common)
+            .with("addr", format!("{:#x}", b.addr)),
+        )
+    }
+
+    /// A region of the stack whose function has returned. `stack` is where the program's stack ends now.
+    pub(super) fn on_dead_stack(
+        &self,
+        object: &Object,
+        context: usize,
+        sges: &mut dyn Iterator<Item = &Sge>,
+        thread: i32,
+        stack: u64,
+        call: &'static str,
+    ) -> Option<Finding> {
+        let is_of = |mr: &Mr, sge: &Sge| mr.context == context && mr.lkey == sge.lkey;
+        let regions = || self.mrs.values().filter(|mr| mr.stack_of == thread);
+        regions().next()?;
+        let mut sges = sges.filter(|sge| sge.length > 0);
+        let dead = |mr: &&Mr| mr.start.saturating_add(mr.length) <= stack;
+        let mr = sges.find_map(|sge| regions().filter(dead).find(|mr| is_of(mr, sge)))?;
+        Some(
+            Finding::new(Rule::StackRegion, object.clone(), call, Outcome::Called)
+                .with("region", key::region(mr)),
+        )
+    }
+}
+
+/// Operations that the type of the queue pair does not have.
+fn by_type(qp: &Qp, request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
+    (!has_operation(qp.kind, request.opcode)).then(|| {
+        let has = match qp.kind {
+            IBV_QPT_UD => "SEND only",
+            _ => "SEND and RDMA WRITE only",
+        };
+        finding(Rule::OpcodeType)
+            .with("type", type_name(qp.kind))
+            .with("has", has)
+    })
+}
+
+/// Flags, lists and lengths.
+fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
+    let argument = |what: String, why: &'static str, todo: &'static str| {
+        let found = finding(Rule::Argument).with("what", what);
+        Some(found.with("why", why).with("todo", todo))
+    };
+    let wr_id = request.wr_id;
+    let length = request.length();
+    if request.flags & !FLAGS != 0 {
+        let found = finding(Rule::UnknownBits).with("member", "send_flags");
+        let found = found.with("value", format!("{:#x}", request.flags));
+        return Some(found.with("bits", format!("{:#x}", request.flags & !FLAGS)));
+    }
+    if request.list_is_null {
+        let found = finding(Rule::NullObject).with("member", "sg_list");
+        return Some(found.with("kind", "scatter/gather list"));
+    }
+    let reads = request.opcode == IBV_WR_RDMA_READ || is_atomic(request.opcode);
+    if request.inline && reads {
+        return argument(
+            format!("the request (wr_id {wr_id}) is a READ or an atomic, and has IBV_SEND_INLINE"),
+            "inline data is sent with the request, and these operations receive data",
+            "remove IBV_SEND_INLINE",
+        );
+    }
+    if is_atomic(request.opcode) && length != 8 {
+        return argument(
+            format!("the buffer of the atomic operation (wr_id {wr_id}) has {length} bytes"),
+            "an atomic operation returns the eight bytes that were there before",
+            "set the length of its scatter/gather element to 8",
+        );
+    }
+    let remote = request.remote.filter(|_| is_atomic(request.opcode));
+    if let Some(remote) = remote.filter(|remote| remote.addr % 8 != 0) {
+        return Some(finding(Rule::AtomicUnaligned).with("addr", format!("{:#x}", remote.addr)));
+    }
+    if length > MAX_MESSAGE {
+        return argument(
+            format!("the request (wr_id {wr_id}) has {length} bytes"),
+            "a message has at most 2^31 bytes, and max_msg_sz of ibv_query_port",
+            "send it in several messages, and check the lengths: a negative one becomes a huge one",
+        );
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{receive, request, rules, shadow_with_qp};
+    use super::*;
+    use crate::diagnose::shadow::Remote;
+
+    fn judge(change: impl FnOnce(&mut SendRequest)) -> Vec<Rule> {
+        let shadow = shadow_with_qp(IBV_QPS_RTS);
+        let mut wr = request(1, 7);
+        change(&mut wr);
+        rules(&shadow.check_requests(
+            &Object::qp(30, 17),
+            &shadow.qps[&30],
+            &[wr],
+            "ibv_post_send",
+        ))
+    }
+
+    #[test]
+    fn requests() {
+        assert_eq!(judge(|_| ()), []);
+        assert_eq!(judge(|wr| wr.flags = 1 << 9), [Rule::UnknownBits]);
+        assert_eq!(judge(|wr| wr.list_is_null = true), [Rule::NullObject]);
+        let atomic = |addr, length| {
+            judge(|wr| {
+                wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+                wr.sges[0].length = length;
+                wr.remote = Some(Remote {
+                    addr,
+                    rkey: 8,
+                    length: Some(8),
+                });
+            })
+        };
+        assert_eq!(atomic(0x1000, 8), []);
+        assert_eq!(atomic(0x1001, 8), [Rule::AtomicUnaligned]);
+        assert_eq!(atomic(0x1000, 4), [Rule::Argument]);
+        let read = |wr: &mut SendRequest| {
+            wr.opcode = IBV_WR_RDMA_READ;
+            wr.inline = true;
+        };
+        assert_eq!(judge(read), [Rule::Argument]);
+    }
+
+    #[test]
+    fn operations_of_types() {
+        assert!(has_operation(IBV_QPT_RC, IBV_WR_RDMA_READ));
+        assert!(!has_operation(IBV_QPT_UC, IBV_WR_RDMA_READ));
+        assert!(has_operation(IBV_QPT_UC, IBV_WR_RDMA_WRITE));
+        assert!(!has_operation(IBV_QPT_UD, IBV_WR_RDMA_WRITE));
+        assert!(has_operation(IBV_QPT_UD, IBV_WR_SEND));
+    }
+
+    #[test]
+    fn overlapping_receives() {
+        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+        let at = |id, addr| {
+            let mut receive = receive(id, 7);
+            receive.sges[0].addr = addr;
+            receive
+        };
+        let judge =
+            |shadow: &Shadow, list: &[Receive]| rules(shadow.overlapping(30, list).as_slice());
+        assert_eq!(judge(&shadow, &[at(1, 0x1000), at(2, 0x1010)]), []);
+        assert_eq!(
+            judge(&shadow, &[at(1, 0x1000), at(2, 0x100f)]),
+            [Rule::ReceivesOverlap]
+        );
+        shadow
+            .qps
+            .get_mut(&30)
+            .unwrap()
+            .receives
+            .push_back(at(1, 0x1000));
+        // The same buffer: it may be meant.
+        assert_eq!(judge(&shadow, &[at(2, 0x1000)]), []);
+        let qp = shadow.qps.get_mut(&30).unwrap();
+        qp.connection.receives = true;
+        qp.connection.dest_qpn = 17;
+        qp.messages_vary = true;
+        assert_eq!(judge(&shadow, &[at(2, 0x1000)]), [Rule::ReceivesOverlap]);
+        let many = (0..20).map(|id| at(id, 0x1000));
+        shadow.qps.get_mut(&30).unwrap().receives.extend(many);
+        assert_eq!(judge(&shadow, &[at(2, 0x1000)]), []);
+    }
+}

@@ -1,0 +1,114 @@
+//! A thread that sleeps until an event of a completion channel, and none comes.
+
+use super::waiting::{Reason, Unread, limit};
+use super::{Armed, Shadow};
+use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::rules::Rule;
+
+impl Shadow {
+    /// Why no event comes to a completion channel on which a thread sleeps. `alone`: it is the only thread
+    /// of the program.
+    pub fn slept_too_long(&self, channel: usize, alone: bool, unread: Unread) -> Option<Finding> {
+        let (why, todo) = self.no_event(channel, alone, unread)?;
+        let object = Object::at(Kind::Channel, channel);
+        Some(
+            Finding::new(Rule::NoEvent, object, "ibv_get_cq_event", Outcome::Called)
+                .with("seconds", limit()?.as_secs())
+                .with("why", why)
+                .with("todo", todo),
+        )
+    }
+
+    pub(super) fn no_event(&self, channel: usize, alone: bool, unread: Unread) -> Option<Reason> {
+        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+        if let Some(reason) = self.other_channel(channel, unread) {
+            return Some(reason);
+        }
+        for (at, cq) in of_channel() {
+            let waiting = unread(*at).unwrap_or(0);
+            let held = match waiting {
+                0 => String::new(),
+                _ => format!(", and {waiting} completions wait in it"),
+            };
+            let nobody = of_channel().all(|(_, cq)| cq.is_armed == Armed::No);
+            match cq.is_armed {
+                Armed::No if nobody || waiting > 0 => {
+                    let when = match cq.armed {
+                        0 => "was never armed",
+                        _ => "was not armed again after its last event",
+                    };
+                    return Some((
+                        format!(
+                            "the CQ {at:#x} {when}{held}: only an armed CQ causes an event, and only one"
+                        ),
+                        "call ibv_req_notify_cq before each wait, then poll the CQ once more",
+                    ));
+                }
+                Armed::Solicited if waiting > 0 => {
+                    return Some((
+                        format!(
+                            "the CQ {at:#x} was armed for solicited completions only{held}, which are not \
+                             solicited or came before"
+                        ),
+                        "set IBV_SEND_SOLICITED in the peer's request, or arm with solicited_only = 0",
+                    ));
+                }
+                Armed::Any if waiting > 0 => {
+                    return Some((
+                        format!(
+                            "the CQ {at:#x} is armed{held} that came before it was armed: they cause no event"
+                        ),
+                        "poll the CQ until it is empty after ibv_req_notify_cq, before the wait",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        of_channel()
+            .find_map(|(at, _)| self.no_completion(*at, unread))
+            .or_else(|| self.nothing_outstanding(channel, alone))
+    }
+
+    /// A channel that has what this one's thread waits for.
+    fn other_channel(&self, channel: usize, unread: Unread) -> Option<Reason> {
+        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+        let is_used = |at: usize| {
+            let mut qps = self.qps.values();
+            qps.any(|qp| qp.send_cq == at || qp.recv_cq == at)
+        };
+        if of_channel().any(|(at, _)| is_used(*at)) {
+            return None;
+        }
+        let mut others = self.cqs.iter().filter(|(_, cq)| cq.channel != channel);
+        let (at, other) = others.find(|(at, _)| unread(**at).unwrap_or(0) > 0)?;
+        let whose = match other.channel {
+            0 => "which has no channel".into(),
+            other => format!("whose channel is {other:#x}"),
+        };
+        Some((
+            format!(
+                "no queue pair uses a CQ of this channel; completions wait in the CQ {at:#x}, {whose}"
+            ),
+            "wait on the channel that the CQ was created with, or create the CQ with this one",
+        ))
+    }
+
+    fn nothing_outstanding(&self, channel: usize, alone: bool) -> Option<Reason> {
+        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+        let outstanding = of_channel().any(|(at, _)| self.outstanding_on(*at) != (0, 0));
+        let from_srq = |at: usize| {
+            let mut qps = self.qps.values();
+            qps.any(|qp| qp.recv_cq == at && qp.srq != 0)
+        };
+        if !alone || outstanding || of_channel().any(|(at, _)| from_srq(*at)) {
+            return None;
+        }
+        let why = "neither a signaled request nor a receive is outstanding on the CQs of this \
+        channel, and no \
+                   other thread of the program can post one";
+        Some((
+            why.into(),
+            "post receives, or set IBV_SEND_SIGNALED, before the wait",
+        ))
+    }
+}

@@ -1,0 +1,239 @@
+//! The thread that watches the program's threads: those that sleep until an event of a completion channel,
+//! or an asynchronous one, and for which none comes.
+//!
+//! It runs from the time when the first completion channel or device is used under IBV_EXPLAIN, and looks
+//! a few times
+//! a second at the system calls in which the threads are (/proc/PID/task/TID/syscall). So nothing is added
+//! to the calls themselves.
+
+use core::ffi::c_long;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use ibverbs_host::thread;
+
+use super::finding::{Finding, Kind, Object, Outcome};
+use super::rules::Rule;
+use super::shadow::{self, Shadow};
+use super::{cm, facts, peer};
+use crate::arch;
+use crate::provider::software;
+
+/// The longest time between two looks.
+const STEP: Duration = Duration::from_millis(500);
+/// More descriptors of a poll(2) than this are not examined: such a program has an event loop.
+const MAX_POLLED: usize = 4;
+
+/// The process whose thread runs, or 0.
+static RUNS_IN: AtomicU32 = AtomicU32::new(0);
+
+/// Starts the thread, unless it runs or nothing is to be watched.
+pub fn start() {
+    let pid = std::process::id();
+    if shadow::wait_limit().is_none() || RUNS_IN.swap(pid, Ordering::Relaxed) == pid {
+        return;
+    }
+    let errno = ibverbs_abi::Errno::last();
+    let _not_cancelled = ibverbs_abi::disable_cancellation();
+    if thread::spawn_detached("ibverbs-explain", run).is_err() {
+        RUNS_IN.store(0, Ordering::Relaxed);
+    }
+    errno.set();
+}
+
+/// What a thread waits for, by the descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Awaited {
+    Channel(usize),
+    /// The context.
+    Async(usize),
+    /// The descriptor of an event channel of rdma_cm.
+    Cm(i32),
+}
+
+/// A wait: since when, and what had happened to the objects by then.
+struct Wait {
+    since: Instant,
+    activity: u64,
+    reported: bool,
+}
+
+fn run() {
+    let mut waits: BTreeMap<(i32, Awaited), Wait> = BTreeMap::new();
+    let own = facts::thread();
+    while let Some(limit) = shadow::wait_limit() {
+        std::thread::sleep(STEP.min(limit / 4));
+        let Some(awaited) = shadow::with(|shadow| shadow.awaited()) else {
+            continue;
+        };
+        let threads = threads(own);
+        let alone = threads.len() == 1;
+        let mut seen = Vec::new();
+        for tid in threads {
+            let Some((what, activity)) = waits_for(tid, &awaited) else {
+                continue;
+            };
+            seen.push((tid, what));
+            let now = Instant::now();
+            let new = || Wait {
+                since: now,
+                activity,
+                reported: false,
+            };
+            let wait = waits.entry((tid, what)).or_insert_with(new);
+            if wait.activity != activity {
+                *wait = new();
+            } else if !wait.reported && now.duration_since(wait.since) >= limit {
+                wait.reported = true;
+                report(what, alone);
+            }
+        }
+        waits.retain(|key, _| seen.contains(key));
+    }
+}
+
+/// The program's threads: without this one, and the library's others.
+fn threads(own: i32) -> Vec<i32> {
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let numbers = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.parse().ok()
+    });
+    let is_ours = |tid: &i32| {
+        let name = fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
+        name.starts_with("ibverbs-") || name.starts_with("uroce")
+    };
+    numbers.filter(|tid| *tid != own && !is_ours(tid)).collect()
+}
+
+/// What a thread waits for, and how much has happened to that.
+fn waits_for(tid: i32, awaited: &BTreeMap<i32, (Awaited, u64)>) -> Option<(Awaited, u64)> {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
+    let (number, arguments) = parse(&text)?;
+    let polled = match number {
+        libc::SYS_read => vec![arguments[0] as i32],
+        libc::SYS_recvfrom => {
+            let fd = arguments[0] as i32;
+            let ids = software::cm_ids(fd)?;
+            // The states are what has happened.
+            let digest = ids.iter().fold(ids.len() as u64, |sum, (id, state)| {
+                sum.wrapping_mul(31) + u64::from(*id) + state.len() as u64
+            });
+            return Some((Awaited::Cm(fd), digest));
+        }
+        _ if is_poll(number, arguments[2]) => descriptors(arguments[0], arguments[1] as usize)?,
+        _ => return None,
+    };
+    let mut of: Vec<(Awaited, u64)> = Vec::new();
+    for fd in polled {
+        of.push(*awaited.get(&fd)?);
+    }
+    of.sort();
+    of.first().copied()
+}
+
+/// A poll(2) without a time limit: a negative number, or for ppoll(2) no structure.
+fn is_poll(number: c_long, limit: u64) -> bool {
+    number == libc::SYS_ppoll && limit == 0 || arch::SYS_POLL == Some(number) && (limit as i32) < 0
+}
+
+/// The number and the first arguments of a system call, as the file of a thread that sleeps shows them.
+fn parse(text: &str) -> Option<(c_long, [u64; 3])> {
+    let mut words = text.split_whitespace();
+    let number = words.next()?.parse().ok()?;
+    let mut argument = || {
+        let word = words.next()?.strip_prefix("0x")?;
+        u64::from_str_radix(word, 16).ok()
+    };
+    Some((number, [argument()?, argument()?, argument()?]))
+}
+
+/// The descriptors of a poll(2) that another thread is in; its memory may be gone meanwhile.
+fn descriptors(address: u64, count: usize) -> Option<Vec<i32>> {
+    if count == 0 || count > MAX_POLLED {
+        return None;
+    }
+    let mut polled = [libc::pollfd {
+        fd: -1,
+        events: 0,
+        revents: 0,
+    }; MAX_POLLED];
+    let length = count * size_of::<libc::pollfd>();
+    let local = libc::iovec {
+        iov_base: polled.as_mut_ptr().cast(),
+        iov_len: length,
+    };
+    let remote = libc::iovec {
+        iov_base: core::ptr::without_provenance_mut(address as usize),
+        iov_len: length,
+    };
+    // SAFETY: the kernel writes at most `length` bytes to the array, and checks the other address.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    (read == length as isize).then(|| polled[..count].iter().map(|of| of.fd).collect())
+}
+
+fn report(what: Awaited, alone: bool) {
+    match what {
+        Awaited::Channel(channel) => {
+            let qps = shadow::with(|shadow| {
+                let cqs = shadow.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+                let cqs: Vec<usize> = cqs.map(|(at, _)| *at).collect();
+                shadow.qps_of(&cqs)
+            });
+            peer::examine(&qps.unwrap_or_default());
+            shadow::observe(|shadow| {
+                let found = shadow.slept_too_long(channel, alone, peer::unread);
+                found.into_iter().collect()
+            });
+        }
+        Awaited::Async(context) if alone => {
+            shadow::observe(|shadow| no_async_event(shadow, context))
+        }
+        Awaited::Async(_) => {}
+        Awaited::Cm(fd) => {
+            let ids = software::cm_ids(fd).unwrap_or_default();
+            let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
+            shadow::observe(|_| cm::no_event(&ids, seconds).into_iter().collect());
+        }
+    }
+}
+
+fn no_async_event(shadow: &Shadow, context: usize) -> Vec<Finding> {
+    let object = Object {
+        kind: Kind::Context,
+        address: context,
+        label: shadow.device_of(context),
+    };
+    let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
+    let call = "ibv_get_async_event";
+    let found = Finding::new(Rule::NoAsyncEvent, object, call, Outcome::Called);
+    vec![found.with("seconds", seconds)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_calls() {
+        let read = parse("0 0x5 0x7ffd1601e7e0 0x8 0x0 0x0 0x0 0x7ffd 0x7f00\n");
+        assert_eq!(read, Some((0, [5, 0x7ffd_1601_e7e0, 8])));
+        assert_eq!(parse("running\n"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn polled_descriptors() {
+        let polled = [3, 4].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        let address = polled.as_ptr().expose_provenance() as u64;
+        assert_eq!(descriptors(address, 2), Some(vec![3, 4]));
+        assert_eq!(descriptors(address, MAX_POLLED + 1), None);
+        assert_eq!(descriptors(16, 1), None);
+    }
+}
