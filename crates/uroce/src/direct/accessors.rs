@@ -100,7 +100,7 @@ impl Accessors {
         list.all.retain(|(_, accessor)| !accessor.is_gone());
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.list.lock().all.len()
     }

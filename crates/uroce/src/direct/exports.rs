@@ -154,7 +154,7 @@ impl Exports {
         self.accessors.remove_gone();
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub fn accessor_count(&self) -> usize {
         self.accessors.count()
     }
