@@ -107,13 +107,31 @@ struct Run {
     batch_yields: AtomicBool,
 }
 
+/// What to say if no case matches: how names look, and those that contain a word of the patterns.
+fn no_case(cases: &[Case], patterns: &Patterns) -> String {
+    let names = cases.iter().flat_map(Case::names);
+    let words = patterns
+        .0
+        .iter()
+        .flat_map(|pattern| pattern.split(['/', '*']));
+    let words: Vec<&str> = words.filter(|word| word.len() > 2).collect();
+    let similar = names.filter(|name| words.iter().any(|word| name.contains(word)));
+    let similar: Vec<&str> = similar.take(6).collect();
+    let mut text = format!(
+        "no case matches: {} (they look like uroce/verbs; cargo run -p compat-tests -- --list --all)",
+        patterns.0.join(" ")
+    );
+    if !similar.is_empty() {
+        text += &format!("\nsimilar: {}", similar.join(" "));
+    }
+    text
+}
+
 /// Runs the selected cases. The error is for what prevents the whole run.
 pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
     let selected = select(cases, options);
     if selected.is_empty() {
-        let patterns = options.patterns.0.join(" ");
-        let names = "they look like uroce/verbs; cargo run -p compat-tests -- --list --all";
-        return Err(format!("no case matches: {patterns} ({names})"));
+        return Err(no_case(cases, &options.patterns));
     }
     let dir = new_directory().map_err(|e| e.to_string())?;
     let more = left_out(cases, &selected, &options.patterns);
@@ -128,9 +146,22 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
         estimate: timings.get(&case.name).copied().unwrap_or(case.estimate),
     });
     let case = |index: usize| run.run_case(selected[index]);
-    schedule::run(jobs.collect(), Resources::of_machine(), case, || {
-        run.stop_yielding();
-    });
+    let only_batch = || run.stop_yielding();
+    let silent = |running: &[(usize, Duration)]| {
+        let names = running.iter().map(|(index, since)| {
+            let seconds = since.as_secs();
+            let name = &selected[*index].name;
+            format!("{name} ({}:{:02})", seconds / 60, seconds % 60)
+        });
+        println!("still running: {}", names.collect::<Vec<_>>().join(", "));
+    };
+    schedule::run(
+        jobs.collect(),
+        Resources::of_machine(),
+        case,
+        only_batch,
+        silent,
+    );
     run.second_tries(&selected);
     let summary = run.report.end();
     let mut written = fs::write(run.dir.join("junit.xml"), junit::of(&summary)?)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::case::Needs;
 
@@ -13,6 +13,12 @@ const CORES_OF_MACHINE: usize = 2;
 
 /// A batch case leaves a processor idle at times, but its compilers use several.
 const CORES_OF_BATCH: usize = 2;
+
+/// After this time without an end of a case, what runs is named.
+#[cfg(not(test))]
+const SILENCE: Duration = Duration::from_secs(60);
+#[cfg(test)]
+const SILENCE: Duration = Duration::from_millis(500);
 
 /// What the machine has, or what is left of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,12 +128,14 @@ pub struct Job {
 
 /// Runs each job on a thread of its own: those with virtual machines first, which take long one after the
 /// other, then the longest; those that must be alone run last. Blocks until all have ended. Calls
-/// `only_batch` whenever batch cases run and no others.
+/// `only_batch` whenever batch cases run and no others, and `silent` with those that run and since when, if
+/// none has ended for [`SILENCE`].
 pub fn run(
     mut jobs: Vec<Job>,
     mut free: Resources,
     run: impl Fn(usize) + Sync,
     only_batch: impl Fn(),
+    silent: impl Fn(&[(usize, Duration)]),
 ) {
     jobs.sort_by_key(|job| {
         let Needs { alone, machine, .. } = job.needs;
@@ -141,18 +149,27 @@ pub fn run(
                 let job = jobs.remove(next);
                 let taken = free.take(&job.needs);
                 let (ended, run, index) = (ended.clone(), &run, job.index);
-                running.push((job, taken));
+                running.push((job, taken, Instant::now()));
                 scope.spawn(move || {
                     run(index);
                     let _ = ended.send(index);
                 });
             }
-            if running.iter().all(|(job, _)| job.needs.batch) {
+            if running.iter().all(|(job, ..)| job.needs.batch) {
                 only_batch();
             }
-            let Ok(index) = ends.recv() else { break };
-            if let Some(at) = running.iter().position(|(job, _)| job.index == index) {
-                let (job, taken) = running.remove(at);
+            let index = match ends.recv_timeout(SILENCE) {
+                Ok(index) => index,
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let since = running.iter();
+                    let since = since.map(|(job, _, start)| (job.index, start.elapsed()));
+                    silent(&since.collect::<Vec<_>>());
+                    continue;
+                }
+            };
+            if let Some(at) = running.iter().position(|(job, ..)| job.index == index) {
+                let (job, taken, _) = running.remove(at);
                 free.give_back(&job.needs, taken);
             }
         }
@@ -181,8 +198,30 @@ mod tests {
             .map(|s| job(s, s as u64, Needs::default()))
             .to_vec();
         let push = |index| order.lock().unwrap().push(index);
-        run(jobs, Resources::new(1, 1000), push, || unreachable!());
+        run(
+            jobs,
+            Resources::new(1, 1000),
+            push,
+            || unreachable!(),
+            |_| {},
+        );
         assert_eq!(*order.lock().unwrap(), [3, 2, 1]);
+    }
+
+    #[test]
+    fn what_runs_for_long_is_named() {
+        let named = Mutex::new(Vec::new());
+        let push = |running: &[(usize, Duration)]| named.lock().unwrap().extend_from_slice(running);
+        let sleep = |_| thread::sleep(3 * SILENCE);
+        let jobs = vec![job(7, 1, Needs::default())];
+        run(jobs, Resources::new(1, 1000), sleep, || {}, push);
+        let named = named.into_inner().unwrap();
+        assert!(!named.is_empty());
+        assert!(
+            named
+                .iter()
+                .all(|(index, since)| *index == 7 && *since >= SILENCE)
+        );
     }
 
     /// Runs the jobs; returns how many ran at once, at most.
@@ -193,7 +232,7 @@ mod tests {
             thread::sleep(Duration::from_millis(50));
             now.fetch_sub(1, Ordering::SeqCst);
         };
-        run(jobs, Resources::new(cores, 1000), work, || {});
+        run(jobs, Resources::new(cores, 1000), work, || {}, |_| {});
         most.into_inner()
     }
 
@@ -247,7 +286,13 @@ mod tests {
         let order = Mutex::new(Vec::new());
         let jobs = vec![job(0, 9, Needs::default()), job(1, 1, needs)];
         let push = |index| order.lock().unwrap().push(index);
-        run(jobs, Resources::new(1, 1000), push, || unreachable!());
+        run(
+            jobs,
+            Resources::new(1, 1000),
+            push,
+            || unreachable!(),
+            |_| {},
+        );
         assert_eq!(*order.lock().unwrap(), [1, 0]);
     }
 
@@ -279,10 +324,16 @@ mod tests {
             }
             ended.fetch_add(1, Ordering::SeqCst);
         };
-        run(jobs, Resources::new(2, 1000), work, || {
-            assert_eq!(ended.load(Ordering::SeqCst), 1);
-            calls.fetch_add(1, Ordering::SeqCst);
-        });
+        run(
+            jobs,
+            Resources::new(2, 1000),
+            work,
+            || {
+                assert_eq!(ended.load(Ordering::SeqCst), 1);
+                calls.fetch_add(1, Ordering::SeqCst);
+            },
+            |_| {},
+        );
         assert_eq!(calls.into_inner(), 1);
     }
 

@@ -113,13 +113,10 @@ fn check(cx: &Context, top: &Path) -> Verdict {
     let library = text(top.join("lib/libibverbs-rs/libibverbs.so.1"));
     ensure(ended.out.contains(&library), "it does not name the library")
         .map_err(|failure| failure.with(ended.out))?;
-    let driver = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav33.so";
-    let linked = inside(cx, ["ls", driver]).run()?;
-    succeeded("Debian 11's provider", &linked)
+    Ok(())
 }
 
-/// Debian 11's ibv_devinfo calls a function of IBVERBS_PRIVATE_33. Its providers have that ABI, and the
-/// library says that it does not load them.
+/// Debian 11's ibv_devinfo calls a function of IBVERBS_PRIVATE_33.
 fn devinfo(cx: &Context, top: &Path) -> Verdict {
     let wrapper = text(top.join("bin/with-ibverbs-rs"));
     let ended = inside(cx, [&wrapper, "ibv_devinfo", "-v"])
@@ -130,16 +127,7 @@ fn devinfo(cx: &Context, top: &Path) -> Verdict {
         ensure(ended.out.contains(wanted), format!("no {wanted}"))
             .map_err(|failure| failure.with(&ended.out))?;
     }
-    let loads = inside(cx, [&wrapper, "ibv_devinfo"])
-        .env("RDMAV_DRIVERS", "rxe")
-        .merged()
-        .run()?;
-    let why = "it has provider ABI 33 (of rdma-core 33); supported are 34";
-    ensure(
-        loads.out.contains(why),
-        "it does not say why it loads no provider",
-    )
-    .map_err(|failure| failure.with(loads.out))
+    Ok(())
 }
 
 const SOURCE: &str = "#include <infiniband/verbs.h>

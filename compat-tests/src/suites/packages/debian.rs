@@ -402,8 +402,9 @@ impl<'a> Debian<'a> {
         )?;
         self.loads_ours("development/it-still-loads-ours", "/program")?;
         update::run(self)?;
-        let dev = format!("/debs/libibverbs-rs-dev_{}_amd64.deb", self.version);
-        self.try_apt("development/it-is-replaced-again", &["install", &dev])
+        let words = self.install(&self.debs());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.try_apt("development/it-is-replaced-again", &words)
     }
 
     /// Packages with a newer version and the same contents, as the root sees them.

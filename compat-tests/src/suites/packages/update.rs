@@ -38,6 +38,9 @@ pub fn run(debian: &Debian) -> Verdict {
         made.ok(),
         "it was not made",
     )?;
+    // apt 3.0 weighs what it would remove: with these two, which depend on it, ours would stay.
+    let tools = ["with-ibverbs-rs", "uroce-ctl"];
+    debian.try_apt("update/without-tools", &["remove", tools[0], tools[1]])?;
     let simulated = debian.apt(&["-s", "dist-upgrade"])?;
     // sid's apt keeps ours without a hold.
     let risk = simulated.ok() && (would(&simulated, "Remv") || !replaces(debian)?);
