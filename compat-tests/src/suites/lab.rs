@@ -69,6 +69,15 @@ pub fn cases() -> Vec<Case> {
         .collect();
     let small_mtu = |cx: &Context| limits(cx, "connectx-roce", ",mtu=1024");
     cases.push(case("limits-small-mtu", small_mtu).programs(&["limits"]));
+    for profile in ["uroce", "connectx-roce", "rxe"] {
+        let run = move |cx: &Context| {
+            let config = format!("u=127.0.0.1,profile={profile}");
+            let at_least = if profile == "rxe" { 1 } else { 12 };
+            let program = program(cx, [cx.built("moderation")?], &config);
+            cx.report_lines(&program.run()?, at_least)
+        };
+        cases.push(case(&format!("moderation-{profile}"), run).programs(&["moderation"]));
+    }
     cases.push(case("bad-values", bad_values));
     cases.extend(pairs());
     cases.extend([

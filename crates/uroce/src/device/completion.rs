@@ -1,14 +1,15 @@
 //! Completion queues (CQs): entries, overruns, and events for armed queues.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use ibverbs_abi::*;
 
-use super::clock;
 use super::events::{AsyncEvents, CompletionEvents};
-use crate::engine::{Completion, Overrun};
+use super::{Device, clock};
+use crate::engine::{Completion, Overrun, Time};
 use crate::sync::Mutex;
 
 /// A completion queue entry.
@@ -33,11 +34,55 @@ enum Armed {
     Any,
 }
 
+/// How many completions an event waits for, and for how long at most (`ibv_modify_cq`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Moderation {
+    /// Completions; with 0 and 1 an event does not wait.
+    pub count: u16,
+    /// Without a period, an event waits for the completions however long they take.
+    pub period: Duration,
+}
+
+/// What to do with a completion that raises an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moderated {
+    /// The event is raised now.
+    Raise,
+    /// It waits, until this time if nothing else raises it.
+    WaitUntil(Time),
+    /// It waits, as it has done.
+    Wait,
+}
+
 struct CqRing {
     entries: VecDeque<Cqe>,
     capacity: usize,
     armed: Armed,
     overrun: bool,
+    moderation: Moderation,
+    /// Completions that an event waits with.
+    held: u16,
+    /// When it waits no more.
+    due: Option<Time>,
+}
+
+impl CqRing {
+    fn moderate(&mut self, now: impl FnOnce() -> Time) -> Moderated {
+        let Moderation { count, period } = self.moderation;
+        if count <= 1 {
+            return Moderated::Raise;
+        }
+        self.held += 1;
+        if self.held >= count {
+            return Moderated::Raise;
+        }
+        if self.due.is_some() || period.is_zero() {
+            return Moderated::Wait;
+        }
+        let at = now().after(period);
+        self.due = Some(at);
+        Moderated::WaitUntil(at)
+    }
 }
 
 /// A completion queue. Thread-safe.
@@ -55,6 +100,8 @@ pub struct CompletionQueue {
     events: Arc<AsyncEvents>,
     timestamps: bool,
     ignore_overrun: bool,
+    /// Whose timers end the wait of an event; set with the first moderation.
+    device: OnceLock<Weak<Device>>,
 }
 
 /// What a queue is created with.
@@ -95,6 +142,9 @@ impl CompletionQueue {
                 capacity: config.capacity,
                 armed: Armed::No,
                 overrun: false,
+                moderation: Moderation::default(),
+                held: 0,
+                due: None,
             }),
             len: AtomicUsize::new(0),
             needs_ring: AtomicBool::new(config.timestamps),
@@ -104,6 +154,7 @@ impl CompletionQueue {
             events: config.events,
             timestamps: config.timestamps,
             ignore_overrun: config.ignore_overrun,
+            device: OnceLock::new(),
         }
     }
 
@@ -143,12 +194,43 @@ impl CompletionQueue {
             Armed::Any => true,
         };
         if fires {
-            ring.armed = Armed::No;
-            self.needs_ring.store(self.timestamps, Ordering::Release);
+            match ring.moderate(clock::now) {
+                Moderated::Raise => {
+                    self.disarm(&mut ring);
+                    drop(ring);
+                    self.notify();
+                }
+                Moderated::WaitUntil(at) => {
+                    drop(ring);
+                    let device = self.device.get().and_then(Weak::upgrade);
+                    device.inspect(|device| device.add_moderation_timer(at));
+                }
+                Moderated::Wait => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The event is about to be raised: the next one needs the queue to be armed.
+    fn disarm(&self, ring: &mut CqRing) {
+        (ring.armed, ring.held, ring.due) = (Armed::No, 0, None);
+        self.needs_ring.store(self.timestamps, Ordering::Release);
+    }
+
+    /// Lets events wait for completions from now on. `device` is the queue's.
+    pub fn moderate(&self, moderation: Moderation, device: &Arc<Device>) {
+        let _ = self.device.set(Arc::downgrade(device));
+        self.ring.lock().moderation = moderation;
+    }
+
+    /// Raises the event that waits, if its time has come.
+    pub fn end_wait(&self, now: Time) {
+        let mut ring = self.ring.lock();
+        if ring.due.is_some_and(|at| at <= now) {
+            self.disarm(&mut ring);
             drop(ring);
             self.notify();
         }
-        Ok(())
     }
 
     fn notify(&self) {
@@ -270,212 +352,4 @@ impl CompletionQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::fd::RawFd;
-
-    use super::super::sink::Sink;
-    use super::super::wait::Waker;
-    use super::*;
-
-    struct Files {
-        channel: RawFd,
-        events: RawFd,
-    }
-
-    fn queue(capacity: usize, ignore_overrun: bool) -> (CompletionQueue, Files) {
-        let waker = Arc::new(Waker::new().unwrap());
-        let (channel, channel_fd) = CompletionEvents::new(waker.clone()).unwrap();
-        let (events, events_fd) = AsyncEvents::new(waker).unwrap();
-        let queue = CompletionQueue::new(CompletionQueueConfig {
-            handle: 77,
-            capacity,
-            channel: Some(Arc::new(channel)),
-            events: Arc::new(events),
-            timestamps: true,
-            ignore_overrun,
-        });
-        let files = Files {
-            channel: channel_fd,
-            events: events_fd,
-        };
-        (queue, files)
-    }
-
-    impl Drop for Files {
-        fn drop(&mut self) {
-            // SAFETY: `queue` has opened both for this test.
-            unsafe {
-                libc::close(self.channel);
-                libc::close(self.events);
-            }
-        }
-    }
-
-    /// How many records of `len` bytes can be read.
-    fn count(fd: RawFd, len: usize) -> usize {
-        let mut record = [0u8; 16];
-        // SAFETY: `record` has 16 bytes; the tests pass 8 or 16 for `len`.
-        let read = || unsafe {
-            libc::recv(fd, record.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) == len as isize
-        };
-        core::iter::repeat_with(read)
-            .take_while(|more| *more)
-            .count()
-    }
-
-    fn done(wr_id: u64, status: ibv_wc_status, solicited: bool) -> Completion {
-        Completion {
-            solicited,
-            ..Completion::new(wr_id, status, IBV_WC_RECV)
-        }
-    }
-
-    fn counts(completion: u32, asynchronous: u32) -> EventCounts {
-        EventCounts {
-            completion,
-            asynchronous,
-        }
-    }
-
-    fn ids(queue: &CompletionQueue, max: usize) -> Vec<u64> {
-        let mut ids = Vec::new();
-        queue.poll(max, |_, entry| ids.push(entry.completion.wr_id));
-        ids
-    }
-
-    #[test]
-    fn completions_come_in_order_with_timestamps() {
-        let (queue, _files) = queue(8, false);
-        let before = clock::now().0;
-        for id in 0..5 {
-            queue.push(done(id, IBV_WC_SUCCESS, false), 9).unwrap();
-        }
-        let mut stamps = Vec::new();
-        queue.poll(2, |_, entry| {
-            stamps.push((entry.timestamp_ns, entry.wallclock_ns, entry.qpn))
-        });
-        assert!(stamps[0].0 >= before && stamps[1].0 >= stamps[0].0);
-        assert!(stamps[0].1 > 1_600_000_000_000_000_000 && stamps[0].2 == 9);
-        assert_eq!(ids(&queue, 100), [2, 3, 4]);
-        assert_eq!(ids(&queue, 100), []);
-    }
-
-    #[test]
-    fn an_armed_queue_raises_one_event() {
-        let (queue, files) = queue(64, false);
-        let push = |status, solicited| queue.push(done(0, status, solicited), 1).unwrap();
-        push(IBV_WC_SUCCESS, true);
-        assert_eq!(count(files.channel, 8), 0);
-        queue.arm(false);
-        push(IBV_WC_SUCCESS, false);
-        push(IBV_WC_SUCCESS, false);
-        assert_eq!(count(files.channel, 8), 1);
-        // Only for a solicited completion, or an error.
-        queue.arm(true);
-        push(IBV_WC_SUCCESS, false);
-        assert_eq!(count(files.channel, 8), 0);
-        push(IBV_WC_SUCCESS, true);
-        queue.arm(true);
-        push(IBV_WC_WR_FLUSH_ERR, false);
-        assert_eq!(count(files.channel, 8), 2);
-        // Arming for solicited completions does not narrow arming for all.
-        queue.arm(false);
-        queue.arm(true);
-        push(IBV_WC_SUCCESS, false);
-        assert_eq!(queue.close_events(), counts(3, 0));
-        assert_eq!(count(files.channel, 8), 0);
-    }
-
-    #[test]
-    fn an_overrun_raises_one_event_and_ends_the_queue() {
-        let (queue, files) = queue(2, false);
-        let push = |id| queue.push(done(id, IBV_WC_SUCCESS, false), 1);
-        assert_eq!((push(1), push(2)), (Ok(()), Ok(())));
-        assert_eq!((push(3), push(4)), (Err(Overrun), Err(Overrun)));
-        assert_eq!(count(files.events, 16), 1);
-        assert_eq!(ids(&queue, 10), [1, 2]);
-        assert_eq!(push(5), Err(Overrun));
-        assert_eq!(queue.close_events(), counts(0, 1));
-    }
-
-    #[test]
-    fn an_overrun_can_be_ignored() {
-        let (queue, files) = queue(2, true);
-        for id in 0..10 {
-            assert_eq!(queue.push(done(id, IBV_WC_SUCCESS, false), 1), Ok(()));
-        }
-        assert_eq!(count(files.events, 16), 0);
-        assert_eq!(ids(&queue, 10), [8, 9]);
-    }
-
-    #[test]
-    fn completions_of_one_queue_pair_are_removed() {
-        let (queue, _files) = queue(8, false);
-        for id in 0..6 {
-            queue
-                .push(done(id, IBV_WC_SUCCESS, false), id as u32 % 2)
-                .unwrap();
-        }
-        queue.remove_of(1);
-        assert_eq!(ids(&queue, 10), [0, 2, 4]);
-    }
-
-    #[test]
-    fn a_queue_is_not_resized_below_what_it_holds() {
-        let (queue, _files) = queue(4, false);
-        for id in 0..3 {
-            queue.push(done(id, IBV_WC_SUCCESS, false), 1).unwrap();
-        }
-        assert!(!queue.resize(2));
-        assert!(queue.resize(3));
-        assert_eq!(queue.push(done(3, IBV_WC_SUCCESS, false), 1), Err(Overrun));
-        assert_eq!(ids(&queue, 10), [0, 1, 2]);
-    }
-
-    /// Completions take the fast path only where that changes nothing that a program can see.
-    #[test]
-    fn completions_bypass_an_empty_queue_that_is_not_armed() {
-        let (other, _files) = queue(2, false);
-        let success = |id| done(id, IBV_WC_SUCCESS, false);
-        for (case, expected) in [("empty", 2), ("armed", 0), ("filled", 0), ("overrun", 0)] {
-            let (mut queue, files) = queue(2, false);
-            // The tests' queues have timestamps.
-            queue.timestamps = false;
-            queue.needs_ring = AtomicBool::new(false);
-            match case {
-                "armed" => queue.arm(false),
-                "filled" => queue.push(success(8), 1).unwrap(),
-                "overrun" => {
-                    let pushed: Vec<_> = (0..3).map(|id| queue.push(success(id), 1)).collect();
-                    assert_eq!(pushed, [Ok(()), Ok(()), Err(Overrun)]);
-                    assert_eq!(ids(&queue, 10).len(), 2);
-                }
-                _ => {}
-            }
-            let before = queue.has_unread();
-            let mut sink = Sink::new(&queue, 2);
-            assert!(!sink.put(&other, success(0), 1), "{case}: another queue");
-            let taken = (0..3)
-                .filter(|id| sink.put(&queue, success(*id), 1))
-                .count();
-            assert_eq!(taken, expected, "{case}");
-            assert_eq!(queue.has_unread(), before || taken > 0, "{case}");
-            let mut passed = Vec::new();
-            let total = sink.pass_on(&queue, |i, cqe| passed.push((i, cqe.completion.wr_id)));
-            assert_eq!((total, passed.len()), (expected, expected));
-            assert!(
-                passed
-                    .iter()
-                    .enumerate()
-                    .all(|(i, of)| *of == (i, i as u64))
-            );
-            assert_eq!(queue.has_unread(), before, "{case}");
-            if case == "armed" {
-                queue.push(success(9), 1).unwrap();
-                assert_eq!(count(files.channel, 8), 1);
-                assert_eq!(ids(&queue, 1), [9]);
-                assert!(queue.may_bypass(), "it is not armed any more");
-            }
-        }
-    }
-}
+mod tests;

@@ -16,7 +16,8 @@ use crate::sync::Mutex;
 use crate::transport::Outbox;
 use crate::wire::{Headers, Operation, Packet, Part, Transport, ip_of};
 
-/// Delayed packets have this key among the device's timers: it is no queue pair's number.
+/// Delayed packets, and events that wait, have this key among the device's timers: it is no queue pair's
+/// number.
 pub(super) const TIMER_QPN: u32 = 0;
 /// Packets delayed at a time. Further ones are dropped, as by a full queue in a network.
 const MAX_DELAYED: usize = 1 << 16;

@@ -10,6 +10,7 @@
 //! | `receiving.rs`, `recent.rs` | a batch of packets, and the queue pairs of earlier ones |
 //! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
+//! | `multicast.rs` | multicast groups |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `short.rs` | a fast path for the packets that are exchanged most |
@@ -46,6 +47,7 @@ pub mod handles;
 mod interposed;
 mod lock_holder;
 mod missed;
+mod multicast;
 pub mod paths;
 mod progress;
 mod qp_host;
@@ -65,7 +67,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Weak};
 use std::thread::JoinHandle;
 
 use ibverbs_abi::*;
@@ -75,15 +77,15 @@ use smallvec::SmallVec;
 
 use crate::config::Config;
 use crate::direct::Exports;
-use crate::engine::{Gid, Service};
+use crate::engine::Time;
 use crate::local::Paths;
 use crate::memory::{Busy, Memory, Reregistration, Users};
 use crate::process;
-use crate::profile::{DEFAULT, Profile};
+use crate::profile::Profile;
 use crate::sync::{Mutex, RwLock};
 use crate::transport::{Net, NetChange, Outbox};
-use crate::wire::{gid_of, ip_of};
 use activity::Activity;
+use completion::{CompletionQueue, Moderation};
 use counters::Retired;
 use events::{AsyncEvents, CompletionEvents};
 use handles::ObjectCounts;
@@ -93,12 +95,6 @@ use queue_pair::QueuePair;
 use timers::Timers;
 use wait::Waker;
 use xrc::NamedDomains;
-
-/// Queue pairs that may be attached to a multicast group.
-const MAX_QPS_PER_MULTICAST_GROUP: usize = DEFAULT.limits.max_mcast_qp_attach as usize;
-
-/// The queue pairs attached to a multicast group. Allocates nothing, because it is called for each packet.
-type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
 
 /// A device that this process has open. Thread-safe.
 pub struct Device {
@@ -140,6 +136,8 @@ pub struct Device {
     /// [`process::generation`] when the device was opened.
     generation: u32,
     timers: Mutex<Timers>,
+    /// Completion queues whose events may wait.
+    moderated: Mutex<Vec<Weak<CompletionQueue>>>,
     /// Queue pairs that have something to send, which was deferred.
     deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
@@ -234,6 +232,7 @@ impl Device {
             objects: Arc::default(),
             generation,
             timers: Mutex::default(),
+            moderated: Mutex::default(),
             deferred_sends: Mutex::default(),
             unreachable: Mutex::default(),
             spare_outbox: Mutex::new(Outbox::try_new().ok_or(io::ErrorKind::OutOfMemory)?),
@@ -368,80 +367,39 @@ impl Device {
         }
     }
 
+    /// Lets the events of a completion queue of this device wait for completions.
+    pub fn moderate(self: &Arc<Device>, queue: &Arc<CompletionQueue>, moderation: Moderation) {
+        let mut moderated = self.moderated.lock();
+        let is_other = |other: &Weak<CompletionQueue>| {
+            other.strong_count() > 0 && !core::ptr::eq(other.as_ptr(), Arc::as_ptr(queue))
+        };
+        moderated.retain(is_other);
+        moderated.push(Arc::downgrade(queue));
+        drop(moderated);
+        queue.moderate(moderation, self);
+    }
+
+    /// An event waits until this time.
+    fn add_moderation_timer(&self, at: Time) {
+        self.add_timer(at, faults::TIMER_QPN);
+        self.wake_before(at);
+    }
+
+    /// Raises the events whose wait has ended.
+    #[cold]
+    fn end_waits(&self, now: Time) {
+        let queues: Vec<_> = self
+            .moderated
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        queues.iter().for_each(|queue| queue.end_wait(now));
+    }
+
     /// The queue pair of this number.
     pub fn queue_pair(&self, qpn: u32) -> Option<Arc<QueuePair>> {
         self.queue_pairs.read().get(&qpn).cloned()
-    }
-
-    /// Attaches the queue pair to a multicast group; does nothing if it is attached already. Fails as
-    /// [`Net::join`]; with ENOMEM beyond the profile's limits.
-    pub fn attach_multicast(&self, qp: &Arc<QueuePair>, group: &Gid) -> io::Result<()> {
-        let limits = &self.profile.limits;
-        let mut groups = self.multicast_groups.write();
-        let group_count = groups.len();
-        let members = groups.entry(ip_of(group)).or_default();
-        if members.iter().any(|member| Arc::ptr_eq(member, qp)) {
-            return Ok(());
-        }
-        if members.len() >= limits.max_mcast_qp_attach as usize {
-            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
-        }
-        if members.is_empty() && group_count >= limits.max_mcast_grp as usize {
-            groups.remove(&ip_of(group));
-            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
-        }
-        if members.is_empty() {
-            if let Err(error) = self.net.join(group) {
-                groups.remove(&ip_of(group));
-                return Err(error);
-            }
-        }
-        members.push(qp.clone());
-        Ok(())
-    }
-
-    /// Detaches the queue pair from a multicast group. Returns false if it was not attached.
-    pub fn detach_multicast(&self, qp: &Arc<QueuePair>, group: &Gid) -> bool {
-        let mut groups = self.multicast_groups.write();
-        let Some(members) = groups.get_mut(&ip_of(group)) else {
-            return false;
-        };
-        let Some(at) = members.iter().position(|member| Arc::ptr_eq(member, qp)) else {
-            return false;
-        };
-        members.swap_remove(at);
-        if members.is_empty() {
-            groups.remove(&ip_of(group));
-            self.net.leave(group);
-        }
-        true
-    }
-
-    /// Detaches a queue pair that is destroyed from all multicast groups.
-    pub fn detach_from_all(&self, qp: &Arc<QueuePair>) {
-        if qp.service != Service::Ud || !self.is_attached(qp) {
-            return;
-        }
-        let groups: Vec<IpAddr> = self.multicast_groups.read().keys().copied().collect();
-        for group in groups {
-            self.detach_multicast(qp, &gid_of(group));
-        }
-    }
-
-    /// Whether the queue pair is attached to any multicast group.
-    pub fn is_attached(&self, qp: &Arc<QueuePair>) -> bool {
-        let groups = self.multicast_groups.read();
-        groups
-            .values()
-            .flatten()
-            .any(|member| Arc::ptr_eq(member, qp))
-    }
-
-    /// The queue pairs that are attached to a multicast group.
-    fn attached_to(&self, group: &Gid) -> GroupMembers {
-        let groups = self.multicast_groups.read();
-        let members = groups.get(&ip_of(group)).map_or(&[][..], Vec::as_slice);
-        members.iter().cloned().collect()
     }
 
     /// Follows changes of the interface, counts them, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for

@@ -336,7 +336,10 @@ impl Device {
             let Some(due) = due else { return };
             match self.queue_pair(due.qpn) {
                 Some(qp) => self.run_timer(&qp, due.at),
-                None => self.deliver_delayed(now),
+                None => {
+                    self.deliver_delayed(now);
+                    self.end_waits(now);
+                }
             }
         }
     }

@@ -168,6 +168,10 @@ limits! {
     max_srq_sge,
     /// Bytes of inline data of a work request, which no verb reports.
     max_inline_data,
+    /// Completions that an event can wait for; 0: moderation is refused.
+    max_cq_count,
+    /// Microseconds that it can wait.
+    max_cq_period,
     /// Bytes of device memory; 0: it is refused.
     max_dm_size,
     /// Bytes of a message.

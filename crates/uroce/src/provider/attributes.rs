@@ -63,6 +63,10 @@ fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
         ud_odp_caps: profile.odp.ud,
     };
     ex.xrc_odp_caps = profile.odp.xrc;
+    ex.cq_mod_caps = ibv_cq_moderation_caps {
+        max_cq_count: limits.max_cq_count as u16,
+        max_cq_period: limits.max_cq_period as u16,
+    };
     ex.max_dm_size = limits.max_dm_size.into();
     ex
 }

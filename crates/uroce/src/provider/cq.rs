@@ -2,6 +2,7 @@
 
 use core::cell::UnsafeCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
@@ -15,7 +16,7 @@ use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use crate::cancellation;
 use crate::device::Device;
-use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe};
+use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe, Moderation};
 use crate::device::events::CompletionEvents;
 use crate::device::handles::{self, ObjectKind};
 use crate::device::sink::Sink;
@@ -273,6 +274,40 @@ pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
     // SAFETY: the caller passes a live queue.
     let failure = unsafe { object(cq) }.queue.first_failure(qpn)?;
     Some((failure.wr_id, failure.status))
+}
+
+/// Sets the moderation of a queue: its events wait for completions. EOPNOTSUPP for other attributes, and if
+/// the device has no moderation; EINVAL for values beyond the device's.
+///
+/// # Safety
+/// `cq` is live, `attr` readable.
+pub unsafe fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> Result<()> {
+    // SAFETY: the caller passes readable attributes and a readable queue, which is used further if it is
+    // live.
+    let (object, attr) = unsafe {
+        handle::check(cq)?;
+        (object(cq), &*attr)
+    };
+    if !object.device.owned_by_this_process() {
+        return Err(Errno(EACCES));
+    }
+    let limits = &object.device.profile.limits;
+    if attr.attr_mask != IBV_CQ_ATTR_MODERATE || limits.max_cq_count == 0 {
+        return Err(Errno(EOPNOTSUPP));
+    }
+    let ibv_moderate_cq {
+        cq_count,
+        cq_period,
+    } = attr.moderate;
+    if u32::from(cq_count) > limits.max_cq_count || u32::from(cq_period) > limits.max_cq_period {
+        return Err(Errno(EINVAL));
+    }
+    let moderation = Moderation {
+        count: cq_count,
+        period: Duration::from_micros(cq_period.into()),
+    };
+    object.device.moderate(&object.queue, moderation);
+    Ok(())
 }
 
 /// Arms the queue for one completion event. EACCES in a child of the process that created it.

@@ -77,6 +77,7 @@ c_functions! {
         ) -> *mut ibv_cq;
         create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
         destroy_cq(cq: *mut ibv_cq) -> c_int;
+        modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int;
         resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
     }
     dm {
@@ -198,6 +199,7 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         detach_mcast,
         free_dm,
         get_srq_num,
+        modify_cq,
         modify_qp,
         modify_srq,
         open_qp,

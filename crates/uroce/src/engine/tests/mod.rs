@@ -1,5 +1,6 @@
 //! Tests of the engine: its rules one by one, and two engines over a simulated network.
 
+mod cases;
 mod connection;
 mod counters;
 mod datagram_headers;
