@@ -194,7 +194,7 @@ impl Responder {
     fn may_execute(&mut self, operation: Operation, packet: &Packet, host: &mut impl Host) -> bool {
         match operation {
             Operation::ReadRequest | Operation::Flush => true,
-            Operation::Write if packet.payload.len() == 0 => true,
+            Operation::Write if packet.payload.is_empty() => true,
             _ => self.responses.try_copy_reads(host),
         }
     }
