@@ -344,7 +344,12 @@ fn explained(cx: &Context) -> Result<Explained, Failure> {
 fn explains(cx: &Context, (name, rules, part): &(&str, &[&str], &str)) -> Verdict {
     let output = format!("json:{}", file(cx).display());
     succeeded(name, &scene(cx, name, &output)?.run()?)?;
-    check_scene(cx, name, rules, part, &[])
+    // Whether the request fails before its queue pair is destroyed is a matter of time.
+    let ignored: &[&str] = match *name {
+        "mr-in-use" => &["key-deregistered", "unread-error"],
+        _ => &[],
+    };
+    check_scene(cx, name, rules, part, ignored)
 }
 
 /// The file has exactly these rules, without those that are ignored, and the first explanation has this part.

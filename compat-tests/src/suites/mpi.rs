@@ -1,7 +1,9 @@
 //! MPI over UCX on uroce, with Open MPI and MPICH as Debian packages them: 2 and 4 ranks on RC and on UD.
 
 use crate::case::{Case, Place, Tier};
+use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// How an implementation is compiled with and started.
@@ -44,8 +46,12 @@ pub fn cases() -> Vec<Case> {
             for ranks in ["2", "4"] {
                 let name = format!("uroce/mpi/{}-{transport}-{ranks}", implementation.name);
                 let tier = if ranks == "2" { Tier::Test } else { Tier::All };
-                let run = move |cx: &Context| all_ranks(cx, implementation, variable, ranks);
+                let run = move |cx: &Context| all_ranks(cx, implementation, variable, ranks, "0");
                 let case = Case::new(name, run).place(Place::Namespace).tier(tier);
+                cases.push(case.limit(180).cpu(200));
+                let name = format!("explain/mpi/{}-{transport}-{ranks}", implementation.name);
+                let run = move |cx: &Context| is_silent(cx, implementation, variable, ranks);
+                let case = Case::new(name, run).place(Place::Namespace).tier(Tier::All);
                 cases.push(case.limit(180).cpu(200));
             }
         }
@@ -53,7 +59,21 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-fn all_ranks(cx: &Context, of: &Implementation, transports: &str, ranks: &str) -> Verdict {
+/// IBV_EXPLAIN does not comment on MPI.
+fn is_silent(cx: &Context, of: &Implementation, transports: &str, ranks: &str) -> Verdict {
+    let file = cx.dir().join("explained");
+    let explain = format!("file:{}", file.display());
+    all_ranks(cx, of, transports, ranks, &explain)?;
+    compare::same(("expected", ""), ("explained", &read(&file)))
+}
+
+fn all_ranks(
+    cx: &Context,
+    of: &Implementation,
+    transports: &str,
+    ranks: &str,
+    explain: &str,
+) -> Verdict {
     let source = cx.source("c/mpi/mpi.c").display().to_string();
     let program = cx.dir().join("mpi").display().to_string();
     let compiler = cx.program([of.compiler, "-O1", "-o", &program, &source]);
@@ -68,6 +88,7 @@ fn all_ranks(cx: &Context, of: &Implementation, transports: &str, ranks: &str) -
     let argv = of.launcher.iter().copied().chain(["-np", ranks, &program]);
     let launcher = cx.program(argv).env("UCX_TLS", transports);
     let launcher = launcher.env("IBV_UROCE", "uroce0=lo");
+    let launcher = launcher.env("IBV_EXPLAIN", explain);
     let ended = launcher.library(&cx.library_dir(Library::Ours)).run()?;
     succeeded("the launcher", &ended)?;
     let good = ended

@@ -177,8 +177,7 @@ impl Shadow {
                         self.changed(&object, request, call).into_iter().collect()
                     }
                     Done::Receive(receive) if qp.receives_completed <= FIRST => {
-                        let receive = receive.clone();
-                        self.overlapping(address, &[receive]).into_iter().collect()
+                        self.received(address, receive).into_iter().collect()
                     }
                     _ => Vec::new(),
                 };

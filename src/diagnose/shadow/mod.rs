@@ -236,6 +236,8 @@ pub struct Qp {
     /// The digest of the first message that consumes a receive, and whether a later one differs.
     pub first_message: u64,
     pub messages_vary: bool,
+    /// Two receives of one buffer, which matter if the messages vary.
+    pub same_buffer: Option<Finding>,
     pub receives_posted: u64,
     pub receives_completed: u64,
     pub last_receive_posted: Option<Instant>,

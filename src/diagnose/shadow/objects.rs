@@ -219,6 +219,7 @@ impl Shadow {
             last_remote_qpn: 0,
             first_message: 0,
             messages_vary: false,
+            same_buffer: None,
             receives_posted: 0,
             receives_completed: 0,
             last_receive_posted: None,

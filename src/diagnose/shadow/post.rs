@@ -299,8 +299,11 @@ impl Shadow {
             self.on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL);
         if let Some(qp) = self.qps.get_mut(&address) {
             if qp.kind == IBV_QPT_UD && found.is_none() {
+                let max = qp.cap.max_recv_sge as usize;
                 found = receives
                     .iter()
+                    // The lists of longer ones are not read.
+                    .filter(|receive| receive.sges.len() <= max)
                     .map(super::failure::room)
                     .find(|room| *room < GRH_BYTES)
                     .map(|room| {

@@ -152,11 +152,32 @@ impl Shadow {
         })
     }
 
-    /// Receives into the same memory, when one completes. A program that has posted many by then does
-    /// not look
-    /// at their data; nor, perhaps, one that posts the same buffer twice, unless its peer sends
+    /// A receive of a queue pair has completed: reports the first that were posted with the same memory. A
+    /// program that posts the same buffer twice may not look at the data: it is reported when the peer sends
     /// different data.
-    pub(super) fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<Finding> {
+    pub(super) fn received(&mut self, address: usize, receive: &Receive) -> Option<Finding> {
+        let found = match self.qps.get(&address)?.receives_completed {
+            1 => self.overlapping(address, core::slice::from_ref(receive)),
+            _ => None,
+        };
+        let peer = self.peer(address).map(|(_, peer)| peer);
+        let data_differs = peer.is_some_and(|peer| peer.messages_vary);
+        let qp = self.qps.get_mut(&address)?;
+        if let Some((finding, is_same)) = found {
+            if !is_same {
+                return Some(finding);
+            }
+            qp.same_buffer = Some(finding);
+        }
+        match data_differs {
+            true => qp.same_buffer.take(),
+            false => None,
+        }
+    }
+
+    /// Receives into the same memory, and whether that is the same buffer. None of a program that has posted
+    /// many: it does not look at their data.
+    fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<(Finding, bool)> {
         let qp = self.qps.get(&address)?;
         if qp.receives.len() > MAX_SAME {
             return None;
@@ -167,12 +188,9 @@ impl Shadow {
         let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();
         ranges.sort_by_key(|(sge, _)| (sge.addr, sge.length));
         let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
-        let peer = self.peer(address).map(|(_, peer)| peer);
-        let data_differs = peer.is_some_and(|peer| peer.messages_vary);
         let overlap = |pair: &&[(&Sge, u64)]| {
             let [(a, _), (b, _)] = pair else { return false };
-            let is_same = (a.addr, a.length) == (b.addr, b.length);
-            u128::from(b.addr) < end(a) && (!is_same || data_differs)
+            u128::from(b.addr) < end(a)
         };
         let pair = ranges.windows(2).find(overlap)?;
         let [(a, first), (b, second)] = pair else {
@@ -180,18 +198,14 @@ impl Shadow {
         };
         let object = self.qp_object(address);
         let common = end(a).min(end(b)) - u128::from(b.addr);
-        Some(
-            Finding::new(
-                Rule::ReceivesOverlap,
-                object,
-                "ibv_post_recv",
-                Outcome::Called,
-            )
+        let is_same = (a.addr, a.length) == (b.addr, b.length);
+        let (call, outcome) = ("ibv_post_recv", Outcome::Called);
+        let finding = Finding::new(Rule::ReceivesOverlap, object, call, outcome)
             .with("first", first)
             .with("second", second)
             .with("common", common)
-            .with("addr", format!("{:#x}", b.addr)),
-        )
+            .with("addr", format!("{:#x}", b.addr));
+        Some((finding, is_same))
     }
 
     /// A region of the stack whose function has returned. `stack` is where the program's stack ends now.
@@ -208,7 +222,8 @@ impl Shadow {
         let regions = || self.mrs.values().filter(|mr| mr.stack_of == thread);
         regions().next()?;
         let mut sges = sges.filter(|sge| sge.length > 0);
-        let dead = |mr: &&Mr| mr.start.saturating_add(mr.length) <= stack;
+        // What lives is above the end of the stack, all of it.
+        let dead = |mr: &&Mr| mr.start < stack;
         let mr = sges.find_map(|sge| regions().filter(dead).find(|mr| is_of(mr, sge)))?;
         Some(
             Finding::new(Rule::StackRegion, object.clone(), call, Outcome::Called)
@@ -331,34 +346,39 @@ mod tests {
 
     #[test]
     fn overlapping_receives() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
         let at = |id, addr| {
             let mut receive = receive(id, 7);
             receive.sges[0].addr = addr;
             receive
         };
-        let judge =
-            |shadow: &Shadow, list: &[Receive]| rules(shadow.overlapping(30, list).as_slice());
-        assert_eq!(judge(&shadow, &[at(1, 0x1000), at(2, 0x1010)]), []);
-        assert_eq!(
-            judge(&shadow, &[at(1, 0x1000), at(2, 0x100f)]),
-            [Rule::ReceivesOverlap]
-        );
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .receives
-            .push_back(at(1, 0x1000));
+        let shadow = |others: Vec<Receive>, vary: bool| {
+            let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+            let qp = shadow.qps.get_mut(&30).unwrap();
+            qp.receives.extend(others);
+            qp.receives_completed = 1;
+            // It is its own peer.
+            qp.connection.receives = true;
+            qp.connection.dest_qpn = 17;
+            qp.messages_vary = vary;
+            shadow
+        };
+        let judge = |others: Vec<Receive>, vary: bool| {
+            let found = shadow(others, vary).received(30, &at(1, 0x1000));
+            rules(found.as_slice())
+        };
+        assert_eq!(judge(vec![at(2, 0x1010)], true), []);
+        assert_eq!(judge(vec![at(2, 0x100f)], false), [Rule::ReceivesOverlap]);
         // The same buffer: it may be meant.
-        assert_eq!(judge(&shadow, &[at(2, 0x1000)]), []);
-        let qp = shadow.qps.get_mut(&30).unwrap();
-        qp.connection.receives = true;
-        qp.connection.dest_qpn = 17;
+        assert_eq!(judge(vec![at(2, 0x1000)], false), []);
+        assert_eq!(judge(vec![at(2, 0x1000)], true), [Rule::ReceivesOverlap]);
+        let many = (0..20).map(|id| at(id, 0x1000)).collect();
+        assert_eq!(judge(many, true), []);
+        // The other message comes later.
+        let mut later = shadow(vec![at(2, 0x1000)], false);
+        assert_eq!(later.received(30, &at(1, 0x1000)), None);
+        let qp = later.qps.get_mut(&30).unwrap();
+        qp.receives_completed = 2;
         qp.messages_vary = true;
-        assert_eq!(judge(&shadow, &[at(2, 0x1000)]), [Rule::ReceivesOverlap]);
-        let many = (0..20).map(|id| at(id, 0x1000));
-        shadow.qps.get_mut(&30).unwrap().receives.extend(many);
-        assert_eq!(judge(&shadow, &[at(2, 0x1000)]), []);
+        assert!(later.received(30, &at(2, 0x1000)).is_some());
     }
 }

@@ -231,6 +231,10 @@ impl Shadow {
             ));
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT) {
+            // Receives of an SRQ are there before its queue pairs are connected.
+            if qp.srq != 0 || !self.only_polled(qp.recv_cq) {
+                return None;
+            }
             let others = self.qps.values().filter(|of| of.recv_cq == qp.recv_cq);
             if others.into_iter().any(|of| of.state > IBV_QPS_INIT) {
                 return None;
@@ -253,7 +257,12 @@ impl Shadow {
         let lost = senders.find(|of| {
             let to = of.last_remote_qpn;
             // Multicast, and the general services interface.
-            of.sends_posted > 0 && to > 1 && to != 0xff_ffff && !self.has_number(of.context, to)
+            // A queue pair that sends and receives has its peers in other processes, as those of UCX.
+            of.number != number
+                && of.sends_posted > 0
+                && to > 1
+                && to != 0xff_ffff
+                && !self.has_number(of.context, to)
         })?;
         let why = format!(
             "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
@@ -280,7 +289,10 @@ impl Shadow {
             return Some((of(format!("is connected to {other:#x}")), todo));
         }
         match (peer.sends_posted, peer.sends_consuming) {
-            (Some(posted @ 1..), Some(0)) => {
+            // A program that sends too may look at memory besides polling.
+            (Some(posted @ 1..), Some(0))
+                if qp.sends_posted == 0 && self.only_polled(qp.recv_cq) =>
+            {
                 let why = format!(
                     "has posted {posted} requests, none of which consumes a receive: only SEND and \
                      RDMA WRITE \

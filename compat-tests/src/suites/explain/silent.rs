@@ -28,7 +28,7 @@ const QUICK: [&str; 8] = [
 ];
 
 /// Findings that are true: the rows as a pattern, the rules, and why.
-pub const TRUE: [(&str, &[&str], &str); 12] = [
+pub const TRUE: [(&str, &[&str], &str); 14] = [
     (
         "pingpong/rc-nogid",
         &["gid-no-grh"],
@@ -77,6 +77,16 @@ pub const TRUE: [(&str, &[&str], &str); 12] = [
         "datagram rsockets address themselves by LID, and fail",
     ),
     ("rdmacm/preload-udpong", &["gid-no-grh"], "the same"),
+    (
+        "rdmacm/*-nobody*",
+        &["cm-event"],
+        "nobody listens, so its connection is rejected",
+    ),
+    (
+        "rdmacm/mckey-M",
+        &["cm-failed"],
+        "it cannot join the group, and fails",
+    ),
     (
         "rdmacm/cmtime",
         &["busy"],
