@@ -26,7 +26,7 @@ const FIRST: [Shown; 2] = [
     ("make check", &["0 failed", "total              ok"]),
 ];
 /// What the user with sudo does then, in this order.
-const USING: [Shown; 8] = [
+const USING: [Shown; 9] = [
     ("make", &["Finished"]),
     (
         "IBV_UROCE=1 bin/with-ibverbs-rs ibv_devinfo -v",
@@ -39,6 +39,10 @@ const USING: [Shown; 8] = [
     (
         "pkg-config --cflags --libs libibverbs",
         &["-L/usr/local/lib -libverbs"],
+    ),
+    (
+        "ldd /usr/bin/ibv_devinfo",
+        &["libibverbs.so.1 => /usr/local/lib/libibverbs.so.1"],
     ),
     ("sudo make uninstall", &["rm -f"]),
     (
