@@ -1,6 +1,6 @@
 //! Network conditions by IBV_FAULTS: a line with a rate and a queue, delays that vary, losses in bursts,
-//! partitions; links and devices that fail and come back (c/lab/failover.c). Each through shared memory and by
-//! UDP.
+//! partitions; links and devices that fail and come back (c/lab/failover.c). Each through shared memory and
+//! by UDP.
 
 use std::time::Duration;
 

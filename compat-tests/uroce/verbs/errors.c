@@ -135,7 +135,7 @@ static void addresses(struct rig *rig)
 static void completion_queues(struct rig *rig)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 4, .wc_flags = IBV_WC_EX_WITH_CVLAN };
-	struct ibv_modify_cq_attr moderation = { .attr_mask = IBV_CQ_ATTR_MODERATE };
+	struct ibv_modify_cq_attr moderation = { .attr_mask = IBV_CQ_ATTR_MODERATE << 1 };
 	struct ibv_poll_cq_attr poll_attr = { .comp_mask = 1 };
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
 	struct rlimit limit, none;

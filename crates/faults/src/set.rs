@@ -487,7 +487,7 @@ mod tests {
             };
             applies(&mut rules, &facts)
         };
-        let of = [1, 1, 2, 1, 2, 2].map(|qpn| lost(qpn));
+        let of = [1, 1, 2, 1, 2, 2].map(&mut lost);
         assert_eq!(of, [false, true, false, false, true, false]);
         let counts: Vec<_> = rules
             .list()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::rule::{CERTAIN, Distribution, Latency};
 
-/// The most that a delay varies: so many times the jitter.
+/// The most that a delay varies, in multiples of the jitter.
 const MOST: f64 = 20.0;
 
 impl Latency {
@@ -36,8 +36,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A packet of `size` bytes, which is to be carried at `bits` per second. Returns when it has been; None
-    /// if the queue of so many bytes has no room for it.
+    /// Carries a packet of `size` bytes at `bits` per second. Returns how long that takes, with the time in
+    /// the queue; None if the queue, of `queue` bytes, has no room for it.
     pub(crate) fn carry(
         &mut self,
         size: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Bursts {
 }
 
 impl Bursts {
-    /// Whether the next packet is lost. A burst begins with the probability `begin`, and has so many packets
+    /// Whether the next packet is lost. A burst begins with the probability `begin`, and has `length` packets
     /// in the mean, of which each is lost with the probability `loss` (both out of 2^32).
     pub(crate) fn loses(
         &mut self,
