@@ -235,7 +235,9 @@ pub unsafe extern "C" fn post_send(
     let Some(known) = known.flatten() else {
         if is_dead(context, address, CALL) {
             // SAFETY: `bad_wr` is NULL or writable.
-            unsafe { bad_wr.as_mut() }.map(|bad| *bad = wr);
+            if let Some(bad) = unsafe { bad_wr.as_mut() } {
+                *bad = wr;
+            }
             return libc::EINVAL;
         }
         // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
@@ -316,7 +318,9 @@ pub unsafe extern "C" fn post_recv(
     let thread = facts::thread();
     if max_sge.flatten().is_none() && is_dead(context, address, "ibv_post_recv") {
         // SAFETY: `bad_wr` is NULL or writable.
-        unsafe { bad_wr.as_mut() }.map(|bad| *bad = wr);
+        if let Some(bad) = unsafe { bad_wr.as_mut() } {
+            *bad = wr;
+        }
         return libc::EINVAL;
     }
     observe(|shadow| {
