@@ -155,7 +155,8 @@ pub fn report_unread(address: usize, call: &'static str) {
             let at = ptr::with_exposed_provenance_mut(cq);
             // SAFETY: the shadow, which is locked, has the CQ, and loses it before it is destroyed.
             let (wr_id, status) = unsafe { software::unread_failure(at, qp.number)? };
-            // A peer that has answered may end first: the last message of a connection is then not acknowledged.
+            // A peer that has answered may end first: the last message of a connection is then not
+            // acknowledged.
             let ended = matches!(status, IBV_WC_RETRY_EXC_ERR | IBV_WC_RNR_RETRY_EXC_ERR);
             if ended && qp.answered > 0 {
                 return None;
