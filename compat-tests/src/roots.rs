@@ -138,8 +138,8 @@ pub const TRIXIE_GUIDES: Root = Root {
     kept: "",
 };
 
-/// What README.md says one needs before the first command, sudo, and a command that it shows. Rust comes from elsewhere: Debian 12's
-/// is too old.
+/// What README.md says one needs before the first command, sudo, and a command that it shows. Rust comes from
+/// elsewhere: Debian 12's is too old.
 pub const BOOKWORM_FIRST: Root = Root {
     release: "bookworm",
     variant: "-first",
