@@ -138,14 +138,14 @@ pub const TRIXIE_GUIDES: Root = Root {
     kept: "",
 };
 
-/// What README.md says one needs before the first command, and sudo. Rust comes from elsewhere: Debian 12's
-/// is too old.
+/// What README.md says one needs before the first command, sudo, and a command that it shows. Rust comes from
+/// elsewhere: Debian 12's is too old.
 pub const BOOKWORM_FIRST: Root = Root {
     release: "bookworm",
     variant: "-first",
-    number: 1,
+    number: 2,
     version: "12",
-    packages: "gcc make git sudo",
+    packages: "gcc make git sudo pkg-config",
     kept: "",
 };
 
@@ -153,9 +153,9 @@ pub const BOOKWORM_FIRST: Root = Root {
 pub const TRIXIE_FIRST: Root = Root {
     release: "trixie",
     variant: "-first",
-    number: 1,
+    number: 2,
     version: "13",
-    packages: "gcc make git sudo cargo",
+    packages: "gcc make git sudo cargo pkg-config",
     kept: "",
 };
 
