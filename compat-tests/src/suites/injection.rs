@@ -377,8 +377,8 @@ fn off(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Two processes. The server loses packets that it receives or sends. Although shared memory is not switched off,
-/// they take UDP.
+/// Two processes. The server loses packets that it receives or sends. They take UDP, although shared memory
+/// is not switched off.
 fn pingpong(cx: &Context, sent: bool) -> Verdict {
     const PORT: &str = "20000";
     let hosts = Testbed::Loopback.make(cx)?;

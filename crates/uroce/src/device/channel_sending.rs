@@ -3,8 +3,8 @@
 //! (`short.rs`).
 //!
 //! A peer that does not run takes nothing from its channel, which is full then. Its own queue pairs wait for
-//! it, others do not: datagrams and messages of UC that it does not take for [`STALLED_AFTER`] are dropped, as
-//! a UD queue pair has other destinations, too. The timers of a reliable connection run.
+//! it, others do not: what it does not take for [`STALLED_AFTER`] is dropped by unreliable services, as a UD
+//! queue pair has other destinations, too. The timers of a reliable connection run.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -308,8 +308,8 @@ impl Producer {
         self.written
     }
 
-    /// How long the consumer has released nothing, as seen by the calls of this. To be called when there is no
-    /// room.
+    /// How long the consumer has released nothing, as seen by the calls of this function. To be called when
+    /// there is no room.
     pub fn full_for(&mut self, now: Time) -> Duration {
         match self.full_since {
             Some((since, consumed)) if consumed == self.consumed => now.since(since),

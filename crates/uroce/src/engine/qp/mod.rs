@@ -384,8 +384,8 @@ impl Qp {
         }
     }
 
-    /// What the next call of [`Qp::transmit`] may send has no room on the way to the peer. The ack timeout runs
-    /// from now on, as if the packet had been sent.
+    /// The packet that the next call of [`Qp::transmit`] may write has no room on the way to the peer. The
+    /// ack timeout runs from now on, as if the packet had been sent.
     #[cold]
     pub fn on_no_room(&mut self, now: Time) {
         if matches!(self.state, QpState::Rts | QpState::Sqd) && self.requester.has_unsent() {

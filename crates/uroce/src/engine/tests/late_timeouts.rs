@@ -122,8 +122,8 @@ fn run_idle(network: &mut Network, end: Time) {
     }
 }
 
-/// A peer whose process is there, but does not run, is given up after four seconds. Nothing is retransmitted to
-/// it, as nothing is lost.
+/// A peer whose process is there, but does not run, is given up after four seconds. Nothing is lost, so
+/// nothing is retransmitted.
 #[test]
 fn an_idle_peer_is_waited_for() {
     for retry_cnt in [0, 2, 7] {
