@@ -118,9 +118,8 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
         return (state_text, why.into(), ORDER);
     }
     let room = private_room(failure.call, failure.is_datagram);
-    if let (Some(length), Some(room)) = (failure.private_data_len, room)
-        && length > room
-    {
+    let lengths = failure.private_data_len.zip(room);
+    if let Some((length, room)) = lengths.filter(|(length, room)| length > room) {
         let why =
             format!("private_data_len is {length}, and the message has room for {room} bytes");
         let todo = "pass less private data, and exchange the rest when the connection is there";

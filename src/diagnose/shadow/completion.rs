@@ -260,9 +260,10 @@ impl Shadow {
         let is_looked_up = |qp: &Qp| {
             qp.evidence.searched || !qp.evidence.own.is_empty() && qp.evidence.peer.is_some()
         };
-        if !self.qps.get(&address).is_some_and(is_looked_up)
-            && let Some(at) = self.peer(address).map(|(at, _)| at)
-        {
+        if self.qps.get(&address).is_some_and(is_looked_up) {
+            return;
+        }
+        if let Some(at) = self.peer(address).map(|(at, _)| at) {
             let peer = self.describe(at, rkey);
             if let Some(qp) = self.qps.get_mut(&address) {
                 qp.evidence.peer = peer;

@@ -432,8 +432,7 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
     }
     if let Some(psn) = peer
         .first_rq_psn
-        .filter(|psn| *psn != u64::from(qp.connection.sq_psn))
-        && qp.answered == 0
+        .filter(|psn| qp.answered == 0 && *psn != u64::from(qp.connection.sq_psn))
     {
         let sent = qp.connection.sq_psn;
         let why =
