@@ -2,6 +2,7 @@
 //! follows the interface, and retries events that nobody has read. How it sleeps is decided in
 //! `busy_poll.rs`.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -19,9 +20,25 @@ const DEFERRED_RETRY: Duration = Duration::from_millis(1);
 /// How soon it retries to deliver events that the program has not read.
 const BACKLOG_RETRY: Duration = Duration::from_millis(10);
 
+thread_local! {
+    static IS_BACKGROUND_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is the background thread of a device. It serves all queue pairs, and waits for no
+/// peer.
+pub(super) fn is_this_thread() -> bool {
+    IS_BACKGROUND_THREAD.get()
+}
+
+/// From now on this thread is a background thread.
+pub(super) fn begin_on_this_thread() {
+    IS_BACKGROUND_THREAD.set(true);
+}
+
 impl Device {
     /// The thread's main function. Returns after [`super::progress::Activity::stop`] is set.
     pub fn run_background_thread(&self) {
+        begin_on_this_thread();
         let _exports = self.begin_exports();
         let activity = &self.activity;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Device;
 use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
+use super::{Device, background};
 use crate::engine::{Link, Qp, Service, Time, Transmit};
 use crate::local::{Room, Sender, Written};
 use crate::transport::Outbox;
@@ -57,14 +57,12 @@ impl Device {
                 }
                 return false;
             }
-            if engine.has_held() && engine.execute_held(&mut host) {
-                if self.defer_until_room(qp, inner) {
-                    // No packet is in flight whose acknowledgment wakes it up, and the program may not
-                    // poll.
-                    self.waker.wake();
-                    return true;
+            if engine.has_held() {
+                // The peer could hold up the copy, in a page fault that it serves.
+                match background::is_this_thread() {
+                    true => engine.send_held(),
+                    false => engine.execute_held(&mut host),
                 }
-                continue;
             }
             let Some(mut sender) = channel.sender(Some(PREEMPTED_AFTER)) else {
                 // Without memory for that, by UDP: the peer accepts both.

@@ -35,24 +35,28 @@ impl Qp {
     }
 
     /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
-    /// before [`Qp::transmit`], which sends them otherwise. Returns true if some are left, because they copy
-    /// [`MAX_HELD_LEN`] bytes: then it is to be called again before `transmit` is.
-    pub fn execute_held(&mut self, host: &mut impl Host) -> bool {
+    /// before [`Qp::transmit`], which sends them otherwise, and the one behind [`MAX_HELD_LEN`] bytes.
+    pub fn execute_held(&mut self, host: &mut impl Host) {
         let mut len = 0;
         while self.has_held() && len < MAX_HELD_LEN {
             let Some(wr) = self.requester.next_held(&self.attributes) else {
-                return false;
+                return;
             };
             if !host.execute_directly(wr, self.attributes.target()) {
                 self.requester.on_refused();
-                return false;
+                return;
             }
             len += wr.message_len();
             self.counters.direct_ops += 1;
             self.requester.on_executed(self.attributes.mtu);
             self.complete_sends(host);
         }
-        self.has_held()
+        self.send_held();
+    }
+
+    /// The WRs that have waited are sent.
+    pub fn send_held(&mut self) {
+        self.requester.send_held();
     }
 
     /// Completes a WR that the host has executed.

@@ -89,6 +89,11 @@ impl Requester {
         self.held.refusals = 0;
     }
 
+    /// The current WQE does not wait any longer.
+    pub fn send_held(&mut self) {
+        self.held.is_waiting = false;
+    }
+
     /// The host has not executed the WR: it is sent.
     pub fn on_refused(&mut self) {
         self.held.is_waiting = false;

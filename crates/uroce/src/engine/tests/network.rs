@@ -303,7 +303,7 @@ impl Network {
         let mut buffer = vec![0; LONGEST];
         let link = self.link();
         loop {
-            while self.run_side(side, |qp, host| qp.execute_held(host)) {}
+            self.run_side(side, |qp, host| qp.execute_held(host));
             let Side { qp, host } = &mut self.sides[side];
             qp.set_link(link);
             let mut bytes = [0; 4096 + 128];
