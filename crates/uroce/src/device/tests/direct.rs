@@ -114,8 +114,8 @@ fn the_target_does_nothing() {
     assert_eq!(*both.local, [7, 5, 0, 7, 7, 7, 7, 7]);
 }
 
-/// Posts a SEND and behind it ten WRITEs of 1 MiB, which wait until it is acknowledged, then runs both devices
-/// until all are. Returns how many WRITEs were copied directly.
+/// Posts a SEND and behind it ten WRITEs of 1 MiB, which wait until it is acknowledged, then runs both
+/// devices until all are. Returns how many WRITEs were copied directly.
 fn held_writes() -> u64 {
     const LEN: usize = 1 << 20;
     let both = Fixture::new();
@@ -164,8 +164,8 @@ fn held_writes() -> u64 {
     direct_ops() - before
 }
 
-/// A thread copies 8 MiB at a time: others wait for the queue pair. The next WRITE is sent, and the last waits
-/// for it.
+/// A thread copies 8 MiB at a time: others wait for the queue pair. The next WRITE is sent, and the last
+/// waits for it.
 #[test]
 fn behind_a_long_copy_a_request_is_sent() {
     let _background_threads = BACKGROUND_THREADS.lock();
