@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ring::PACKET_MAX;
+use super::ring::{BODY_MAX, PACKET_MAX};
 use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends, Receiver};
 use crate::descriptors;
@@ -87,7 +87,7 @@ struct Checks<'a> {
 impl Receiver for Checks<'_> {
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
         self.passed += 1;
-        assert!(packet.payload.len() <= 32 << 10);
+        assert!(packet.payload.len() < BODY_MAX);
         assert_eq!(from.src_port, self.channel.flow().dst_port);
         assert!(packet.packets() == 1 || packet.gso_size >= 256);
     }
@@ -97,7 +97,7 @@ impl Receiver for Checks<'_> {
         assert_eq!(from.src_port, self.channel.flow().dst_port);
         let is_taken = packet.psn.get() % 2 == 0;
         if let ShortContent::Send { payload, .. } = packet.content {
-            assert!(payload.len() + 12 <= packet.len && packet.len <= PACKET_MAX);
+            assert!(payload.len() + 12 <= packet.len && packet.len <= BODY_MAX);
         }
         self.passed += usize::from(is_taken);
         is_taken

@@ -38,7 +38,7 @@ pub const HEAD_LEN: usize = LINE - WORD_LEN;
 pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
 /// The longest body in bytes: a packet that stands for several. A model has a ring of few lines, which is
 /// soon full.
-const BODY_MAX: usize = if cfg!(loom) {
+pub const BODY_MAX: usize = if cfg!(loom) {
     HEAD_LEN
 } else {
     PAYLOAD_APART + (32 << 10)
