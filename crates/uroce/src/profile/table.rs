@@ -242,8 +242,8 @@ const CONNECTX_ROCE: Profile = Profile {
 };
 
 /// A ConnectX-6 with an InfiniBand port. Sources: those of [`CONNECTX_ROCE`] for what both have; identity
-/// from openucx/ucx issue 8229; a GID table of 8 entries and a P_Key table of 128 from mlx5's port
-/// attributes in InfiniBand mode (the same issues).
+/// from openucx/ucx issue 8229. The board ID, the PCI ID, a GID table of 8 entries, a P_Key table of 128 and
+/// the port's flags are what such devices are known for, and were compared with no page.
 const CONNECTX_IB: Profile = Profile {
     name: "connectx-ib",
     identity: Identity {
@@ -344,8 +344,8 @@ const IRDMA: Profile = Profile {
 
 /// Amazon's EFA: datagrams only. Its other service, SRD, is no verb (IBV_QPT_DRIVER), and is refused.
 /// Sources: drivers/infiniband/hw/efa/efa_verbs.c; `ibv_devinfo` in linux-rdma/rdma-core pull request 884.
-/// The numbers of objects are the firmware's own and nowhere documented: they are of the order that AWS
-/// instances report. EFA's messages have 8928 bytes at most; here they are limited by the active MTU.
+/// The numbers of objects are the firmware's own and nowhere documented: they are of an order that was guessed
+/// from reports. EFA's messages have 8928 bytes at most; here they are limited by the active MTU.
 const EFA: Profile = Profile {
     name: "efa",
     identity: Identity {
