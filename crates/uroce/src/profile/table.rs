@@ -344,8 +344,8 @@ const IRDMA: Profile = Profile {
 
 /// Amazon's EFA: datagrams only. Its other service, SRD, is no verb (IBV_QPT_DRIVER), and is refused.
 /// Sources: drivers/infiniband/hw/efa/efa_verbs.c; `ibv_devinfo` in linux-rdma/rdma-core pull request 884.
-/// The numbers of objects are the firmware's own and nowhere documented: they are of an order that was guessed
-/// from reports. EFA's messages have 8928 bytes at most; here they are limited by the active MTU.
+/// The numbers of objects are the firmware's own and nowhere documented: they are of an order guessed from
+/// reports. EFA's messages have 8928 bytes at most; here they are limited by the active MTU.
 const EFA: Profile = Profile {
     name: "efa",
     identity: Identity {
