@@ -237,14 +237,15 @@ fn first_times(packets: &[Packet], sent: bool) -> HashMap<Key<'_>, f64> {
     times
 }
 
-/// A file has each response, that is each packet with an AETH, behind the request that it answers.
+/// A file has each response, that is each packet with an AETH, behind the request that it answers. A NAK that
+/// asks for a lost packet answers none.
 fn check_order(packets: &[Packet]) -> Verdict {
     // By direction and PSN. The middle responses of a READ have no AETH, the last one has a PSN of its own.
     let mut requests = HashSet::new();
     for packet in packets {
         if packet.msn.is_empty() {
             requests.insert((packet.is_sent(), &*packet.psn));
-        } else if packet.opcode != READ_LAST {
+        } else if packet.opcode != READ_LAST && !packet.is_sequence_nak() {
             ensure(
                 requests.contains(&(!packet.is_sent(), &*packet.psn)),
                 format!("PSN {} is answered before it is asked for", packet.psn),

@@ -18,6 +18,8 @@ pub struct Packet {
     pub len: String,
     /// The AETH's MSN.
     pub msn: String,
+    /// The AETH's syndrome.
+    syndrome: String,
     /// In seconds since 1970.
     pub at: f64,
     /// Packets in front of it that are not recorded.
@@ -28,18 +30,27 @@ impl Packet {
     pub fn is_sent(&self) -> bool {
         self.direction.ends_with('2')
     }
+
+    /// Whether it asks for a packet that was lost.
+    pub fn is_sequence_nak(&self) -> bool {
+        self.syndrome == SEQUENCE_NAK
+    }
 }
 
 pub const ACK: &str = "17";
 pub const READ_LAST: &str = "15";
 
-const FIELDS: [&str; 11] = [
+/// The syndrome of a NAK of a PSN sequence error: 0b011 and the code 0.
+const SEQUENCE_NAK: &str = "96";
+
+const FIELDS: [&str; 12] = [
     "frame.packet_flags_direction",
     "infiniband.bth.opcode",
     "infiniband.bth.destqp",
     "infiniband.bth.psn",
     "infiniband.reth.dmalen",
     "infiniband.aeth.msn",
+    "infiniband.aeth.syndrome",
     "frame.time_epoch",
     "frame.drop_count",
     "ip.checksum.status",
@@ -96,6 +107,7 @@ fn packet(line: &str, how: Dissection) -> Result<Packet, Failure> {
         psn,
         len,
         msn,
+        syndrome,
         at,
         missing,
         ip,
@@ -120,6 +132,7 @@ fn packet(line: &str, how: Dissection) -> Result<Packet, Failure> {
         psn,
         len,
         msn,
+        syndrome,
         at: at.map_err(|_| Failure::new(format!("no time: {line:?}")))?,
         missing: missing.parse().unwrap_or(0),
     })
