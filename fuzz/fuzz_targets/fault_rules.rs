@@ -32,7 +32,13 @@ fuzz_target!(|text: &[u8]| {
         takes_receive: true,
         sent: false,
     };
-    let points = [Point::Packet, Point::Completion, Point::Call, Point::Poll, Point::Time];
+    let points = [
+        Point::Packet,
+        Point::Completion,
+        Point::Call,
+        Point::Poll,
+        Point::Time,
+    ];
     for (i, point) in points.into_iter().cycle().take(50).enumerate() {
         let now = Duration::from_millis(i as u64);
         assert!(set.decide(point, &facts, now).is_none() || set.has(point));

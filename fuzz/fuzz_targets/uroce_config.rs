@@ -14,9 +14,17 @@ fuzz_target!(|value: &[u8]| {
         assert!((1..64).contains(&device.name.len()) && device.name.is_ascii());
         assert!(!device.name.contains(['/', '%', '=', ',']));
         assert!(devices[..i].iter().all(|other| other.name != device.name));
-        if let Netdev::Interface(name) | Netdev::Address { scope: Some(name), .. } = &device.netdev {
+        if let Netdev::Interface(name)
+        | Netdev::Address {
+            scope: Some(name), ..
+        } = &device.netdev
+        {
             assert!((1..16).contains(&name.len()) && !name.contains(['/', '\0']));
         }
     }
-    assert!(rejected.iter().all(|line| line.is_ascii() && !line.contains('\n')));
+    assert!(
+        rejected
+            .iter()
+            .all(|line| line.is_ascii() && !line.contains('\n'))
+    );
 });

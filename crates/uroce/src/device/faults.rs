@@ -1,4 +1,4 @@
-//! Faults of packets (IBV_FAULTS), whether they take UDP or shared memory.
+//! Faults of packets (IBV_FAULTS).
 //!
 //! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
 //! Without a hook a device injects none (`interposed.rs`).
@@ -10,10 +10,10 @@ use std::time::Duration;
 use super::receiving::Batch;
 use super::recent::RecentQps;
 use super::{Device, clock};
-use crate::engine::{Addresses, Time, Transmit};
+use crate::engine::{Addresses, PacketCopy, Time, Transmit};
 use crate::sync::Mutex;
 use crate::transport::Outbox;
-use crate::wire::{Headers, Operation, Packet, Part, Transport};
+use crate::wire::{Operation, Packet, Part, Transport};
 
 /// Delayed packets have this key among the device's timers: it is no queue pair's number.
 pub(super) const TIMER_QPN: u32 = 0;
@@ -71,8 +71,7 @@ struct Delayed {
 
 enum DelayedPacket {
     Received {
-        headers: Headers,
-        payload: Vec<u8>,
+        copy: PacketCopy,
         from: Addresses,
     },
     /// Without the ICRC.
@@ -113,19 +112,18 @@ impl Faults {
                 batch.deliver(packet, from);
             }
             Some(PacketFault::Delay(by)) => {
-                let packet = DelayedPacket::Received {
-                    headers: packet.headers,
-                    payload: packet.payload.to_vec(),
-                    from: *from,
-                };
-                self.delay(device, by, packet);
+                // Without memory it is lost.
+                if let Some(copy) = PacketCopy::try_new(packet) {
+                    let from = *from;
+                    self.delay(device, by, DelayedPacket::Received { copy, from });
+                }
             }
             Some(PacketFault::ReceiverNotReady) => batch.deliver_without_receives(packet, from),
         }
     }
 
     /// Whether the packet in [`Outbox::buffer`] is to be sent now, as it is. If not, it is lost, delayed, or
-    /// in the batch with a wrong ICRC. A copy of it is sent by UDP, which peers accept besides channels.
+    /// in the batch with a wrong ICRC.
     pub(super) fn send(
         &self,
         device: &Device,
@@ -209,18 +207,8 @@ impl Device {
         });
         let mut batch = Batch::new(self, false, RecentQps::default());
         for Delayed { packet, .. } in &due {
-            if let DelayedPacket::Received {
-                headers,
-                payload,
-                from,
-            } = packet
-            {
-                let packet = Packet {
-                    headers: *headers,
-                    payload,
-                    gso_size: 0,
-                };
-                batch.deliver(&packet, from);
+            if let DelayedPacket::Received { copy, from } = packet {
+                batch.deliver(&copy.packet(), from);
             }
         }
         batch.finish();
@@ -229,7 +217,7 @@ impl Device {
 
 /// What is known of a received packet.
 fn facts<'a>(device: &'a Device, packet: &Packet<'_>) -> PacketFacts<'a> {
-    let (operation, takes_receive) = match packet.headers.bth.opcode.parts() {
+    let (operation, takes_receive) = match packet.bth.opcode.parts() {
         Some((transport, operation, part)) => {
             let takes = takes_receive(operation, part) && transport != Transport::Xrc;
             (name(operation), takes)
@@ -239,7 +227,7 @@ fn facts<'a>(device: &'a Device, packet: &Packet<'_>) -> PacketFacts<'a> {
     PacketFacts {
         device: &device.name,
         sent: false,
-        qpn: packet.headers.bth.dest_qpn,
+        qpn: packet.bth.dest_qpn,
         operation,
         len: packet.datagrams_len() as u64,
         takes_receive,

@@ -291,7 +291,7 @@ impl Device {
                 self.waker.wake();
             }
             let may_defer = inner.take_recv_completed() && may_defer;
-            if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner) {
+            if self.has_nothing_to_send(qp, &inner) || self.send_through_channels(qp, &mut inner) {
                 return self.unlock(qp, inner);
             }
             if may_defer {

@@ -18,7 +18,7 @@ use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::Mutex;
 use crate::wire::{
-    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, Short, ShortContent,
+    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet,
     grh::{GrhTemplate, IpHeader},
     ip_of,
 };
@@ -272,10 +272,7 @@ impl Channel {
         while count < PACKETS_PER_CALL && copied < COPIED_PER_CALL {
             let popped = consumer.pop(ring, |record| {
                 len = record.body.len();
-                match self.deliver_short(record, receiver) {
-                    true => 0,
-                    false => self.deliver(record, receiver),
-                }
+                self.deliver(record, receiver)
             });
             match popped {
                 Ok(Some(bytes)) => copied += bytes,
@@ -312,57 +309,22 @@ impl Channel {
         self.hang_up();
     }
 
-    /// Passes a short packet to `receiver`. False if it is none, or was not taken.
-    #[inline(always)]
-    fn deliver_short(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> bool {
-        if record.tag & KIND != 0 {
-            return false;
-        }
-        let short = Short::parse(&record.line, record.body);
-        short.is_some_and(|packet| {
-            ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
-                && match packet.content {
-                    ShortContent::Datagram { .. } => {
-                        receiver.short(&packet, &self.datagram_addresses(record))
-                    }
-                    _ => receiver.short(&packet, &self.addresses),
-                }
-        })
-    }
-
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes of it.
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
         let Some(gso_size) = gso_size(record.tag) else {
             return 0;
         };
-        // By reference: a packet has more than 200 bytes of headers.
-        let (common, other);
-        common = match gso_size {
-            0 => Packet::parse_common(record.head(), record.body),
-            _ => None,
+        let Ok(packet) = Packet::parse_apart(record.head(), record.body, gso_size) else {
+            return 0;
         };
-        let packet = match &common {
-            Some(packet) => packet,
-            None => {
-                other = match gso_size {
-                    0 => Packet::parse_apart(record.head(), record.body),
-                    _ => Packet::parse_gso(record.head(), record.body, gso_size),
-                };
-                match &other {
-                    Ok(packet) => packet,
-                    Err(_) => return 0,
-                }
-            }
-        };
-        if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
+        if [MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {
             return 0;
         }
-        if packet.headers.deth.is_none() {
-            receiver.packet(packet, &self.addresses);
-            return record.body.len();
+        match packet.deth() {
+            None => receiver.packet(&packet, &self.addresses),
+            Some(_) => receiver.packet(&packet, &self.datagram_addresses(record)),
         }
-        receiver.packet(packet, &self.datagram_addresses(record));
         record.body.len()
     }
 

@@ -4,7 +4,6 @@
 mod complete;
 mod direct;
 mod reliable;
-mod short;
 mod uc;
 mod ud;
 
@@ -282,7 +281,7 @@ impl Qp {
         if !self.may_receive() {
             return;
         }
-        let Some((transport, operation, part)) = packet.headers.bth.opcode.parts() else {
+        let Some((transport, operation, part)) = packet.bth.opcode.parts() else {
             return;
         };
         let service = self.attributes.config.service;
@@ -365,6 +364,12 @@ impl Qp {
     pub fn may_transmit(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
         self.responder.has_response() || sends && self.requester.has_unsent()
+    }
+
+    /// Whether the requester waits after an RNR NAK.
+    #[inline]
+    pub fn is_rnr_waiting(&self) -> bool {
+        self.requester.is_rnr_waiting()
     }
 
     /// Whether a response waits to be sent.

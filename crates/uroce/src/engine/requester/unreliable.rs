@@ -83,7 +83,7 @@ impl Requester {
         let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
         let layout = Layout::new(
             self.link,
-            headers.encoded_len(),
+            headers.len(),
             content.payload_len,
             (packets as u32, mtu),
         );
@@ -125,8 +125,7 @@ impl Requester {
         let opcode = Opcode::new(Transport::Ud, operation, Part::Only);
         let mut headers = emit::headers(opcode, to.qpn, self.queue.psn(wqe.first));
         headers.bth.solicited = wqe.wr.flags.solicited;
-        headers.imm = imm;
-        headers.deth = Some(Deth {
+        headers.deth(&Deth {
             qkey: if to.qkey & CONTROLLED_QKEY != 0 {
                 attributes.qkey
             } else {
@@ -134,8 +133,11 @@ impl Requester {
             },
             src_qpn: attributes.config.qpn,
         });
+        if let Some(imm) = imm {
+            headers.imm(imm);
+        }
         let len = wqe.len as usize;
-        let layout = Layout::of_datagram(headers.encoded_len(), len);
+        let layout = Layout::of_datagram(headers.len(), len);
         let payload = layout.payload(buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         payload::fill(wqe, wqe.first, attributes.mtu, payload, host)
             .map_err(|error| error.status())?;

@@ -5,7 +5,6 @@ use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, Wqe, WqeState};
 use crate::engine::{Host, LocalError, Service};
-use crate::wire::{Bth, Operation, Part};
 
 /// The most packets in a row that do not request an acknowledgment.
 const ACK_REQ_INTERVAL: u64 = 32;
@@ -36,15 +35,16 @@ impl Requester {
         let part = part_of(packet == wqe.first, packet + packets == wqe.end);
         let psn = self.queue.psn(packet);
         let mut headers = emit::connected_headers(attributes, operation, part, psn);
+        if attributes.config.service == Service::XrcSend {
+            headers.xrceth(wqe.wr.xrc_srqn);
+        }
         let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
         let next_packet = content.next_packet;
-        headers.xrc_srqn =
-            (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
         let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         headers.bth.ack_request = ack_req;
         let layout = Layout::new(
             self.link,
-            headers.encoded_len(),
+            headers.len(),
             content.payload_len,
             (packets as u32, mtu),
         );
@@ -53,37 +53,6 @@ impl Requester {
         };
         payload::fill(wqe, packet, mtu, payload, host)?;
         let encoded = layout.seal(headers, buffer);
-        Ok(encoded.map(|encoded| Written {
-            encoded,
-            next_packet,
-            ack_req,
-        }))
-    }
-
-    /// [`Requester::write_request`] for a SEND of RC, whose packets have a BTH only.
-    pub(super) fn write_send(
-        &self,
-        wqe: &Wqe,
-        attributes: &Attributes,
-        host: &mut impl Host,
-        buffer: &mut [u8],
-    ) -> Result<Option<Written>, LocalError> {
-        let (packet, mtu) = (self.next, attributes.mtu);
-        let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
-        let next_packet = packet + packets;
-        let part = part_of(packet == wqe.first, next_packet == wqe.end);
-        let psn = self.queue.psn(packet);
-        let mut bth = emit::connected_bth(attributes, Operation::Send, part, psn);
-        let payload_len = payload::send_len(wqe, packet, packets, mtu);
-        let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
-        bth.ack_request = ack_req;
-        bth.solicited = wqe.wr.flags.solicited && matches!(part, Part::Last | Part::Only);
-        let layout = Layout::new(self.link, Bth::LEN, payload_len, (packets as u32, mtu));
-        let Some(payload) = layout.payload(buffer) else {
-            return Ok(None);
-        };
-        payload::fill(wqe, packet, mtu, payload, host)?;
-        let encoded = layout.seal_bth(bth, buffer);
         Ok(encoded.map(|encoded| Written {
             encoded,
             next_packet,
