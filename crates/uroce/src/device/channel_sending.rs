@@ -184,6 +184,7 @@ fn put(
             len: packet.len,
             traffic_class: packet.av.traffic_class,
             gso_size: packet.gso_size,
+            acks: packet.acks,
         })
     })
 }

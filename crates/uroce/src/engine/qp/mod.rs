@@ -50,6 +50,9 @@ pub struct Transmit {
     pub len: usize,
     /// See [`Packet::gso_size`].
     pub gso_size: u32,
+    /// An ACK of the peer's requests is appended to the packet ([`crate::wire::AckTrailer`]): it takes effect
+    /// before the packet. Through shared memory only.
+    pub acks: bool,
 }
 
 /// A queue pair.
@@ -366,6 +369,15 @@ impl Qp {
         self.responder.has_response() || sends && self.requester.has_unsent()
     }
 
+    /// Whether nothing waits to be sent but an ACK, which may be appended to a request that follows soon.
+    #[inline]
+    pub fn has_only_ack(&self) -> bool {
+        self.link == Link::SharedMemory
+            && self.attributes.config.service == Service::Rc
+            && self.responder.has_only_ack()
+            && !self.requester.has_unsent()
+    }
+
     /// Whether the requester waits after an RNR NAK.
     #[inline]
     pub fn is_rnr_waiting(&self) -> bool {
@@ -426,6 +438,7 @@ impl Qp {
             dest_qpn: self.attributes.dest_qpn,
             len,
             gso_size: 0,
+            acks: false,
         }
     }
 
@@ -435,6 +448,7 @@ impl Qp {
         self.counters.sent_bytes += encoded.datagrams_len;
         Transmit {
             gso_size: encoded.gso_size,
+            acks: encoded.acks,
             ..self.to_peer(encoded.len)
         }
     }

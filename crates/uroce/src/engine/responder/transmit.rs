@@ -3,7 +3,7 @@
 use super::duplicate::response_packets;
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::emit::{self, Encoded, Layout, part_of};
-use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
+use crate::wire::{AckTrailer, Aeth, AethKind, HeaderWriter, NakCode};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
@@ -37,6 +37,24 @@ impl Responder {
     pub fn next_is_short(&self) -> bool {
         let next = self.responses.front();
         next.is_some_and(|response| !matches!(response, Response::Read(_)))
+    }
+
+    /// Whether exactly one response waits, an ACK.
+    #[inline]
+    pub fn has_only_ack(&self) -> bool {
+        self.responses.lone_ack().is_some()
+    }
+
+    /// Appends the next response to a request, if it is the only one, an ACK, and there is room for it.
+    pub fn append_ack(&mut self, request: &mut Encoded, buffer: &mut [u8]) {
+        let Some(psn) = self.responses.lone_ack() else {
+            return;
+        };
+        let (kind, msn) = (ACK, self.msn);
+        let aeth = Aeth { kind, msn };
+        if request.append_ack(&AckTrailer { psn, aeth }, buffer) {
+            self.responses.on_sent();
+        }
     }
 
     /// When the pacer allows the READ response that is next; None if the next response is no READ

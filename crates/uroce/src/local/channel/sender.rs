@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
-use super::{Channel, gso_tag};
+use super::{Channel, kind};
 use crate::engine::Time;
 use crate::local::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
@@ -18,6 +18,8 @@ pub struct Written {
     pub traffic_class: u8,
     /// See [`crate::wire::Packet::gso_size`].
     pub gso_size: u32,
+    /// See [`crate::engine::Transmit::acks`].
+    pub acks: bool,
 }
 
 /// A channel, locked for sending.
@@ -73,6 +75,7 @@ impl<'a> Sender<'a> {
                 len: packet.len(),
                 traffic_class,
                 gso_size: 0,
+                acks: false,
             })
         });
     }
@@ -86,7 +89,7 @@ impl<'a> Sender<'a> {
             let written = write(buffer)?;
             Some(Filled {
                 len: written.len,
-                tag: gso_tag(written.gso_size) | u16::from(written.traffic_class),
+                tag: kind(&written) | u16::from(written.traffic_class),
             })
         });
         self.count += u64::from(is_sent);
