@@ -22,13 +22,14 @@ pub fn part_of(is_first: bool, is_last: bool) -> Part {
 
 /// The headers of a packet to the peer of a connected queue pair, without extension headers.
 #[inline]
-pub fn connected_headers(
+pub fn connected_headers<'a>(
     attributes: &Attributes,
     operation: Operation,
     part: Part,
     psn: Psn,
-) -> HeaderWriter {
-    HeaderWriter::new(connected_bth(attributes, operation, part, psn))
+    buffer: &'a mut [u8],
+) -> HeaderWriter<'a> {
+    HeaderWriter::new(connected_bth(attributes, operation, part, psn), buffer)
 }
 
 /// The BTH of a packet to the peer of a connected queue pair.
@@ -39,8 +40,8 @@ pub fn connected_bth(attributes: &Attributes, operation: Operation, part: Part, 
 }
 
 /// The headers of a packet, without extension headers.
-pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn) -> HeaderWriter {
-    HeaderWriter::new(bth(opcode, dest_qpn, psn))
+pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn, buffer: &mut [u8]) -> HeaderWriter<'_> {
+    HeaderWriter::new(bth(opcode, dest_qpn, psn), buffer)
 }
 
 fn bth(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Bth {
@@ -127,12 +128,13 @@ impl Layout {
         buffer.get_mut(self.start..self.start + self.len)
     }
 
-    /// Writes the headers before the payload and the padding after it. None if the buffer is too small.
+    /// Writes the padding behind the payload, and the BTH. None if the buffer is too small.
     #[inline]
-    pub fn seal(&self, mut headers: HeaderWriter, buffer: &mut [u8]) -> Option<Encoded> {
-        let (encoded, pad) = self.pad(buffer)?;
+    pub fn seal(&self, mut headers: HeaderWriter<'_>) -> Option<Encoded> {
+        let (encoded, pad) = self.pad(headers.buffer())?;
         headers.bth.pad = pad;
-        headers.write(buffer).then_some(encoded)
+        headers.finish();
+        Some(encoded)
     }
 
     /// Writes the padding. Returns the packet, and the length of the padding.

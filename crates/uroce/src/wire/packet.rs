@@ -257,9 +257,9 @@ impl Headers {
     }
 
     /// Writes the headers to the start of `buffer`, in their order on the wire. Returns their length. A
-    /// buffer of [`MAX_HEADERS`] bytes is long enough; in a shorter one nothing may be written.
+    /// buffer of [`MAX_HEADERS`] bytes is long enough; headers that do not fit are left out.
     pub fn write(&self, buffer: &mut [u8]) -> usize {
-        let mut to = HeaderWriter::new(self.bth);
+        let mut to = HeaderWriter::new(self.bth, buffer);
         self.deth.iter().for_each(|deth| to.deth(deth));
         self.xrc_srqn.iter().for_each(|srqn| to.xrceth(*srqn));
         self.feth.iter().for_each(|feth| to.feth(feth));
@@ -271,8 +271,7 @@ impl Headers {
             .for_each(|value| to.atomic_ack(*value));
         self.imm.iter().for_each(|imm| to.imm(*imm));
         self.ieth.iter().for_each(|rkey| to.ieth(*rkey));
-        to.write(buffer);
-        to.len()
+        to.finish()
     }
 }
 

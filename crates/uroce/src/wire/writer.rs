@@ -1,36 +1,31 @@
 //! Writing the headers of a packet.
 
-use super::{Aeth, AtomicEth, Bth, Deth, Feth, MAX_HEADERS, Psn, Reth};
+use super::{Aeth, AtomicEth, Bth, Deth, Feth, Psn, Reth};
 
-/// The longest extended headers in bytes.
-const EXTENSIONS_MAX: usize = MAX_HEADERS - Bth::LEN;
-
-/// The headers of a packet that is being written: the BTH, and the extended headers of its opcode, which the
-/// caller adds in their order on the wire.
-pub struct HeaderWriter {
-    /// The BTH. It may be changed until the headers are written.
+/// The headers of a packet that is being written to a buffer: the BTH, and the extended headers of its opcode, which
+/// the caller adds in their order on the wire. What the buffer has no room for is left out: [`HeaderWriter::len`]
+/// is greater than its length then.
+pub struct HeaderWriter<'a> {
+    /// The BTH. It may be changed until [`HeaderWriter::finish`] writes it.
     pub bth: Bth,
-    extensions: [u8; EXTENSIONS_MAX],
+    buffer: &'a mut [u8],
     len: usize,
 }
 
-impl HeaderWriter {
-    /// A BTH without extended headers.
+impl<'a> HeaderWriter<'a> {
+    /// A BTH without extended headers, at the start of `buffer`.
     #[inline]
-    pub fn new(bth: Bth) -> HeaderWriter {
-        HeaderWriter {
-            bth,
-            extensions: [0; EXTENSIONS_MAX],
-            len: 0,
-        }
+    pub fn new(bth: Bth, buffer: &'a mut [u8]) -> HeaderWriter<'a> {
+        let len = Bth::LEN;
+        HeaderWriter { bth, buffer, len }
     }
 
     #[inline]
     fn put<const LEN: usize>(&mut self, bytes: &[u8; LEN]) {
-        if let Some(to) = self.extensions.get_mut(self.len..self.len + LEN) {
+        if let Some(to) = self.buffer.get_mut(self.len..self.len + LEN) {
             to.copy_from_slice(bytes);
-            self.len += LEN;
         }
+        self.len += LEN;
     }
 
     /// Adds a DETH.
@@ -85,21 +80,21 @@ impl HeaderWriter {
     /// The length of the headers in bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        Bth::LEN + self.len
+        self.len
     }
 
-    /// Writes the headers to the start of `buffer`. False if it is too small.
+    /// The buffer, to write what follows the headers.
     #[inline]
-    pub fn write(&self, buffer: &mut [u8]) -> bool {
-        let Some((bth, rest)) = buffer.split_first_chunk_mut() else {
-            return false;
-        };
-        let (Some(to), Some(from)) = (rest.get_mut(..self.len), self.extensions.get(..self.len))
-        else {
-            return false;
-        };
-        *bth = self.bth.bytes();
-        to.copy_from_slice(from);
-        true
+    pub fn buffer(&mut self) -> &mut [u8] {
+        self.buffer
+    }
+
+    /// Writes the BTH. Returns the length of the headers.
+    #[inline]
+    pub fn finish(self) -> usize {
+        if let Some(bth) = self.buffer.first_chunk_mut() {
+            *bth = self.bth.bytes();
+        }
+        self.len
     }
 }

@@ -27,7 +27,7 @@ pub fn extend_headers(
     packet: u64,
     (count, mtu): (u64, u32),
     part: Part,
-    headers: &mut HeaderWriter,
+    headers: &mut HeaderWriter<'_>,
 ) -> PacketContent {
     let most = count * u64::from(mtu);
     let offset = ((packet - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;

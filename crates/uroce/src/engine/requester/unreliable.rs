@@ -76,7 +76,7 @@ impl Requester {
         }
         let part = part_of(is_first, is_last);
         let psn = self.queue.psn(packet);
-        let mut headers = emit::connected_headers(attributes, operation, part, psn);
+        let mut headers = emit::connected_headers(attributes, operation, part, psn, buffer);
         if headers.bth.opcode.parts().is_none() {
             return Err(IBV_WC_LOC_QP_OP_ERR);
         }
@@ -87,11 +87,11 @@ impl Requester {
             content.payload_len,
             (packets as u32, mtu),
         );
-        let Some(payload) = layout.payload(buffer) else {
+        let Some(payload) = layout.payload(headers.buffer()) else {
             return Ok(None);
         };
         payload::fill(wqe, packet, mtu, payload, host).map_err(|error| error.status())?;
-        let Some(encoded) = layout.seal(headers, buffer) else {
+        let Some(encoded) = layout.seal(headers) else {
             return Ok(None);
         };
         self.on_unreliable_sent(content.next_packet, is_last);
@@ -123,7 +123,7 @@ impl Requester {
             return Ok(None);
         }
         let opcode = Opcode::new(Transport::Ud, operation, Part::Only);
-        let mut headers = emit::headers(opcode, to.qpn, self.queue.psn(wqe.first));
+        let mut headers = emit::headers(opcode, to.qpn, self.queue.psn(wqe.first), buffer);
         headers.bth.solicited = wqe.wr.flags.solicited;
         headers.deth(&Deth {
             qkey: if to.qkey & CONTROLLED_QKEY != 0 {
@@ -138,10 +138,12 @@ impl Requester {
         }
         let len = wqe.len as usize;
         let layout = Layout::of_datagram(headers.len(), len);
-        let payload = layout.payload(buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        let payload = layout
+            .payload(headers.buffer())
+            .ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         payload::fill(wqe, wqe.first, attributes.mtu, payload, host)
             .map_err(|error| error.status())?;
-        let encoded = layout.seal(headers, buffer);
+        let encoded = layout.seal(headers);
         let len = encoded.ok_or(IBV_WC_LOC_QP_OP_ERR)?.len;
         self.on_unreliable_sent(end, true);
         self.pacer.on_sent(len);

@@ -34,7 +34,7 @@ impl Requester {
         let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
         let part = part_of(packet == wqe.first, packet + packets == wqe.end);
         let psn = self.queue.psn(packet);
-        let mut headers = emit::connected_headers(attributes, operation, part, psn);
+        let mut headers = emit::connected_headers(attributes, operation, part, psn, buffer);
         if attributes.config.service == Service::XrcSend {
             headers.xrceth(wqe.wr.xrc_srqn);
         }
@@ -48,11 +48,11 @@ impl Requester {
             content.payload_len,
             (packets as u32, mtu),
         );
-        let Some(payload) = layout.payload(buffer) else {
+        let Some(payload) = layout.payload(headers.buffer()) else {
             return Ok(None);
         };
         payload::fill(wqe, packet, mtu, payload, host)?;
-        let encoded = layout.seal(headers, buffer);
+        let encoded = layout.seal(headers);
         Ok(encoded.map(|encoded| Written {
             encoded,
             next_packet,

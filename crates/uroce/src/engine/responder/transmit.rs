@@ -77,17 +77,20 @@ impl Responder {
                 return NextResponse::None;
             };
             let headers = match *response {
-                Response::Ack { psn } => self.headers(attributes, Operation::Ack, psn, ACK),
-                Response::Nak { psn, kind } => self.headers(attributes, Operation::Ack, psn, kind),
+                Response::Ack { psn } => self.headers(attributes, Operation::Ack, psn, ACK, buffer),
+                Response::Nak { psn, kind } => {
+                    self.headers(attributes, Operation::Ack, psn, kind, buffer)
+                }
                 Response::Empty { psn } => {
-                    self.headers(attributes, Operation::ReadResponse, psn, ACK)
+                    self.headers(attributes, Operation::ReadResponse, psn, ACK, buffer)
                 }
                 Response::Atomic {
                     psn,
                     original_value,
                     ..
                 } => {
-                    let mut headers = self.headers(attributes, Operation::AtomicAck, psn, ACK);
+                    let mut headers =
+                        self.headers(attributes, Operation::AtomicAck, psn, ACK, buffer);
                     headers.atomic_ack(original_value);
                     headers
                 }
@@ -101,19 +104,20 @@ impl Responder {
             };
             self.responses.on_sent();
             let layout = Layout::of_datagram(headers.len(), 0);
-            return layout.seal(headers, buffer).into();
+            return layout.seal(headers).into();
         }
     }
 
     /// The headers of a response of one packet.
-    fn headers(
+    fn headers<'a>(
         &self,
         attributes: &Attributes,
         operation: Operation,
         psn: Psn,
         kind: AethKind,
-    ) -> HeaderWriter {
-        let mut headers = emit::connected_headers(attributes, operation, Part::Only, psn);
+        buffer: &'a mut [u8],
+    ) -> HeaderWriter<'a> {
+        let mut headers = emit::connected_headers(attributes, operation, Part::Only, psn, buffer);
         let msn = self.msn;
         headers.aeth(&Aeth { kind, msn });
         headers
@@ -140,13 +144,13 @@ impl Responder {
         let is_last = read.remaining <= most;
         let part = part_of(!read.started, is_last);
         let mut headers =
-            emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn);
+            emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn, buffer);
         if part != Part::Middle {
             let (kind, msn) = (ACK, self.msn);
             headers.aeth(&Aeth { kind, msn });
         }
         let layout = Layout::new(self.link, headers.len(), len as usize, (packets, mtu));
-        let Some(payload) = layout.payload(buffer) else {
+        let Some(payload) = layout.payload(headers.buffer()) else {
             return Some(NextResponse::None);
         };
         if len > 0 && read.read(payload, host).is_err() {
@@ -157,11 +161,11 @@ impl Responder {
             let psn = read.psn;
             self.responses.clear();
             let kind = AethKind::Nak(NakCode::RemoteAccess);
-            let nak = self.headers(attributes, Operation::Ack, psn, kind);
+            let nak = self.headers(attributes, Operation::Ack, psn, kind, buffer);
             let layout = Layout::of_datagram(nak.len(), 0);
-            return Some(NextResponse::AccessError(layout.seal(nak, buffer)));
+            return Some(NextResponse::AccessError(layout.seal(nak)));
         }
-        let Some(encoded) = layout.seal(headers, buffer) else {
+        let Some(encoded) = layout.seal(headers) else {
             return Some(NextResponse::None);
         };
         self.pacer.on_sent(encoded.len);
