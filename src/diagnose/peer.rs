@@ -2,8 +2,9 @@
 //! has a control socket. Asked for when a request has failed or a program waits too long, and never with a
 //! lock held: the other process may ask this one at the same time.
 
-use ibverbs_abi::ibv_qp_state;
+use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, ibv_qp_state};
 
+use super::check::state::state_name;
 use super::control::client;
 use super::shadow::{self, Shadow};
 use crate::provider::software;
@@ -95,7 +96,7 @@ impl Peer {
     }
 
     pub fn state_name(&self) -> &'static str {
-        super::check::state::state_name(self.state.unwrap_or(7) as ibv_qp_state)
+        state_name(self.state.unwrap_or(IBV_QPS_UNKNOWN.into()) as ibv_qp_state)
     }
 
     /// Adds what a software device counts.
@@ -115,9 +116,10 @@ impl Peer {
         self.path_mtu = attribute("path_mtu").filter(|mtu| *mtu != 0);
         self.qpn = Some(status.qpn.into());
         self.dest_qpn = status.peer.map(|(_, qpn)| qpn.into());
-        let names = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
-        let state = names.iter().position(|name| *name == status.state);
-        self.state = state.map(|state| state as u64);
+        let mut states = IBV_QPS_RESET..=IBV_QPS_ERR;
+        self.state = states
+            .find(|state| state_name(*state) == status.state)
+            .map(u64::from);
     }
 }
 

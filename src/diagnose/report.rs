@@ -88,7 +88,7 @@ impl Reported {
 }
 
 thread_local! {
-    static SPOKEN: Cell<u32> = const { Cell::new(0) };
+    static COUNT: Cell<u32> = const { Cell::new(0) };
     static STACK: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -104,13 +104,13 @@ pub fn stack() -> u64 {
 
 /// How often something was found, or injected, in calls of this thread. So a wrapper knows whether a call
 /// that failed has been explained.
-pub fn spoken() -> u32 {
-    SPOKEN.get()
+pub fn count() -> u32 {
+    COUNT.get()
 }
 
-/// Counts for [`spoken`].
-pub fn speak() {
-    SPOKEN.set(SPOKEN.get().wrapping_add(1));
+/// Counts one more finding or injection of this thread: see [`count`].
+pub fn count_one() {
+    COUNT.set(COUNT.get().wrapping_add(1));
 }
 
 /// Where findings go.
@@ -216,10 +216,9 @@ pub fn write_summary(reported: &Reported) {
 const FAULTS_SHOWN: u64 = 10;
 
 /// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what. `times`: how often
-/// it has
-/// by now.
+/// it has applied.
 pub fn write_fault(rule: u32, times: u64, action: &str, what: &str) {
-    speak();
+    count_one();
     let Some(sink) = SINK.get() else { return };
     let is_power = times
         .checked_ilog10()

@@ -1,10 +1,9 @@
 //! The thread that watches the program's threads: those that sleep until an event of a completion channel,
 //! or an asynchronous one, and for which none comes.
 //!
-//! It runs from the time when the first completion channel or device is used under IBV_EXPLAIN, and looks
-//! a few times
-//! a second at the system calls in which the threads are (/proc/PID/task/TID/syscall). So nothing is added
-//! to the calls themselves.
+//! It runs from the time when the first completion channel or device is used under IBV_EXPLAIN, and a few
+//! times a second reads in which system calls the threads are (/proc/PID/task/TID/syscall). So nothing is
+//! added to the calls themselves.
 
 use core::ffi::c_long;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -175,7 +175,7 @@ pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
     unsafe { of_context((*cq).context).and_then(|_| uroce::unread_failure(cq, qpn)) }
 }
 
-/// Tells `hook` of the program's calls of librdmacm that fail, on software devices, and of events with
+/// Calls `hook` for the program's calls of librdmacm that fail, on software devices, and of events with
 /// errors.
 pub fn set_cm_hook(hook: fn(&CmNotice)) {
     uroce::set_cm_hook(hook);

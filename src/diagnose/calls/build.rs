@@ -236,7 +236,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let Some(complete) = ops(qp).complete else {
         return libc::EINVAL;
     };
-    let spoken = report::spoken();
+    let count_before = report::count();
     // SAFETY: the queue pair is alive (see the module above).
     let context = unsafe { (*qp).qp_base.context };
     check_process(context, CALL);
@@ -256,7 +256,9 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let outcome = Outcome::of(ret);
     let accepted = if ret == 0 { posted.count } else { 0 };
     observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome.clone()));
-    report_failure(context, CALL, outcome, spoken, || format!("qp = {qp:p}"));
+    report_failure(context, CALL, outcome, count_before, || {
+        format!("qp = {qp:p}")
+    });
     ret
 }
 

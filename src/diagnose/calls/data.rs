@@ -259,8 +259,7 @@ pub unsafe extern "C" fn post_send(
     // SAFETY: the context is open (see the module above).
     let endless = loops && unsafe { software::of_context(context) }.is_some();
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments;
-    // `bad_wr` is
-    // writable.
+    // `bad_wr` is writable.
     let ret = unsafe {
         match endless {
             true => {
@@ -394,10 +393,10 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         found.extend(shadow.polling(address, thread, CALL));
         found
     });
-    let spoken = report::spoken();
+    let count_before = report::count();
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
     let count = unsafe { poll(cq, num_entries, wc) };
-    let injected = report::spoken() != spoken;
+    let injected = report::count() != count_before;
     let got = match usize::try_from(count) {
         Ok(0) | Err(_) => &[],
         // SAFETY: the provider has filled in as many completions of the program's array as it returns.

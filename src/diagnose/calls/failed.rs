@@ -59,7 +59,7 @@ macro_rules! reporting {
         }
 
         $(unsafe extern "C" fn $op($($arg: $ty),*) -> $ret {
-            let spoken = report::spoken();
+            let count_before = report::count();
             // SAFETY: the objects are alive and their context is open and wrapped (see the module above).
             // A destroyed object is not read.
             let (context, ret) = unsafe {
@@ -68,12 +68,12 @@ macro_rules! reporting {
             };
             if let Some(outcome) = ret.failure() {
                 // SAFETY: the objects and attributes of a call that has returned are still readable.
-                $(unsafe { check_arguments(context, $call, &outcome, spoken, || $check) };)?
+                $(unsafe { check_arguments(context, $call, &outcome, count_before, || $check) };)?
                 // SAFETY: the program's attributes are readable as far as the call reads them.
                 let show = || unsafe {
                     [$(format!("{} = {}", stringify!($arg), $arg.show(stringify!($arg)))),*].join(", ")
                 };
-                report_failure(context, $call, outcome, spoken, show);
+                report_failure(context, $call, outcome, count_before, show);
             }
             ret
         })+
@@ -188,10 +188,16 @@ unsafe extern "C" fn bind_checked_mw(
     // program's attributes are readable.
     unsafe {
         let context = (*qp).context;
-        let spoken = report::spoken();
+        let count_before = report::count();
         let arguments = || arguments::bind_mw(qp, mw, bind);
-        check_arguments(context, "ibv_bind_mw", &Outcome::Called, spoken, arguments);
-        match report::spoken() == spoken {
+        check_arguments(
+            context,
+            "ibv_bind_mw",
+            &Outcome::Called,
+            count_before,
+            arguments,
+        );
+        match report::count() == count_before {
             true => bind_mw(qp, mw, bind),
             false => (explaining(context).bind_mw)(qp, mw, bind),
         }
@@ -230,7 +236,7 @@ unsafe extern "C" fn modify_checked_qp(
     // alive, and its context is open and wrapped (see the module above).
     unsafe {
         let context = (*qp).context;
-        let spoken = report::spoken();
+        let count_before = report::count();
         let copy = super::qp::copy(attr, mask as u32).attr;
         let device = aside(|| facts::device(context));
         observe(|shadow| {
@@ -244,14 +250,14 @@ unsafe extern "C" fn modify_checked_qp(
             );
             found.into_iter().collect()
         });
-        match report::spoken() == spoken {
+        match report::count() == count_before {
             true => modify_qp(qp, attr, mask),
             false => (explaining(context).modify_qp)(qp, attr, mask),
         }
     }
 }
 
-/// Reports the first argument that is wrong, unless something was said since `spoken`.
+/// Reports the first argument that is wrong, unless something was reported since `count_before`.
 ///
 /// # Safety
 /// `context` is open and wrapped; what `arguments` reads is readable.
@@ -260,10 +266,10 @@ unsafe fn check_arguments(
     context: *mut ibv_context,
     call: &'static str,
     outcome: &Outcome,
-    spoken: u32,
+    count_before: u32,
     arguments: impl FnOnce() -> Vec<Argument>,
 ) {
-    if report::spoken() != spoken {
+    if report::count() != count_before {
         return;
     }
     let arguments = aside(arguments);
@@ -283,7 +289,7 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
     let outcome = Outcome::Failed(Errno::last());
     // SAFETY: the context is open and wrapped, as the caller promises.
     unsafe {
-        check_arguments(context, call, &outcome, report::spoken(), || {
+        check_arguments(context, call, &outcome, report::count(), || {
             let mut all = arguments::query_port(context, port);
             if let Some(of_port) = facts::port(context, port) {
                 let length = match call {
@@ -308,20 +314,20 @@ fn device(shadow: &Shadow, context: usize) -> Object {
     }
 }
 
-/// Reports a failure, unless something was said since `spoken`.
+/// Reports a failure, unless something was reported since `count_before`.
 #[cold]
 pub fn report_failure(
     context: *mut ibv_context,
     call: &'static str,
     outcome: Outcome,
-    spoken: u32,
+    count_before: u32,
     show: impl FnOnce() -> String,
 ) {
     let Outcome::Failed(errno) = outcome else {
         return;
     };
     let probed = matches!(errno.0, libc::EOPNOTSUPP | libc::ENOSYS) && call != "ibv_reg_mr";
-    if report::spoken() != spoken || probed {
+    if report::count() != count_before || probed {
         return;
     }
     let arguments = aside(show);
