@@ -14,11 +14,11 @@ const CORES_OF_MACHINE: usize = 2;
 /// A batch case leaves a processor idle at times, but its compilers use several.
 const CORES_OF_BATCH: usize = 2;
 
-/// After this time without an end of a case, what runs is named.
+/// After this time in which no case has ended, those that run are reported.
 #[cfg(not(test))]
-const SILENCE: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 #[cfg(test)]
-const SILENCE: Duration = Duration::from_millis(500);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What the machine has, or what is left of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub struct Job {
 /// Runs each job on a thread of its own: those with virtual machines first, which take long one after the
 /// other, then the longest; those that must be alone run last. Blocks until all have ended. Calls
 /// `only_batch` whenever batch cases run and no others, and `silent` with those that run and since when, if
-/// none has ended for [`SILENCE`].
+/// none has ended for [`REPORT_INTERVAL`].
 pub fn run(
     mut jobs: Vec<Job>,
     mut free: Resources,
@@ -158,7 +158,7 @@ pub fn run(
             if running.iter().all(|(job, ..)| job.needs.batch) {
                 only_batch();
             }
-            let index = match ends.recv_timeout(SILENCE) {
+            let index = match ends.recv_timeout(REPORT_INTERVAL) {
                 Ok(index) => index,
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -212,7 +212,7 @@ mod tests {
     fn what_runs_for_long_is_named() {
         let named = Mutex::new(Vec::new());
         let push = |running: &[(usize, Duration)]| named.lock().unwrap().extend_from_slice(running);
-        let sleep = |_| thread::sleep(3 * SILENCE);
+        let sleep = |_| thread::sleep(3 * REPORT_INTERVAL);
         let jobs = vec![job(7, 1, Needs::default())];
         run(jobs, Resources::new(1, 1000), sleep, || {}, push);
         let named = named.into_inner().unwrap();
@@ -220,7 +220,7 @@ mod tests {
         assert!(
             named
                 .iter()
-                .all(|(index, since)| *index == 7 && *since >= SILENCE)
+                .all(|(index, since)| *index == 7 && *since >= REPORT_INTERVAL)
         );
     }
 

@@ -168,14 +168,6 @@ static void stallable_peer(int socket)
 		pause();
 }
 
-static void stop(int pid)
-{
-	int status;
-
-	MUST(kill(pid, SIGSTOP) == 0);
-	MUST(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
-}
-
 /*
  * A peer that is stopped for a while, and one that is stopped for too long: only the queue pair whose retries
  * are used up fails.

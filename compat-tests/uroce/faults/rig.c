@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <sys/prctl.h>
 #include <signal.h>
 #include <time.h>
@@ -364,6 +365,14 @@ int spawn(int *socket)
 	*socket = both[pid != 0];
 	close(both[pid == 0]);
 	return pid;
+}
+
+void stop(int pid)
+{
+	int status;
+
+	MUST(kill(pid, SIGSTOP) == 0);
+	MUST(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
 }
 
 void send_bytes(int socket, const void *data, size_t size)

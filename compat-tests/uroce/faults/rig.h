@@ -86,6 +86,8 @@ void sh(const char *command);
 
 /* Forks a child that is connected by a socket. Returns in both processes; in the child 0. */
 int spawn(int *socket);
+/* Stops a child by SIGSTOP, and waits until it is stopped. */
+void stop(int pid);
 void send_bytes(int socket, const void *data, size_t size);
 void receive_bytes(int socket, void *data, size_t size);
 

@@ -117,15 +117,6 @@ static void begin(struct stoppable *peer, const struct options *one, const struc
 	}
 }
 
-static void set_stopped(const struct stoppable *peer, bool stopped)
-{
-	int status;
-
-	MUST(kill(peer->pid, stopped ? SIGSTOP : SIGCONT) == 0);
-	if (stopped)
-		MUST(waitpid(peer->pid, &status, WUNTRACED) == peer->pid && WIFSTOPPED(status));
-}
-
 static void end(struct stoppable *peer)
 {
 	MUST(kill(peer->pid, SIGKILL) == 0 && waitpid(peer->pid, NULL, 0) == peer->pid);
@@ -158,7 +149,7 @@ static void stopped(void)
 	send_datagram(&own, from, to_peer, peer.qpn);
 	short_wait();
 
-	set_stopped(&peer, true);
+	stop(peer.pid);
 	for (int i = 0; i < FILLS; i++)
 		MUST(post(&peer.ends[0], IBV_WR_SEND, NULL, 0, SIZE / 2) == 0);
 	MUST(post(&peer.ends[1], IBV_WR_SEND, NULL, 0, 64) == 0);
@@ -169,7 +160,7 @@ static void stopped(void)
 	report("datagram behind those to the peer: %s, %u bytes", ibv_wc_status_str(wc.status), wc.byte_len);
 	report("request with timeout 10, retry_cnt 2: %s", status(&peer.ends[1]));
 	report("requests with timeout 19: %s", nothing(&peer.ends[0]) ? "still retrying" : "COMPLETED");
-	set_stopped(&peer, false);
+	MUST(kill(peer.pid, SIGCONT) == 0);
 	for (int i = 0; i < FILLS; i++)
 		successes += next(&peer.ends[0]).status == IBV_WC_SUCCESS;
 	report("peer continued: %s", successes == FILLS ? "success" : "FAILED");
@@ -185,14 +176,14 @@ static void stopped_briefly(void)
 	struct stoppable peer;
 
 	begin(&peer, &plain, &strict);
-	set_stopped(&peer, true);
+	stop(peer.pid);
 	for (int i = 0; i < 2; i++)
 		MUST(post(&peer.ends[i], IBV_WR_SEND, NULL, 0, 64) == 0);
 	sleep(1);
 	for (int i = 0; i < 2; i++)
 		report("peer stopped for a second: %s",
 		       nothing(&peer.ends[i]) ? "still retrying" : status(&peer.ends[i]));
-	set_stopped(&peer, false);
+	MUST(kill(peer.pid, SIGCONT) == 0);
 	for (int i = 0; i < 2; i++)
 		report("peer continued: %s, %s", status(&peer.ends[i]), state(&peer.ends[i]));
 	end(&peer);

@@ -40,6 +40,17 @@ pub struct Area {
     rest: [u32; 3],
 }
 
+impl Area {
+    /// An area before its registration.
+    const UNREGISTERED: Area = Area {
+        cpu_id_start: 0,
+        cpu_id: -1,
+        rseq_cs: 0,
+        flags: 0,
+        rest: [0; 3],
+    };
+}
+
 /// [`Expected`] as the instructions read it.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -196,13 +207,7 @@ enum Registration {
 thread_local! {
     static OWN: OwnArea = const {
         OwnArea {
-            area: UnsafeCell::new(Area {
-                cpu_id_start: 0,
-                cpu_id: -1,
-                rseq_cs: 0,
-                flags: 0,
-                rest: [0; 3],
-            }),
+            area: UnsafeCell::new(Area::UNREGISTERED),
             state: Cell::new(Registration::Untried),
         }
     };
@@ -417,13 +422,7 @@ mod tests {
             deregister();
             // Not libc's, and not this module's.
             let other: &OwnArea = Box::leak(Box::new(OwnArea {
-                area: UnsafeCell::new(Area {
-                    cpu_id_start: 0,
-                    cpu_id: -1,
-                    rseq_cs: 0,
-                    flags: 0,
-                    rest: [0; 3],
-                }),
+                area: UnsafeCell::new(Area::UNREGISTERED),
                 state: Cell::new(Registration::Done),
             }));
             assert!(other.register(0) && !is_available());

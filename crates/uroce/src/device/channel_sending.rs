@@ -6,7 +6,6 @@
 //! it, others do not: what it does not take for [`STALLED_AFTER`] is dropped by unreliable services, as a UD
 //! queue pair has other destinations, too. The timers of a reliable connection run.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock_holder::PREEMPTED_AFTER;
@@ -64,7 +63,7 @@ impl Device {
                     false => engine.execute_held(&mut host),
                 }
             }
-            let Some(mut sender) = channel.sender(Some(PREEMPTED_AFTER)) else {
+            let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
                 // Without memory for that, by UDP: the peer accepts both.
                 return self.defer_until_room(qp, inner);
             };
@@ -74,19 +73,15 @@ impl Device {
                 _ => fill_channel(engine, &mut host, now, &mut sender),
             };
             if matches!(filled, Filled::Starved) {
-                let full_for = sender.full_for(now);
+                let is_stalled = sender.full_for(now) >= STALLED_AFTER;
                 if qp.service.is_reliable() {
                     engine.on_no_room(now);
-                } else if full_for >= STALLED_AFTER {
+                } else if is_stalled {
                     filled = self.drop_packet(engine, &mut host, now, outbox);
                 }
             }
-            let sent_until = sender.position();
-            let wakes = sender.finish().then(|| Arc::clone(channel));
-            inner.path.sent_until = sent_until;
-            if let Some(channel) = wakes {
-                inner.wake_after_unlock(channel);
-            }
+            let unlocked = sender.finish();
+            inner.on_sent(&unlocked);
             match filled {
                 Filled::All => return true,
                 Filled::ByUdp => return false,

@@ -1,4 +1,4 @@
-//! Faults of packets (IBV_FAULTS), whether they take UDP or shared memory.
+//! Faults of packets (IBV_FAULTS). A device with faults uses UDP only (`interposed.rs`).
 //!
 //! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
 //! Without a hook a device injects none (`interposed.rs`).
@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::receiving::Batch;
 use super::recent::RecentQps;
 use super::{Device, clock};
-use crate::engine::{Addresses, Time, Transmit};
+use crate::engine::{Addresses, PacketCopy, Time, Transmit};
 use crate::sync::Mutex;
 use crate::transport::Outbox;
-use crate::wire::{Headers, Operation, Packet, Part, Transport, ip_of};
+use crate::wire::{Operation, Packet, Part, Transport, ip_of};
 
 /// Delayed packets, and events that wait, have this key among the device's timers: it is no queue pair's
 /// number.
@@ -75,10 +75,7 @@ struct Delayed {
 
 enum DelayedPacket {
     Received {
-        headers: Headers,
-        payload: Vec<u8>,
-        /// See [`Packet::gso_size`].
-        gso_size: u32,
+        copy: PacketCopy,
         from: Addresses,
     },
     /// Without the ICRC.
@@ -119,20 +116,18 @@ impl Faults {
                 batch.deliver(packet, from);
             }
             Some(PacketFault::Delay(by)) => {
-                let packet = DelayedPacket::Received {
-                    headers: packet.headers,
-                    payload: packet.payload.to_vec(),
-                    gso_size: packet.gso_size,
-                    from: *from,
-                };
-                self.delay(device, by, packet);
+                // Without memory it is lost, as in a network.
+                if let Some(copy) = PacketCopy::try_new(packet) {
+                    let from = *from;
+                    self.delay(device, by, DelayedPacket::Received { copy, from });
+                }
             }
             Some(PacketFault::ReceiverNotReady) => batch.deliver_without_receives(packet, from),
         }
     }
 
     /// Whether the packet in [`Outbox::buffer`] is to be sent now, as it is. If not, it is lost, delayed, or
-    /// in the batch with a wrong ICRC. A copy of it is sent by UDP, which peers accept besides channels.
+    /// in the batch with a wrong ICRC.
     pub(super) fn send(
         &self,
         device: &Device,
@@ -216,19 +211,8 @@ impl Device {
         });
         let mut batch = Batch::new(self, false, RecentQps::default());
         for Delayed { packet, .. } in &due {
-            if let DelayedPacket::Received {
-                headers,
-                payload,
-                gso_size,
-                from,
-            } = packet
-            {
-                let packet = Packet {
-                    headers: *headers,
-                    payload,
-                    gso_size: *gso_size,
-                };
-                batch.deliver(&packet, from);
+            if let DelayedPacket::Received { copy, from } = packet {
+                batch.deliver(&copy.packet(), from);
             }
         }
         batch.finish();

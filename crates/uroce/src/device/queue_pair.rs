@@ -17,7 +17,7 @@ use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
-use crate::local::Channel;
+use crate::local::{Channel, Unlocked};
 use crate::memory::{KnownRegions, Memory, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
@@ -356,8 +356,20 @@ impl Inner {
         self.path.is_for(generation, destination)
     }
 
-    /// Lets the thread that has the queue pair locked wake the channel's peer up when it unlocks it.
-    pub fn wake_after_unlock(&mut self, channel: Arc<Channel>) {
+    /// The queue pair has sent through the channel of its path. The thread that has it locked wakes up a peer
+    /// that sleeps when it unlocks it.
+    #[inline]
+    pub fn on_sent(&mut self, unlocked: &Unlocked) {
+        self.path.sent_until = unlocked.position;
+        if unlocked.peer_sleeps {
+            self.wake_after_unlock();
+        }
+    }
+
+    fn wake_after_unlock(&mut self) {
+        let Some(channel) = self.path.channel().cloned() else {
+            return;
+        };
         let other = self.wakes.take();
         if let Some(other) = other.filter(|other| !Arc::ptr_eq(other, &channel)) {
             other.wake_peer();

@@ -2,7 +2,6 @@
 //! short datagrams. They are the packets that [`super::paths`] would put into the channel, by the same
 //! rules; whatever is unusual takes that way.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair};
@@ -30,7 +29,7 @@ impl Device {
             return false;
         }
         // If another thread has it, the general path waits.
-        let Some(mut sender) = channel.sender(Some(Duration::ZERO)) else {
+        let Some(mut sender) = channel.sender(Duration::ZERO) else {
             return false;
         };
         engine.set_link(Link::SharedMemory);
@@ -61,12 +60,8 @@ impl Device {
             }
         }
         let is_all = !engine.may_transmit();
-        let sent_until = sender.position();
-        let wakes = sender.finish().then(|| Arc::clone(channel));
-        inner.path.sent_until = sent_until;
-        if let Some(channel) = wakes {
-            inner.wake_after_unlock(channel);
-        }
+        let unlocked = sender.finish();
+        inner.on_sent(&unlocked);
         is_all
     }
 }

@@ -26,8 +26,9 @@ const LATE_FRACTION: u32 = 4;
 /// times the configured value (9.7.6.1.3).
 const MAX_LATE_TIMEOUTS: u8 = 3;
 
-/// For this time a peer is not given up whose process is there but does not run ([`PeerActivity::Idle`]).
-const IDLE_PATIENCE: Duration = Duration::from_secs(4);
+/// A request to a peer that is idle ([`PeerActivity::Idle`]) does not fail before this time has passed
+/// without an answer.
+const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The value of `rnr_retry` that means "no limit".
 const RNR_RETRY_INFINITE: u8 = 7;
@@ -249,7 +250,7 @@ impl Completer {
             Some(Expired::Rto) => true,
         };
         if peer == PeerActivity::Idle {
-            requester.restart_timers(attributes, now);
+            requester.await_ack(attributes, now);
             return Ok(());
         }
         if counts_as_loss {
@@ -263,7 +264,7 @@ impl Completer {
     /// Consumes one of `retry_cnt` for an ack timeout that is handled `late` after its expiry, and returns
     /// true. Consumes none and returns false if that is too late (see [`LATE_FRACTION`]), at most
     /// [`MAX_LATE_TIMEOUTS`] times in a row. Fails if no retry is left; if the peer is idle, not before
-    /// [`IDLE_PATIENCE`].
+    /// [`IDLE_PEER_TIMEOUT`].
     fn consume_retry(
         &mut self,
         late: Duration,
@@ -278,8 +279,8 @@ impl Completer {
             self.late_timeouts += 1;
             return Ok(false);
         }
-        let is_patient = peer == PeerActivity::Idle && now.since(since) < IDLE_PATIENCE;
-        if is_patient && self.retries_left == 0 {
+        let may_run_again = peer == PeerActivity::Idle && now.since(since) < IDLE_PEER_TIMEOUT;
+        if may_run_again && self.retries_left == 0 {
             return Ok(true);
         }
         let Some(left) = self.retries_left.checked_sub(1) else {

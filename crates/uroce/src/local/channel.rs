@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use sender::{Sender, Written};
+pub use sender::{Sender, Unlocked, Written};
 
 use super::Receiver;
 use super::peer_memory::{Access, Connection, PeerMemory};
@@ -239,14 +239,12 @@ impl Channel {
         self.fresh.load(Ordering::Relaxed)
     }
 
-    /// Locks the channel for sending. None if another thread has it locked for `limit`; without a limit it
-    /// waits for that thread.
-    pub fn sender(&self, limit: Option<Duration>) -> Option<Sender<'_>> {
-        let producer = match (self.producer.try_lock(), limit) {
-            (Some(producer), _) => producer,
-            (None, Some(Duration::ZERO)) => return None,
-            (None, Some(limit)) => self.producer.try_lock_for(limit)?,
-            (None, None) => self.producer.lock(),
+    /// Locks the channel for sending. None if another thread has it locked for `limit`.
+    pub fn sender(&self, limit: Duration) -> Option<Sender<'_>> {
+        let producer = match self.producer.try_lock() {
+            Some(producer) => producer,
+            None if limit.is_zero() => return None,
+            None => self.producer.try_lock_for(limit)?,
         };
         Some(Sender::new(self, producer))
     }

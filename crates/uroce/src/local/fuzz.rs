@@ -48,7 +48,7 @@ impl Fixture {
 
     /// Sends copies of a packet until the ring is full, `count` at most.
     fn send(&self, end: usize, packet: &[u8], count: usize) {
-        let Some(mut sender) = self.ends[end].sender(Some(Duration::ZERO)) else {
+        let Some(mut sender) = self.ends[end].sender(Duration::ZERO) else {
             return;
         };
         for _ in 0..count.min(MAX_SENT) {

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use rustc_hash::FxHashMap;
 
-pub use channel::{Channel, Ends, Sender, Written};
+pub use channel::{Channel, Ends, Sender, Unlocked, Written};
 
 use crate::descriptors::{self, Owned};
 use crate::direct::Exports;

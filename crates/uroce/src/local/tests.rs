@@ -42,10 +42,10 @@ fn packet(psn: u8) -> [u8; 16] {
 }
 
 fn send(channel: &Channel, psn: u8) -> bool {
-    let mut sender = channel.sender(Some(Duration::ZERO)).unwrap();
+    let mut sender = channel.sender(Duration::ZERO).unwrap();
     let room = sender.room().unwrap();
     sender.push(room, &packet(psn), 0);
-    sender.finish()
+    sender.finish().peer_sleeps
 }
 
 fn has_news(paths: &Paths) -> bool {
@@ -359,12 +359,12 @@ fn room_wakes_a_sleeping_sender() {
     let flow = flow(6);
     let ([a, b], [to_b, _]) = connected(&flow);
     let mut sent = 0;
-    let mut sender = to_b.sender(Some(Duration::ZERO)).unwrap();
+    let mut sender = to_b.sender(Duration::ZERO).unwrap();
     while let Some(room) = sender.room() {
         sender.push(room, &packet(sent as u8), 0);
         sent += 1;
     }
-    assert!(!sender.finish());
+    assert!(!sender.finish().peer_sleeps);
     assert!(!a.prepare_sleep());
     let mut count = 0;
     while count < sent / 4 {
@@ -372,7 +372,7 @@ fn room_wakes_a_sleeping_sender() {
     }
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
     assert_eq!(cancellation::epoll_poll(a.fd(), &mut events), 1);
-    assert!(to_b.sender(Some(Duration::ZERO)).unwrap().room().is_some());
+    assert!(to_b.sender(Duration::ZERO).unwrap().room().is_some());
 }
 
 /// A packet that is none, or that is for a queue pair that gets its packets by UDP, is dropped. A length that
@@ -381,7 +381,7 @@ fn room_wakes_a_sleeping_sender() {
 fn other_packets_are_dropped() {
     let flow = flow(7);
     let ([a, b], [to_b, _]) = connected(&flow);
-    let mut sender = to_b.sender(Some(Duration::ZERO)).unwrap();
+    let mut sender = to_b.sender(Duration::ZERO).unwrap();
     let mut push = |packet: &[u8]| {
         let room = sender.room().unwrap();
         sender.push(room, packet, 0);
@@ -408,7 +408,7 @@ fn both_sides_may_work_at_once() {
     let run = |paths: &Paths, channel: &Channel, from: &Flow| {
         let (mut sent, mut got) = (0, 0);
         while sent < PACKETS || got < PACKETS {
-            let mut sender = channel.sender(Some(Duration::ZERO)).unwrap();
+            let mut sender = channel.sender(Duration::ZERO).unwrap();
             while sent < PACKETS {
                 let Some(room) = sender.room() else { break };
                 sender.push(room, &packet(sent as u8), 0);

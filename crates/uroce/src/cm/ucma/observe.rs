@@ -52,7 +52,7 @@ pub enum CmNotice {
 
 static HOOK: OnceLock<fn(&CmNotice)> = OnceLock::new();
 
-/// Tells `hook` of failures from now on. No lock of uroce is held when it is called.
+/// Calls `hook` for each failure and event from now on. No lock of uroce is held when it is called.
 pub fn set_cm_hook(hook: fn(&CmNotice)) {
     // The same at each call.
     let _ = HOOK.set(hook);

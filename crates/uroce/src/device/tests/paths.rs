@@ -243,7 +243,7 @@ fn fill_channel(device: &Device, qp: &QueuePair, with_responses: bool) {
     let paths = device.paths.as_ref().unwrap();
     assert!(device.find_path(paths, qp, &mut inner));
     let channel = Arc::clone(inner.path.channel().unwrap());
-    let mut sender = channel.sender(None).unwrap();
+    let mut sender = channel.sender(Duration::ZERO).unwrap();
     // No queue pair has this number.
     let packet = [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, 0, 31, 0, 0, 0];
     while let Some(room) = sender.room() {

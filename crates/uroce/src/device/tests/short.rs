@@ -51,7 +51,7 @@ fn an_ack_takes_the_fast_path() {
 
     // Another thread has the channel.
     let channel = channel_of(&mut inner, &other);
-    let sender = channel.sender(None).unwrap();
+    let sender = channel.sender(Duration::ZERO).unwrap();
     assert!(!b.send_short(&other, &mut inner));
     drop(sender);
     assert!(inner.engine().may_transmit());

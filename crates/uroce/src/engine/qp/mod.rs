@@ -389,7 +389,7 @@ impl Qp {
     #[cold]
     pub fn on_no_room(&mut self, now: Time) {
         if matches!(self.state, QpState::Rts | QpState::Sqd) && self.requester.has_unsent() {
-            self.requester.on_no_room(&self.attributes, now);
+            self.requester.await_ack(&self.attributes, now);
         }
     }
 

@@ -230,16 +230,12 @@ impl Requester {
         self.rtt.on_rto();
     }
 
-    /// The next packet has no room on the way to the peer: the timers run as if it had been sent.
-    pub fn on_no_room(&mut self, attributes: &Attributes, now: Time) {
+    /// Starts the ack timeout and the RTO without sending a packet: nothing is lost, or there is no room for
+    /// the next one. They do not run beside the RNR timer.
+    pub fn await_ack(&mut self, attributes: &Attributes, now: Time) {
         if !self.is_rnr_waiting() {
             self.start_timers(attributes.timeout, now);
         }
-    }
-
-    /// Waits for another ack timeout or RTO, as nothing is lost.
-    pub fn restart_timers(&mut self, attributes: &Attributes, now: Time) {
-        self.start_timers(attributes.timeout, now);
     }
 
     /// Retransmits from the oldest unacknowledged packet.

@@ -81,17 +81,11 @@ impl Requester {
             return Err(IBV_WC_LOC_QP_OP_ERR);
         }
         let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
-        let layout = Layout::new(
-            self.link,
-            headers.encoded_len(),
-            content.payload_len,
-            (packets as u32, mtu),
-        );
-        let Some(payload) = layout.payload(buffer) else {
-            return Ok(None);
-        };
-        payload::fill(wqe, packet, mtu, payload, host).map_err(|error| error.status())?;
-        let Some(encoded) = layout.seal(headers, buffer) else {
+        let len = content.payload_len;
+        let encoded = self
+            .write_packet(wqe, (packets, mtu), headers, len, host, buffer)
+            .map_err(|error| error.status())?;
+        let Some(encoded) = encoded else {
             return Ok(None);
         };
         self.on_unreliable_sent(content.next_packet, is_last);

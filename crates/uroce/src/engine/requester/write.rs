@@ -5,7 +5,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, Wqe, WqeState};
 use crate::engine::{Host, LocalError, Service};
-use crate::wire::{Bth, Operation, Part};
+use crate::wire::{Bth, Headers, Operation, Part};
 
 /// The most packets in a row that do not request an acknowledgment.
 const ACK_REQ_INTERVAL: u64 = 32;
@@ -42,22 +42,34 @@ impl Requester {
             (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
         let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         headers.bth.ack_request = ack_req;
-        let layout = Layout::new(
-            self.link,
-            headers.encoded_len(),
-            content.payload_len,
-            (packets as u32, mtu),
-        );
-        let Some(payload) = layout.payload(buffer) else {
-            return Ok(None);
-        };
-        payload::fill(wqe, packet, mtu, payload, host)?;
-        let encoded = layout.seal(headers, buffer);
+        let len = content.payload_len;
+        let encoded = self.write_packet(wqe, (packets, mtu), headers, len, host, buffer)?;
         Ok(encoded.map(|encoded| Written {
             encoded,
             next_packet,
             ack_req,
         }))
+    }
+
+    /// Writes packet `next` of a WQE, which stands for that many packets of the path MTU, with these headers
+    /// and `len` bytes of payload. None if the buffer is too small.
+    #[inline]
+    pub(super) fn write_packet(
+        &self,
+        wqe: &Wqe,
+        (packets, mtu): (u64, u32),
+        headers: Headers,
+        len: usize,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<Encoded>, LocalError> {
+        let size = (packets as u32, mtu);
+        let layout = Layout::new(self.link, headers.encoded_len(), len, size);
+        let Some(payload) = layout.payload(buffer) else {
+            return Ok(None);
+        };
+        payload::fill(wqe, self.next, mtu, payload, host)?;
+        Ok(layout.seal(headers, buffer))
     }
 
     /// [`Requester::write_request`] for a SEND of RC, whose packets have a BTH only.

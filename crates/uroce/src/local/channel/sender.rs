@@ -20,6 +20,15 @@ pub struct Written {
     pub gso_size: u32,
 }
 
+/// The state of a channel when a [`Sender`] has unlocked it.
+#[must_use]
+pub struct Unlocked {
+    /// The end of all that was sent until then: see [`Channel::has_delivered`].
+    pub position: u64,
+    /// The caller calls [`Channel::wake_peer`], without locks.
+    pub peer_sleeps: bool,
+}
+
 /// A channel, locked for sending.
 pub struct Sender<'a> {
     channel: &'a Channel,
@@ -92,23 +101,23 @@ impl<'a> Sender<'a> {
         is_sent
     }
 
-    /// Behind all that was sent until now: see [`Channel::has_delivered`].
-    #[inline]
-    pub fn position(&self) -> u64 {
-        self.producer.position()
-    }
-
-    /// Unlocks the channel. Returns whether the peer sleeps: then the caller calls [`Channel::wake_peer`],
-    /// without locks.
-    #[must_use]
-    pub fn finish(self) -> bool {
+    /// Unlocks the channel.
+    pub fn finish(self) -> Unlocked {
         let channel = self.channel;
+        let position = self.producer.position();
         if self.count == 0 {
-            return false;
+            return Unlocked {
+                position,
+                peer_sleeps: false,
+            };
         }
         let sent = channel.sent.load(Ordering::Relaxed) + self.count;
         channel.sent.store(sent, Ordering::Relaxed);
         drop(self.producer);
-        channel.segment.outgoing().take_asleep()
+        let peer_sleeps = channel.segment.outgoing().take_asleep();
+        Unlocked {
+            position,
+            peer_sleeps,
+        }
     }
 }
