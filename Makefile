@@ -20,6 +20,8 @@ VERSION := $(shell scripts/package-field version)
 # The file name ends in the version of this project, not of rdma-core.
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(patsubst include/%,%,$(shell find include -name '*.h' | sort))
+# Headers for programs of OFED and MLNX_OFED, a package part of their own (ofed/README.md).
+OFED_HEADERS := $(patsubst ofed/include/%,%,$(shell find ofed/include -name '*.h' | sort))
 # The version that pkg-config reports: that of the interface, as rdma-core numbers it.
 API_VERSION := 1.18.65.0
 
@@ -374,7 +376,7 @@ installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(lib_files)) \
 	$(addprefix $(DESTDIR)$(BINDIR)/,$(PROGRAMS)) \
 	$(addprefix $(DESTDIR)$(BASH_COMPLETION_DIR)/,$(PROGRAMS)) \
 	$(addprefix $(DESTDIR)$(ZSH_COMPLETION_DIR)/_,$(PROGRAMS)) \
-	$(addprefix $(DESTDIR)$(INCDIR)/,$(HEADERS)) \
+	$(addprefix $(DESTDIR)$(INCDIR)/,$(HEADERS) $(OFED_HEADERS)) \
 	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/$(call page_file,$(page)))
 # Paths below PREFIX start with ${prefix} in the .pc file, so that pkg-config --define-prefix can move them.
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
@@ -404,11 +406,11 @@ ifneq ($(OWN_DIR),$(LIBDIR))
 endif
 	if [ -e $(ARCHIVE) ]; then install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR); \
 	else echo "libibverbs.a is not built, and not installed: make static"; fi
-	for name in libibverbs libibverbs-ofed; do \
+	for file in pkgconfig/libibverbs.pc ofed/libibverbs-ofed.pc; do \
 		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
 			-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
 			-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
-			pkgconfig/$$name.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc || exit; done
+			$$file.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$${file##*/} || exit; done
 	for program in $(PROGRAMS); do \
 		install -m 755 $(RELEASE)/$$program $(DESTDIR)$(BINDIR) && \
 		install -m 644 packaging/completion/$$program.bash \
@@ -416,6 +418,8 @@ endif
 		install -m 644 packaging/completion/_$$program $(DESTDIR)$(ZSH_COMPLETION_DIR) || exit; done
 	for header in $(HEADERS); do \
 		install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
+	for header in $(OFED_HEADERS); do \
+		install -m 644 ofed/include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
 	for page in $(MAN_PAGES); do \
 		to=$(DESTDIR)$(MANDIR)/man$${page##*.}; \
 		if [ -L $$page ]; then ln -sf $$(readlink $$page) $$to/$${page##*/}; \

@@ -98,8 +98,9 @@ fn files(cx: &Context) -> Verdict {
     ]
     .map(String::from)
     .into();
-    let headers = cx.source("../include");
-    let list = cx.output(["find", &text(&headers), "-name", "*.h", "-printf", "%P\\n"])?;
+    let headers = ["../include", "../ofed/include"].map(|dir| text(cx.source(dir)));
+    let list = ["-name", "*.h", "-printf", "%P\\n"];
+    let list = cx.output(["find", &headers[0], &headers[1]].into_iter().chain(list))?;
     wanted.extend(list.lines().map(|name| format!("include/{name}")));
     for entry in fs::read_dir(cx.source("../man"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
