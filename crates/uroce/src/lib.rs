@@ -76,7 +76,7 @@ pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
-pub use cm::ucma::observe::{CmFailure, CmNotice, ids_of_descriptor, set_cm_hook};
+pub use cm::ucma::observe::{ids_of_descriptor, set_cm_hook};
 pub use config::{
     Config, Netdev, Parsed as ParsedConfig, parse as parse_config, read as read_config,
 };
