@@ -121,11 +121,7 @@ mod tests {
                 pattern::matches(flaky.cases, name)
                     || pattern::matches(&format!("suites/{}", flaky.cases), name)
             };
-            assert!(
-                own || names.iter().any(|name| matches(name)),
-                "{}",
-                flaky.cases
-            );
+            assert!(own || names.iter().any(matches), "{}", flaky.cases);
             assert!(
                 flaky.tries > 1 && flaky.why.ends_with('.'),
                 "{}",

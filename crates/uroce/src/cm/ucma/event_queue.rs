@@ -1,5 +1,5 @@
-//! The events that a program has not read, in a queue for each descriptor. Pure: whoever changes a queue is
-//! told whether there is still something to read, and shows that on the descriptor.
+//! The events that a program has not read, in a queue for each descriptor. Pure: a change
+//! returns whether there is something to read, which the caller shows on the descriptor.
 
 use std::collections::VecDeque;
 
