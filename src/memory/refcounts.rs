@@ -133,8 +133,8 @@ impl Node {
 
     /// As [`Node::add`], for a range within one entry.
     #[inline]
-    fn add_at(&mut self, place: Place, first: usize, end: usize, delta: i32) {
-        let Place {
+    fn add_at(&mut self, place: TreePos, first: usize, end: usize, delta: i32) {
+        let TreePos {
             index, next, count, ..
         } = place;
         let new = count.saturating_add(delta);
@@ -178,9 +178,9 @@ impl Node {
     }
 }
 
-/// The place of a range that lies within one entry.
+/// The position in the tree of a range that lies within one entry.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct TreePos {
     leaf: usize,
     index: usize,
     /// Where the entry ends.
@@ -291,7 +291,7 @@ impl Refcounts {
     /// The place of `first..end` if it lies within one entry, in a leaf that no change of the range can
     /// split or make too small. This is the fast path: most ranges are of this kind.
     #[inline]
-    pub fn locate(&self, first: usize, end: usize) -> Option<Place> {
+    pub fn locate(&self, first: usize, end: usize) -> Option<TreePos> {
         if self.nodes.is_empty() {
             return None;
         }
@@ -299,7 +299,7 @@ impl Refcounts {
         let node = &self.nodes[leaf];
         let index = node.entry_of(first);
         let next = node.pages[..node.len].get(index + 1);
-        let place = Place {
+        let place = TreePos {
             leaf,
             index,
             next: *next.unwrap_or(&upper),
@@ -312,7 +312,7 @@ impl Refcounts {
     /// Adds `delta`, which is not 0, to the counts of `first..end`. `place` is from [`Refcounts::locate`],
     /// with no change since. Does not allocate.
     #[inline]
-    pub fn add_at(&mut self, place: Place, first: usize, end: usize, delta: i32) {
+    pub fn add_at(&mut self, place: TreePos, first: usize, end: usize, delta: i32) {
         self.nodes[place.leaf].add_at(place, first, end, delta);
     }
 

@@ -17,7 +17,7 @@ use ibverbs_host::file_size;
 use super::accesses::Object;
 use super::accessors::{Accessor, Accessors};
 use super::grant::{self, ExportedQp, ExportedRegion, WORDS};
-use super::imports::Place;
+use super::imports::TableFd;
 use super::liveness::LivenessGuard;
 use super::table::{Entry, Mapping, Table};
 use crate::descriptors::{self, Owned};
@@ -72,8 +72,8 @@ impl Exports {
     }
 
     /// For peers.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn place(&self) -> TableFd {
+        TableFd {
             fd: self.fd.as_raw_fd(),
             secret: self.mapping.table().secret.load(Ordering::Relaxed),
         }
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn peers_cannot_write() {
         let exports = Exports::create().unwrap();
-        let Place { fd, secret } = exports.place();
+        let TableFd { fd, secret } = exports.place();
         assert!(Mapping::new(fd, libc::PROT_READ | libc::PROT_WRITE).is_err());
         // SAFETY: the bytes are readable.
         let written = unsafe { libc::write(fd, b"x".as_ptr().cast(), 1) };
@@ -372,13 +372,13 @@ mod tests {
         let open = |pid, place| Imports::open(pid, place, exports.fd.as_raw_fd());
         assert!(open(pid, place).is_ok());
         let secret = place.secret ^ 1;
-        assert!(open(pid, Place { secret, ..place }).is_err());
-        assert!(open(pid, Place::NONE).is_err());
+        assert!(open(pid, TableFd { secret, ..place }).is_err());
+        assert!(open(pid, TableFd::NONE).is_err());
         assert!(open(0, place).is_err());
         // Not on the mount of memfds: who serves the file could let this process wait.
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let fd = file.as_raw_fd();
-        assert!(open(pid, Place { fd, ..place }).is_err());
+        assert!(open(pid, TableFd { fd, ..place }).is_err());
         assert!(Imports::open(pid, place, fd).is_err());
     }
 

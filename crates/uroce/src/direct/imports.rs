@@ -22,16 +22,16 @@ use crate::restart::{self, Condition, Expected};
 /// Where a peer finds what a process exports: behind a descriptor of that process. So the kernel shows it to
 /// those only that may see the process's files (ptrace(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TableFd {
     /// The number of the descriptor; -1 if the process exports nothing.
     pub fd: RawFd,
     /// A random number that is in the table, too.
     pub secret: u64,
 }
 
-impl Place {
+impl TableFd {
     /// That of a process that exports nothing.
-    pub const NONE: Place = Place { fd: -1, secret: 0 };
+    pub const NONE: TableFd = TableFd { fd: -1, secret: 0 };
 }
 
 /// The bytes of a request in the process of the target.
@@ -52,7 +52,7 @@ impl Imports {
     /// Maps the table of another process, and finds out whether this one may access its memory. Waits for
     /// nothing that the other process may hold up. Fails with EINVAL if there is no such table, with EPERM if
     /// this process may not, and as pidfd_open(2), open(2) and mmap(2). `own` is any memfd of this process.
-    pub fn open(pid: libc::pid_t, place: Place, own: RawFd) -> io::Result<Imports> {
+    pub fn open(pid: libc::pid_t, place: TableFd, own: RawFd) -> io::Result<Imports> {
         // A peer in another PID namespace has no PID here.
         if pid <= 0 || place.fd < 0 {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -70,7 +70,7 @@ impl Imports {
     }
 
     /// Maps the table. Opens descriptors, and closes them again.
-    fn map(pid: libc::pid_t, place: Place, own: RawFd) -> io::Result<Mapping> {
+    fn map(pid: libc::pid_t, place: TableFd, own: RawFd) -> io::Result<Mapping> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         // The number may be that of another file meanwhile, and to open it may have effects. O_PATH has none.
         let path = format!("/proc/{pid}/fd/{}", place.fd);

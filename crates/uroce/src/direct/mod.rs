@@ -42,5 +42,5 @@ pub use accesses::Accesses;
 pub use accessors::Accessor;
 pub use exports::Exports;
 pub use grant::{ExportedQp, ExportedRegion, Request};
-pub use imports::{Imports, Place};
+pub use imports::{Imports, TableFd};
 pub use process::{Copied, allow_peers};

@@ -18,7 +18,7 @@ use super::segment::{Segment, Side};
 use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths, Peers};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
-use crate::direct::{self, Place};
+use crate::direct::{self, TableFd};
 use crate::process;
 use crate::transport::udp_owners::{self, PortOwner};
 use crate::wire::Flow;
@@ -240,16 +240,16 @@ impl Paths {
 
     /// From now on withdrawing memory waits for the accesses of the peer at the other end of a connection.
     /// Returns where it finds what this process exports, for its kernel to decide whether it may.
-    fn export_to(&self, connection: &Connection, memory: &OwnedFd, side: Side) -> Place {
+    fn export_to(&self, connection: &Connection, memory: &OwnedFd, side: Side) -> TableFd {
         let (Some(exports), Ok(segment)) = (&self.exports, Segment::map(memory.as_raw_fd(), side))
         else {
-            return Place::NONE;
+            return TableFd::NONE;
         };
         let socket: &OwnedFd = connection;
         let peer = Peer::of(socket).map_or(0, |peer| peer.pid);
         let accessor = Arc::new(PeerAccesses::new(segment, connection, peer));
         if !exports.add_accessor(accessor) {
-            return Place::NONE;
+            return TableFd::NONE;
         }
         if peer as u32 != std::process::id() {
             direct::allow_peers();
@@ -258,9 +258,9 @@ impl Paths {
     }
 
     /// The memory of the peer, if it exports any and this process may access it.
-    fn peer_memory(&self, connection: &OwnedFd, place: Place) -> Option<PeerMemory> {
+    fn peer_memory(&self, connection: &OwnedFd, place: TableFd) -> Option<PeerMemory> {
         let own = self.exports.as_ref()?.place();
-        if place == Place::NONE {
+        if place == TableFd::NONE {
             return None;
         }
         PeerMemory::find(connection, place, own)

@@ -12,7 +12,7 @@ use libc::iovec;
 use super::rendezvous;
 use super::segment::Segment;
 use crate::descriptors::{self, Owned};
-use crate::direct::{Accesses, Accessor, Copied, Imports, Place, Request};
+use crate::direct::{Accesses, Accessor, Copied, Imports, Request, TableFd};
 
 /// How often an access is tried that the target's changes, or the kernel's scheduling, have interrupted.
 const TRIES: usize = 16;
@@ -69,7 +69,7 @@ pub struct PeerMemory {
 impl PeerMemory {
     /// None if this process may not access the peer's memory, or if the peer is not where it says. `own` is
     /// where this process is.
-    pub fn find(connection: &OwnedFd, place: Place, own: Place) -> Option<PeerMemory> {
+    pub fn find(connection: &OwnedFd, place: TableFd, own: TableFd) -> Option<PeerMemory> {
         let pid = Peer::of(connection).ok()?.pid;
         match Imports::open(pid, place, own.fd) {
             Ok(imports) => {

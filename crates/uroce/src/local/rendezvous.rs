@@ -15,7 +15,7 @@ use ibverbs_host::unix::{self, Peer};
 use super::Peers;
 use super::segment::SEGMENT_LEN;
 use crate::cancellation;
-use crate::direct::Place;
+use crate::direct::TableFd;
 use crate::wire::{Flow, gid_of, ip_of};
 
 /// Wakeups that one call reads at most.
@@ -32,7 +32,7 @@ pub struct Hello {
     /// From the initiator to the acceptor.
     pub flow: Flow,
     /// Those of the initiator.
-    pub exports: Place,
+    pub exports: TableFd,
 }
 
 impl Hello {
@@ -205,12 +205,12 @@ pub fn receive_hello(fd: RawFd) -> io::Result<(Hello, OwnedFd)> {
 }
 
 /// Accepts the channel, with what this process exports.
-pub fn send_answer(fd: RawFd, exports: Place) -> io::Result<()> {
+pub fn send_answer(fd: RawFd, exports: TableFd) -> io::Result<()> {
     send(fd, &place_bytes(&exports), None)
 }
 
 /// Receives the answer. EAGAIN if it has not come yet, EINVAL if it is none, EPIPE if the peer has hung up.
-pub fn receive_answer(fd: RawFd) -> io::Result<Place> {
+pub fn receive_answer(fd: RawFd) -> io::Result<TableFd> {
     let mut bytes = [0_u8; PLACE_LEN + 1];
     let (got, _) = receive(fd, &mut bytes)?;
     match got {
@@ -220,7 +220,7 @@ pub fn receive_answer(fd: RawFd) -> io::Result<Place> {
     }
 }
 
-fn place_bytes(place: &Place) -> [u8; PLACE_LEN] {
+fn place_bytes(place: &TableFd) -> [u8; PLACE_LEN] {
     let mut bytes = [0; PLACE_LEN];
     bytes[..8].copy_from_slice(&place.secret.to_ne_bytes());
     bytes[8..].copy_from_slice(&place.fd.to_ne_bytes());
@@ -228,11 +228,11 @@ fn place_bytes(place: &Place) -> [u8; PLACE_LEN] {
 }
 
 /// `bytes` has the length of a place.
-fn parse_place(bytes: &[u8]) -> Place {
+fn parse_place(bytes: &[u8]) -> TableFd {
     let (mut secret, mut fd) = ([0; 8], [0; 4]);
     secret.copy_from_slice(&bytes[..8]);
     fd.copy_from_slice(&bytes[8..]);
-    Place {
+    TableFd {
         secret: u64::from_ne_bytes(secret),
         fd: RawFd::from_ne_bytes(fd),
     }
@@ -306,7 +306,7 @@ mod tests {
                 src_port: port,
                 dst_port: 4791,
             },
-            exports: Place { fd: 5, secret: 6 },
+            exports: TableFd { fd: 5, secret: 6 },
         }
     }
 

@@ -126,7 +126,7 @@ fn the_loopback_address_stays_with_uroce() {
     let (mut process, _) = pair();
     let elsewhere = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
     let kernel = Process::new(2, elsewhere, &Default::default());
-    process.manager.host().kernel = Some(Box::new(kernel));
+    process.manager.os().kernel = Some(Box::new(kernel));
     let id = create(&mut process, 1, TCP, CLIENT_UID);
     resolve(&mut process, id, LOOPBACK, PORT).unwrap();
     assert_eq!(kinds(&mut process), [0]);
@@ -142,7 +142,7 @@ fn a_wildcard_address_is_reserved_once_per_address() {
         let (mut process, _) = pair();
         let id = create(&mut process, 1, TCP, SERVER_UID);
         bind(&mut process, id, ip, PORT).unwrap();
-        let reserved = process.manager.host().ports.borrow();
+        let reserved = process.manager.os().ports.borrow();
         let at: Vec<_> = reserved.iter().map(|(_, gid)| *gid).collect();
         assert_eq!(at, [gid_of(SERVER)]);
     }

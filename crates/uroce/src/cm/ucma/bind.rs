@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use ibverbs_abi::Errno;
 
 use super::address::{Address, scope_of};
-use super::host::{CmHost, DeviceInfo, FileId, Port};
 use super::id::{Id, IdState, space};
 use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
+use super::os::{CmOs, DeviceInfo, FileId, Port};
 use super::resolve::wildcard_like;
 use crate::engine::Gid;
 use crate::wire::{gid_of, ip_of};
@@ -23,7 +23,7 @@ const BACKLOG_MAX: u32 = 1024;
 const IB_SPACE_MASK: u64 = 0xffff_ffff_ffff_0000;
 const IB_SPACES: [u16; 3] = [space::IB, space::TCP, space::UDP];
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     pub(super) fn bind_ip(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
         let address = Address::parse(input.from(8)).ok_or(EINVAL)?;
         if address.ip().is_none() {
@@ -65,7 +65,7 @@ impl<H: CmHost> Manager<H> {
         if !self.id(number)?.family_only_set {
             let family_only = match address.ip() {
                 Some(SocketAddr::V4(_)) => true,
-                Some(SocketAddr::V6(_)) => self.host.bind_v6_only(),
+                Some(SocketAddr::V6(_)) => self.os.bind_v6_only(),
                 None => false,
             };
             self.id(number)?.family_only = family_only;
@@ -100,11 +100,11 @@ impl<H: CmHost> Manager<H> {
         let Some(ip) = address.ip() else {
             return Err(ENODEV);
         };
-        let found = find_device(&self.host.devices(), &ip);
+        let found = find_device(&self.os.devices(), &ip);
         if found.is_some() || address.is_any() {
             return Ok(found);
         }
-        self.host.route(Some(ip.ip()), ip)?;
+        self.os.route(Some(ip.ip()), ip)?;
         Err(ENODEV)
     }
 
@@ -123,7 +123,7 @@ impl<H: CmHost> Manager<H> {
             space,
             number: address.port(),
         };
-        if port.number < LOW_PORTS && !self.host.may_use_low_ports() {
+        if port.number < LOW_PORTS && !self.os.may_use_low_ports() {
             return Err(Errno(libc::EACCES));
         }
         self.check_port(
@@ -146,9 +146,9 @@ impl<H: CmHost> Manager<H> {
         address: &Address,
         reserve: bool,
     ) -> Result<Port, Errno> {
-        let (first, last) = self.host.ephemeral_ports();
+        let (first, last) = self.os.ephemeral_ports();
         let count = u32::from(last.saturating_sub(first)) + 1;
-        let start = self.host.random() % count;
+        let start = self.os.random() % count;
         for i in 0..count {
             let port = Port {
                 space,
@@ -208,7 +208,7 @@ impl<H: CmHost> Manager<H> {
         let Some(ip) = address.ip() else {
             return Ok(());
         };
-        let devices = self.host.devices();
+        let devices = self.os.devices();
         let wildcard = find_device(&devices, &ip).is_none();
         let gids: Vec<Gid> = if wildcard {
             let all = devices.iter().flat_map(|device| &device.gids);
@@ -220,7 +220,7 @@ impl<H: CmHost> Manager<H> {
         } else {
             vec![address.gid()]
         };
-        let reserved = self.host.reserve(port, &gids);
+        let reserved = self.os.reserve(port, &gids);
         let reserved = reserved.map_err(|error| match error {
             EADDRINUSE if wildcard => EADDRNOTAVAIL,
             other => other,
@@ -242,7 +242,7 @@ impl<H: CmHost> Manager<H> {
             }
             let id = self.ids.get(number);
             if let Some(reserved) = id.and_then(|id| id.reservation.as_ref()) {
-                let _ = self.host.listen(reserved);
+                let _ = self.os.listen(reserved);
             }
         }
     }
@@ -269,7 +269,7 @@ impl<H: CmHost> Manager<H> {
         self.listen_in_kernel(number, backlog)?;
         let id = self.ids.get_mut(number).ok_or(EINVAL)?;
         if let Some(reserved) = &id.reservation {
-            self.host.listen(reserved)?;
+            self.os.listen(reserved)?;
         }
         id.backlog = backlog;
         id.state = IdState::Listen;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ibverbs_abi::Errno;
 
-use super::host::{CmHost, FileId};
 use super::id::{IdState, QpAttributes, UDP_QKEY, qp_type};
 use super::input::{ConnectionParameters, Input};
 use super::manager::{EINVAL, ENODEV, Manager};
 use super::messages::{CM_RETRIES, RESPONSE_TIMEOUT, padded, rep_of, req_of, sidr_req_of};
+use super::os::{CmOs, FileId};
 use crate::cm::connection::Connection;
 use crate::cm::mad::{REJ_PRIVATE, SIDR_REP_PRIVATE, SidrRep, reason, sidr_status};
 use crate::engine::Time;
@@ -18,7 +18,7 @@ const SIDR_TIMEOUT: Duration = Duration::from_millis(1 << (RESPONSE_TIMEOUT - 8)
 /// `IB_EVENT_COMM_EST`.
 const COMM_EST: u32 = 4;
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     pub(super) fn connect(
         &mut self,
         file: FileId,
@@ -33,7 +33,7 @@ impl<H: CmHost> Manager<H> {
         let device = self.device_of(number).ok_or(ENODEV)?;
         self.reserve_id()?;
         let comm_id = self.agent.alloc_id()?;
-        let tid = u64::from(self.host.random()) << 32 | u64::from(comm_id);
+        let tid = u64::from(self.os.random()) << 32 | u64::from(comm_id);
         let id = self.id(number)?;
         let (IdState::RouteResolved, Some(path)) = (id.state, id.path) else {
             return Err(EINVAL);

@@ -42,7 +42,7 @@ fn a_process_that_ends_disconnects_twice() {
 #[test]
 fn a_process_has_the_prefixes_of_its_connections() {
     let (_, mut client) = pair();
-    client.manager.host().ephemeral_ports = (40_000, 50_000);
+    client.manager.os().ephemeral_ports = (40_000, 50_000);
     let connect_all = |client: &mut Process| {
         let ids: Vec<u32> = (0..IDS_PER_PREFIX).map(|_| resolved(client, TCP)).collect();
         ids.iter()

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
-use super::host::FileId;
+use super::os::FileId;
 
 /// Bytes of `rdma_ucm_event_resp`.
 pub const EVENT_LEN: usize = 336;

@@ -3,10 +3,10 @@
 use ibverbs_abi::Errno;
 
 use super::event_queue::{EVENT_LEN, PendingEvent};
-use super::host::{CmHost, FileId};
 use super::id::{PathRecord, UDP_QKEY};
 use super::input::{Input, ReplyWriter};
 use super::manager::{EINVAL, Manager};
+use super::os::{CmOs, FileId};
 use crate::engine::Gid;
 
 /// `enum rdma_cm_event_type`.
@@ -179,7 +179,7 @@ fn bytes_of(uid: u64, number: u32, notice: &Notice) -> Box<[u8; EVENT_LEN]> {
     bytes
 }
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     /// Reports an event of an id. Nothing is reported for a requested connection that the program has not
     /// accepted: it does not know the id yet.
     pub(super) fn report(&mut self, number: u32, notice: Notice) {

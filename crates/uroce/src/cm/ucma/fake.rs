@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use ibverbs_abi::Errno;
 
-use super::host::{Buffer, CmHost, DeviceInfo, FileId, Port};
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
+use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
 use crate::cm::agent::Agent;
 #[cfg(test)]
 use crate::cm::agent::Incoming;
@@ -63,7 +63,7 @@ impl Fake {
     }
 }
 
-impl CmHost for Fake {
+impl CmOs for Fake {
     type Reservation = ReservedPorts;
 
     fn devices(&mut self) -> Vec<DeviceInfo> {
@@ -198,7 +198,7 @@ pub struct Process {
 impl Process {
     /// A process with the descriptors 1 and 2, at an address.
     pub fn new(prefix: u32, ip: IpAddr, ports: &Ports) -> Process {
-        let host = Fake {
+        let os = Fake {
             ip,
             ports: Rc::clone(ports),
             readable: HashMap::new(),
@@ -210,7 +210,7 @@ impl Process {
             next_prefix: prefix,
             ephemeral_ports: (40_000, 40_003),
         };
-        let mut manager = Manager::new(host, Agent::new());
+        let mut manager = Manager::new(os, Agent::new());
         manager.open(1);
         manager.open(2);
         Process {
@@ -220,7 +220,7 @@ impl Process {
     }
 
     fn ip(&self) -> IpAddr {
-        self.manager.host.ip
+        self.manager.os.ip
     }
 
     /// Writes a command to a descriptor. Returns the response.
@@ -257,7 +257,7 @@ impl Process {
         let result = self
             .manager
             .execute(file, command, input, &mut caller, self.now);
-        response.append(&mut self.manager.host().response);
+        response.append(&mut self.manager.os().response);
         result.map(|()| response)
     }
 }

@@ -7,8 +7,8 @@ use ibverbs_abi::Errno;
 use ibverbs_host::unix::{Peer, own_user};
 use rustc_hash::FxHashMap;
 
-use super::host::Port;
 use super::names::{self, Blocking};
+use super::os::Port;
 use crate::cm::agent::{Incoming, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::descriptors::Owned;

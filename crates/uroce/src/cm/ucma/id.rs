@@ -1,7 +1,7 @@
 //! The ids of a program (`rdma_cm_id`), as the kernel's rdma_cm has them.
 
 use super::address::Address;
-use super::host::{FileId, Port};
+use super::os::{FileId, Port};
 use crate::cm::agent::Route;
 use crate::cm::mad::ConnectionType;
 
@@ -117,7 +117,7 @@ pub struct Id<R> {
     pub state: IdState,
     pub src: Option<Address>,
     pub dst: Option<Address>,
-    /// The position in [`super::host::CmHost::devices`].
+    /// The position in [`super::os::CmOs::devices`].
     pub device: Option<usize>,
     pub route: Option<Route>,
     pub path: Option<PathRecord>,

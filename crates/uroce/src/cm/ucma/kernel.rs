@@ -16,10 +16,10 @@ use super::address::Address;
 use super::bind::{backlog_of, find_device};
 use super::event_queue::{EVENT_LEN, PendingEvent};
 use super::events::EventType;
-use super::host::{Buffer, CmHost, FileId};
 use super::id::{Devices, Id, IdState};
 use super::input::{Command, Input, ReplyWriter};
 use super::manager::{Caller, EINVAL, Manager};
+use super::os::{Buffer, CmOs, FileId};
 use super::resolve::with_scope;
 
 /// How many port numbers of the kernel's choice are tried that other processes have in uroce.
@@ -53,7 +53,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     /// Executes a command that names an id of the kernel; None if it names another one, or if it is for both
     /// sides.
     pub(super) fn execute_in_kernel(
@@ -106,7 +106,7 @@ impl<H: CmHost> Manager<H> {
             command.id_at().ok_or(EINVAL)?,
             &kernel.to_ne_bytes(),
         );
-        self.host.kernel(file, command, bytes, buffer)
+        self.os.kernel(file, command, bytes, buffer)
     }
 
     /// Makes the kernel's counterpart of an id, with the same options. Returns the kernel's number. ENODEV
@@ -121,14 +121,14 @@ impl<H: CmHost> Manager<H> {
             .pad_to(Command::CreateId.len());
         let mut response = [0; 4];
         let buffer = Buffer::Response(&mut response);
-        self.host.kernel(file, Command::CreateId, input.0, buffer)?;
+        self.os.kernel(file, Command::CreateId, input.0, buffer)?;
         let kernel = u32::from_ne_bytes(response);
         for (name, value) in settings {
             let input = ReplyWriter::default().u64(0).u32(kernel).u32(0).u32(name);
             let input = input.u32(value.len() as u32);
             let buffer = Buffer::Option(&value);
             // An older kernel may not know it; the id works without it.
-            let _ = self.host.kernel(file, Command::SetOption, input.0, buffer);
+            let _ = self.os.kernel(file, Command::SetOption, input.0, buffer);
         }
         Ok(kernel)
     }
@@ -139,7 +139,7 @@ impl<H: CmHost> Manager<H> {
         let mut response = [0; 4];
         let buffer = Buffer::Response(&mut response);
         // It is gone in any case: the error is about the descriptor.
-        let _ = self.host.kernel(file, Command::DestroyId, input.0, buffer);
+        let _ = self.os.kernel(file, Command::DestroyId, input.0, buffer);
     }
 
     fn bind_kernels(&mut self, file: FileId, kernel: u32, address: &Address) -> Result<(), Errno> {
@@ -148,7 +148,7 @@ impl<H: CmHost> Manager<H> {
             .u16(address.len() as u16)
             .u16(0);
         let input = input.address(Some(address), STORAGE);
-        self.host
+        self.os
             .kernel(file, Command::Bind, input.0, Buffer::Program(0))
     }
 
@@ -166,7 +166,7 @@ impl<H: CmHost> Manager<H> {
         let mut response = [0; QUERY_LEN];
         let input = ReplyWriter::default().u64(0).u32(kernel).u32(0);
         let buffer = Buffer::Response(&mut response);
-        self.host.kernel(file, Command::Query, input.0, buffer)?;
+        self.os.kernel(file, Command::Query, input.0, buffer)?;
         let source = Address::parse(&response[QUERY_SOURCE..]).ok_or(EINVAL)?;
         Ok(source.port())
     }
@@ -286,7 +286,7 @@ impl<H: CmHost> Manager<H> {
     fn leaves_from_kernel(&mut self, number: u32, src: Option<Address>, dst: &Address) -> bool {
         let from = match (src, dst.ip()) {
             (Some(src), _) => src.with_port(0),
-            (None, Some(to)) => match self.host.route(None, to) {
+            (None, Some(to)) => match self.os.route(None, to) {
                 Ok(ip) => Address::Ip(with_scope(ip, &to)),
                 Err(_) => return false,
             },
@@ -294,7 +294,7 @@ impl<H: CmHost> Manager<H> {
             (None, None) => *dst,
         };
         if let Some(ip) = from.ip() {
-            let devices = self.host.devices();
+            let devices = self.os.devices();
             // A loopback address leads to the first device.
             if find_device(&devices, &ip).is_some() || from.is_any() && !devices.is_empty() {
                 return false;
@@ -339,7 +339,7 @@ impl<H: CmHost> Manager<H> {
             .address(src.as_ref(), STORAGE)
             .address(Some(&dst), STORAGE);
         let resolving = self
-            .host
+            .os
             .kernel(file, Command::ResolveAddr, input.0, Buffer::Program(0));
         if resolving.is_err() {
             if before.in_kernel().is_none() {
@@ -402,7 +402,7 @@ impl<H: CmHost> Manager<H> {
         let input = ReplyWriter::default().u64(0).u32(multicast).u32(0);
         let mut response = [0; 4];
         let buffer = Buffer::Response(&mut response);
-        self.host.kernel(file, Command::LeaveMcast, input.0, buffer)
+        self.os.kernel(file, Command::LeaveMcast, input.0, buffer)
     }
 
     /// Moves an id of the kernel to the kernel's descriptor behind another file.
@@ -415,11 +415,11 @@ impl<H: CmHost> Manager<H> {
         let Some(kernel) = self.id(number)?.devices.in_kernel() else {
             return Ok(());
         };
-        let fd = self.host.kernel_descriptor(from).ok_or(EINVAL)?;
+        let fd = self.os.kernel_descriptor(from).ok_or(EINVAL)?;
         let input = ReplyWriter::default().u64(0).u32(kernel).u32(fd as u32);
         let mut response = [0; 4];
         let buffer = Buffer::Response(&mut response);
-        self.host.kernel(to, Command::MigrateId, input.0, buffer)
+        self.os.kernel(to, Command::MigrateId, input.0, buffer)
     }
 
     /// Gets the events that the kernel has for a file.
@@ -429,7 +429,7 @@ impl<H: CmHost> Manager<H> {
             let buffer = Buffer::Response(&mut bytes[..]);
             let input = vec![0; Command::GetEvent.len()];
             if self
-                .host
+                .os
                 .kernel(file, Command::GetEvent, input, buffer)
                 .is_err()
             {

@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use ibverbs_abi::Errno;
 
 use super::epoll::{Epoll, Token};
-use super::host::Buffer;
 use super::input::{Command, ReplyWriter};
 use super::names;
+use super::os::Buffer;
 use crate::bypass::Bypass;
 use crate::cancellation;
 use crate::descriptors::Owned;

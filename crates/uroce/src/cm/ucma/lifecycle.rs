@@ -58,7 +58,7 @@ fn close_hung_up() {
     };
     let files = state.files.clone();
     for (number, file) in files {
-        if state.manager.host().is_hung_up(file) {
+        if state.manager.os().is_hung_up(file) {
             state.close_file(number);
         }
     }
@@ -133,7 +133,7 @@ pub unsafe fn after_fork(is_child: bool) {
             queue.epoll.take();
             if let Some(mut state) = (*STATE.data_ptr()).take() {
                 // `device/fork.rs` takes care of these.
-                core::mem::forget(state.manager.host().take_devices());
+                core::mem::forget(state.manager.os().take_devices());
             }
             ENDED.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
         }

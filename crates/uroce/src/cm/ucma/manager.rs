@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::event_queue::{EventQueues, PendingEvent};
 use super::events::{EventType, Notice};
-use super::host::{CmHost, DeviceInfo, FileId};
 use super::id::{Id, IdState};
 use super::input::{Command, Input, ReplyWriter};
 use super::neighbour::NeighbourQueries;
+use super::os::{CmOs, DeviceInfo, FileId};
 use super::port_owners::PortOwners;
 use super::table::NumberTable;
 use crate::cm::agent::{Agent, Outgoing};
@@ -67,8 +67,8 @@ impl Caller<'_> {
 }
 
 /// The rdma_cm files of a process, with their ids, multicast memberships and events.
-pub struct Manager<H: CmHost> {
-    pub(super) host: H,
+pub struct Manager<H: CmOs> {
+    pub(super) os: H,
     pub(super) agent: Agent,
     pub(super) ids: NumberTable<Id<H::Reservation>>,
     pub(super) multicasts: NumberTable<Multicast>,
@@ -79,11 +79,11 @@ pub struct Manager<H: CmHost> {
     prefixes: FxHashMap<u32, H::Reservation>,
 }
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     /// A manager without files.
-    pub fn new(host: H, agent: Agent) -> Manager<H> {
+    pub fn new(os: H, agent: Agent) -> Manager<H> {
         Manager {
-            host,
+            os,
             agent,
             ids: NumberTable::default(),
             multicasts: NumberTable::default(),
@@ -105,7 +105,7 @@ impl<H: CmHost> Manager<H> {
         if !self.agent.needs_prefix() {
             return Ok(());
         }
-        let (prefix, name) = self.host.reserve_prefix()?;
+        let (prefix, name) = self.os.reserve_prefix()?;
         let agent = &self.agent;
         self.prefixes.retain(|prefix, _| agent.uses_prefix(*prefix));
         self.agent.add_prefix(prefix);
@@ -113,9 +113,9 @@ impl<H: CmHost> Manager<H> {
         Ok(())
     }
 
-    /// The host.
-    pub fn host(&mut self) -> &mut H {
-        &mut self.host
+    /// The operating system.
+    pub fn os(&mut self) -> &mut H {
+        &mut self.os
     }
 
     /// A new descriptor of the program.
@@ -125,7 +125,7 @@ impl<H: CmHost> Manager<H> {
 
     /// The program has closed a descriptor: destroys its ids.
     pub fn close(&mut self, file: FileId, now: Time) {
-        self.host.close_kernel(file);
+        self.os.close_kernel(file);
         let of_file = self.ids.iter().filter(|(_, id)| id.file == file);
         let ids: Vec<u32> = of_file.map(|(number, _)| number).collect();
         for id in ids {
@@ -253,7 +253,7 @@ impl<H: CmHost> Manager<H> {
     /// The device that an id is bound to.
     pub(super) fn device_of(&mut self, number: u32) -> Option<DeviceInfo> {
         let device = self.ids.get(number)?.device?;
-        self.host.devices().into_iter().nth(device)
+        self.os.devices().into_iter().nth(device)
     }
 
     fn create_id(
@@ -272,7 +272,7 @@ impl<H: CmHost> Manager<H> {
             space::IB => input.u8(18),
             _ => return Err(EINVAL),
         };
-        let random = self.host.random();
+        let random = self.os.random();
         let id = Id::new(file, input.u64(0), port_space, kind, random);
         let number = self.ids.insert(id);
         let result = caller.reply(ReplyWriter::default().u32(number));
@@ -324,7 +324,7 @@ impl<H: CmHost> Manager<H> {
     ) -> Vec<PendingEvent> {
         let taken = self.events.take(file, which);
         if !taken.is_empty() && self.events.is_empty(file) {
-            self.host.set_readable(file, false);
+            self.os.set_readable(file, false);
         }
         taken
     }
@@ -332,14 +332,14 @@ impl<H: CmHost> Manager<H> {
     /// Adds an event to the queue of a file.
     pub(super) fn push_event(&mut self, file: FileId, event: PendingEvent) {
         if self.events.push(file, event) {
-            self.host.set_readable(file, true);
+            self.os.set_readable(file, true);
         }
     }
 
     fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<(), Errno> {
         caller.need(EVENT_LEN_MIN)?;
         let Some(event) = self.events.first(file)? else {
-            self.host.set_readable(file, false);
+            self.os.set_readable(file, false);
             return Err(Errno(libc::EAGAIN));
         };
         caller.reply_some(EVENT_LEN_MIN, ReplyWriter(event.bytes.to_vec()))?;
@@ -347,7 +347,7 @@ impl<H: CmHost> Manager<H> {
             return Ok(());
         };
         if self.events.is_empty(file) {
-            self.host.set_readable(file, false);
+            self.os.set_readable(file, false);
         }
         if let Some(id) = self.ids.get_mut(event.id) {
             id.events_reported = id.events_reported.wrapping_add(1);

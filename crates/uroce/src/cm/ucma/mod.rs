@@ -4,14 +4,14 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
-//! | `manager.rs`, `id.rs`, `table.rs` | a process's ids, memberships, commands (pure, around a host) |
+//! | `manager.rs`, `id.rs`, `table.rs` | a process's ids, memberships, commands (pure, around an operating system) |
 //! | `event_queue.rs`, `port_owners.rs` | unread events of each descriptor; ids of each port (pure) |
 //! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
 //! | `kernel.rs`, `kernel_file.rs` | ids on the kernel's devices (pure); the kernel's device file |
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
-//! | `host.rs` | what the commands need of the host |
-//! | `system.rs`, `routes.rs`, `named.rs` | the host: devices, routes, ports |
+//! | `os.rs` | what the commands need of the operating system |
+//! | `system.rs`, `routes.rs`, `named.rs` | the operating system: devices, routes, ports |
 //! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
@@ -37,7 +37,6 @@ mod events;
 #[cfg(any(test, feature = "internals"))]
 pub mod fake;
 mod forward;
-mod host;
 mod id;
 mod inbound;
 pub mod input;
@@ -52,6 +51,7 @@ mod names;
 mod neighbour;
 pub mod observe;
 mod options;
+mod os;
 mod peer;
 mod port_owners;
 mod process;
@@ -126,7 +126,7 @@ pub unsafe fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Option<Resu
 /// # Safety
 /// As for [`write`].
 unsafe fn write_to(
-    file: host::FileId,
+    file: os::FileId,
     fd: RawFd,
     buffer: *const c_void,
     len: usize,
@@ -186,7 +186,7 @@ impl From<Errno> for Failure {
     }
 }
 
-fn execute(file: host::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(), Failure> {
+fn execute(file: os::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(), Failure> {
     if len < HEADER_LEN {
         return Err(EINVAL.into());
     }

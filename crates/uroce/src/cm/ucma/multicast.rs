@@ -6,17 +6,17 @@ use ibverbs_abi::Errno;
 
 use super::address::Address;
 use super::events::AddressHandle;
-use super::host::{CmHost, FileId};
 use super::id::{HOP_LIMIT, IdState, qp_type};
 use super::input::{Input, ReplyWriter};
 use super::manager::{Caller, EINVAL, ENODEV, Manager, Multicast};
+use super::os::{CmOs, FileId};
 use crate::wire::gid_of;
 
 /// `RDMA_MC_JOIN_FLAG_*`.
 const FULL_MEMBER: u16 = 0;
 const SEND_ONLY: u16 = 1;
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     pub(super) fn join_ip(
         &mut self,
         file: FileId,

@@ -10,7 +10,7 @@ use ibverbs_abi::Errno;
 use ibverbs_host::unix;
 
 use super::EAGAIN;
-use super::host::Port;
+use super::os::Port;
 use crate::cm::agent::{Incoming, PREFIXES};
 use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};

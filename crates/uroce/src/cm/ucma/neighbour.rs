@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::address::Address;
 use super::events::{EventType, Notice};
-use super::host::CmHost;
 use super::id::IdState;
 use super::manager::Manager;
+use super::os::CmOs;
 use crate::cm::agent::Route;
 use crate::engine::Time;
 
@@ -112,10 +112,10 @@ impl NeighbourQueries {
     }
 }
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     /// Whether an address has to wait for its next hop. Makes the kernel ask for it.
     pub(super) fn awaits_neighbour(&mut self, hop: &NextHop) -> bool {
-        self.neighbours.has(hop) || self.host.awaits_neighbour(hop.ifindex, hop.from, hop.to)
+        self.neighbours.has(hop) || self.os.awaits_neighbour(hop.ifindex, hop.from, hop.to)
     }
 
     /// Reports the addresses whose neighbours are known now, and those that have waited long enough.
@@ -132,7 +132,7 @@ impl<H: CmHost> Manager<H> {
 
     fn check_neighbour(&mut self, query: &mut Query, now: Time) {
         let NextHop { ifindex, from, to } = query.hop;
-        let unknown = self.host.awaits_neighbour(ifindex, from, to);
+        let unknown = self.os.awaits_neighbour(ifindex, from, to);
         for id in std::mem::take(&mut query.waiting) {
             let found = self.ids.get_mut(id.number);
             let Some(found) = found.filter(|id| id.state == IdState::AddressQuery) else {

@@ -3,10 +3,10 @@
 use ibverbs_abi::Errno;
 
 use super::events::{EventType, Notice};
-use super::host::{CmHost, FileId};
 use super::id::{IdState, qp_type};
 use super::input::Input;
 use super::manager::{Caller, EINVAL, Manager};
+use super::os::{CmOs, FileId};
 use super::query::{PATH_FLAGS, PATH_LEN, awaits_path, parse_sa_path};
 
 /// Levels, and options of each.
@@ -21,7 +21,7 @@ const IB_PATH: u32 = 1;
 /// The largest encoded ACK timeout.
 const ACK_TIMEOUT_MAX: u8 = 31;
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     pub(super) fn set_option(
         &mut self,
         file: FileId,

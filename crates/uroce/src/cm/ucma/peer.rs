@@ -6,10 +6,10 @@ use super::address::Address;
 use super::events::{
     AddressHandle, ConnectionParams, DatagramParams, EventType, Notice, Parameters,
 };
-use super::host::{CmHost, DeviceInfo, Port};
 use super::id::{HOP_LIMIT, Id, IdState, PathRecord, QpAttributes, qp_type};
 use super::manager::Manager;
 use super::messages::{IP_HEADER, parse_ip_header};
+use super::os::{CmOs, DeviceInfo, Port};
 use crate::cm::agent::{Incoming, Received, Route};
 use crate::cm::connection::Event;
 use crate::cm::mad::{
@@ -18,7 +18,7 @@ use crate::cm::mad::{
 use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     /// Handles a message of a peer. Returns it if it asks for a service that nobody in this process offers.
     pub fn receive(&mut self, from: &Incoming, now: Time) -> Option<CmMad> {
         let mad = CmMad::parse(&from.mad)?;
@@ -173,12 +173,12 @@ impl<H: CmHost> Manager<H> {
         dst: SocketAddr,
         kind: u8,
     ) -> Option<(u32, DeviceInfo)> {
-        let devices = self.host.devices();
+        let devices = self.os.devices();
         let device = devices
             .iter()
             .position(|device| device.gid_index(&gid).is_some())?;
         let ifindex = devices[device].ifindex;
-        let random = self.host.random();
+        let random = self.os.random();
         let listening = self.ids.get_mut(listener)?;
         listening.backlog = listening.backlog.checked_sub(1)?;
         let mut id = Id::new(listening.file, 0, listening.space, kind, random);

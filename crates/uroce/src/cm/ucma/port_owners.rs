@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::host::Port;
+use super::os::Port;
 
 /// The numbers of the ids that have each port.
 #[derive(Default)]

@@ -17,13 +17,13 @@ use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};
 use super::forward;
-use super::host::FileId;
 use super::id::IdState;
 use super::inbound::Inbound;
 use super::input::{Command, Input};
 use super::lifecycle::{GIVEN_UP, register_exit_handler};
 use super::manager::{Caller, Manager};
 use super::names::Blocking;
+use super::os::FileId;
 use super::send::{enqueue, send_all};
 use super::system::{InterfaceChange, System, inode_of, set_nonblocking, socket_pair};
 use crate::cm::agent::{Agent, Incoming, prefix_of};
@@ -192,7 +192,7 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
     state.epoll.add(writer.as_raw_fd(), Token::File(number))?;
     state.files.insert(number, file);
     let raw = program.as_raw_fd();
-    state.manager.host().add_file(file, number, writer, raw);
+    state.manager.os().add_file(file, number, writer, raw);
     state.manager.open(file);
     known_files().lock().push(file);
     OPEN_FILES.fetch_add(1, Ordering::Relaxed);
@@ -237,18 +237,18 @@ pub fn execute(
 ) -> Result<(), Errno> {
     let mut locked = STATE.lock();
     let state = locked.as_mut().ok_or(Errno(libc::EACCES))?;
-    let host = state.manager.host();
-    if !host.has_file(file) {
+    let os = state.manager.os();
+    if !os.has_file(file) {
         return Err(Errno(libc::EACCES));
     }
-    host.use_file(file, fd);
+    os.use_file(file, fd);
     if let Ok(other) = caller.other_file {
-        host.use_file(other, input.u32(12) as RawFd);
+        os.use_file(other, input.u32(12) as RawFd);
     }
     let before = state.manager.deadline();
     let now = clock::now();
     let result = state.manager.execute(file, command, input, caller, now);
-    state.manager.host().end_command();
+    state.manager.os().end_command();
     let sends = state.take_sends();
     let after = state.manager.deadline();
     if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
@@ -313,7 +313,7 @@ impl ProcessState {
     }
 
     fn follow_interfaces(&mut self) {
-        for (device, change) in self.manager.host().interface_changes() {
+        for (device, change) in self.manager.os().interface_changes() {
             match change {
                 InterfaceChange::Address => self.manager.address_changed(device),
                 InterfaceChange::Gone => self.manager.device_removed(device, clock::now()),
@@ -335,7 +335,7 @@ impl ProcessState {
             return;
         };
         self.manager.close(file, clock::now());
-        self.manager.host().remove_file(file);
+        self.manager.os().remove_file(file);
         known_files().lock().retain(|other| *other != file);
         OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
     }
@@ -355,8 +355,8 @@ fn read_inbound(inbound: &mut Inbound, tokens: &[Token], serial: u32) {
                 let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
                     return;
                 };
-                let listener = state.manager.host().listener(number);
-                inbound.set_gids(state.manager.host().gids());
+                let listener = state.manager.os().listener(number);
+                inbound.set_gids(state.manager.os().gids());
                 drop(locked);
                 if let Some(listener) = listener {
                     inbound.accept(*token, &listener, now);
@@ -414,7 +414,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         // At exit(3) the manager has no files any more, but the program's threads wait at the descriptors.
         let all_closed = state.files.is_empty();
         if all_closed && state.manager.is_done() && state.orphan_reqs.is_empty() {
-            let devices = state.manager.host().take_devices();
+            let devices = state.manager.os().take_devices();
             let mut queue = QUEUE.lock();
             queue.epoll = None;
             queue.messages.clear();
@@ -452,7 +452,7 @@ impl ProcessState {
         if !WANTS_PORT.load(Ordering::Relaxed) {
             return deadline;
         }
-        let complete = self.manager.host().claim_ports();
+        let complete = self.manager.os().claim_ports();
         WANTS_PORT.store(!complete, Ordering::Relaxed);
         let next = (!complete).then(|| clock::now().after(CLAIM_INTERVAL));
         deadline.into_iter().chain(next).min()

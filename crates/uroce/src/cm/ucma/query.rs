@@ -4,10 +4,10 @@ use ibverbs_abi::*;
 
 use super::address::{Address, IbAddress};
 use super::events::AddressHandle;
-use super::host::{CmHost, DeviceInfo, FileId};
 use super::id::{Id, IdState, PathRecord, UDP_QKEY, qp_type, space};
 use super::input::{Input, ReplyWriter};
 use super::manager::{Caller, EINVAL, ENODEV, Manager};
+use super::os::{CmOs, DeviceInfo, FileId};
 use crate::cm::connection;
 use crate::wire::gid_of;
 
@@ -39,7 +39,7 @@ const QUERY_ADDRESS: u32 = 0;
 const QUERY_PATH: u32 = 1;
 const QUERY_GID: u32 = 2;
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     pub(super) fn query_route(
         &mut self,
         file: FileId,

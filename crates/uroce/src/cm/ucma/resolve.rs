@@ -8,11 +8,11 @@ use ibverbs_abi::Errno;
 use super::address::{Address, scope_of};
 use super::bind::{find_device, is_v4};
 use super::events::{EventType, Notice};
-use super::host::{CmHost, DeviceInfo, FileId};
 use super::id::{IdState, space};
 use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
 use super::neighbour::{NextHop, ResolvedAddress, WaitingId};
+use super::os::{CmOs, DeviceInfo, FileId};
 use crate::cm::agent::Route;
 use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
@@ -27,7 +27,7 @@ struct Egress {
     dgid: Gid,
 }
 
-impl<H: CmHost> Manager<H> {
+impl<H: CmOs> Manager<H> {
     pub(super) fn resolve_ip(
         &mut self,
         file: FileId,
@@ -147,7 +147,7 @@ impl<H: CmHost> Manager<H> {
         bound: &Address,
         to: SocketAddr,
     ) -> Result<Egress, Errno> {
-        let devices = self.host.devices();
+        let devices = self.os.devices();
         let ifindex = |device: usize| devices.get(device).map_or(0, |device| device.ifindex);
         let source = |device: usize, ip| Egress {
             device,
@@ -167,10 +167,10 @@ impl<H: CmHost> Manager<H> {
             if any || !may_reach(ip.ip()) && find_device(&devices, &to).is_none() {
                 return Ok(itself(device, ip.ip()));
             }
-            self.host.route(Some(ip.ip()), to)?;
+            self.os.route(Some(ip.ip()), to)?;
             return Ok(source(device, ip.ip()));
         }
-        let routed = self.host.route(None, to);
+        let routed = self.os.route(None, to);
         if let Ok(ip) = routed {
             if let Some(found) = find_device(&devices, &with_scope(ip, &to)) {
                 return Ok(if any {
@@ -184,7 +184,7 @@ impl<H: CmHost> Manager<H> {
         // one address reaches what can be reached from there.
         for (at, candidate) in devices.iter().enumerate().filter(|_| !any) {
             for ip in addresses_like(candidate, &to) {
-                if may_reach(ip) && self.host.route(Some(ip), to).is_ok() {
+                if may_reach(ip) && self.os.route(Some(ip), to).is_ok() {
                     return Ok(source(at, ip));
                 }
             }

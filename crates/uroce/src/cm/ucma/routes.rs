@@ -49,7 +49,7 @@ impl Routes {
         self.rtnl.as_deref_mut()
     }
 
-    /// [`super::host::CmHost::route`].
+    /// [`super::os::CmOs::route`].
     pub fn source(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno> {
         match from {
             None => self.source_by_netlink(to),
@@ -81,7 +81,7 @@ impl Routes {
         route.source.filter(|_| is_usable)
     }
 
-    /// [`super::host::CmHost::awaits_neighbour`].
+    /// [`super::os::CmOs::awaits_neighbour`].
     pub fn await_neighbour(&mut self, ifindex: u32, from: IpAddr, mut to: SocketAddr) -> bool {
         let known = self.last.take().filter(|last| {
             let is_local = last.route.kind == libc::RTN_LOCAL;

@@ -28,14 +28,14 @@ impl ProcessState {
         let messages = self.manager.take_outgoing();
         if !messages.is_empty() && WANTS_PORT.load(Ordering::Relaxed) {
             // Answers come to port 4791.
-            WANTS_PORT.store(!self.manager.host().claim_ports(), Ordering::Relaxed);
+            WANTS_PORT.store(!self.manager.os().claim_ports(), Ordering::Relaxed);
         }
         let sends = messages.into_iter();
         sends.filter_map(|message| self.send_of(message)).collect()
     }
 
     fn send_of(&mut self, message: Outgoing) -> Option<Send> {
-        let (device, sgid_index) = self.manager.host().sender(&message)?;
+        let (device, sgid_index) = self.manager.os().sender(&message)?;
         let recipient = CmMad::parse(&message.mad).map(|mad| mad.recipient());
         let is_own = match recipient {
             Some(Recipient::Id(id)) => self.manager.has_prefix(prefix_of(id)),

@@ -9,10 +9,10 @@ use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};
-use super::host::{Buffer, CmHost, DeviceInfo, FileId, Port};
 use super::input::Command;
 use super::kernel_file::KernelFile;
 use super::named::{NamedSocket, WeakTable};
+use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
 use super::routes::Routes;
 use super::{kernel_file, names};
 
@@ -275,7 +275,7 @@ fn info_of(open: &CmDevice) -> DeviceInfo {
     }
 }
 
-impl CmHost for System {
+impl CmOs for System {
     type Reservation = Vec<Arc<NamedSocket>>;
 
     fn devices(&mut self) -> Vec<DeviceInfo> {

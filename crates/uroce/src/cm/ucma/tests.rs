@@ -200,7 +200,7 @@ fn a_connection_from_both_ends() {
         process.now = crate::engine::Time(10_000_000_000);
         process.manager.handle_timeouts(process.now);
         assert_eq!(kinds(process), [15]);
-        assert!(!process.manager.host().readable[&1]);
+        assert!(!process.manager.os().readable[&1]);
     }
     // Events of the connection that the program has read, as DESTROY_ID reports them.
     let destroy = [vec![0; 8], two(id, 0)].concat();
@@ -364,11 +364,11 @@ fn an_id_moves_with_its_events() {
     let (mut process, _) = pair();
     let id = create(&mut process, 1, TCP, CLIENT_UID);
     resolve(&mut process, id, CLIENT, PORT).unwrap();
-    assert!(process.manager.host().readable[&1]);
+    assert!(process.manager.os().readable[&1]);
     let input = [vec![0; 8], two(id, 3)].concat();
     let reported = process.call(2, Command::MigrateId, &input, 4).unwrap();
     assert_eq!(reported, [0; 4]);
-    assert!(!process.manager.host().readable[&1] && process.manager.host().readable[&2]);
+    assert!(!process.manager.os().readable[&1] && process.manager.os().readable[&2]);
     assert_eq!(next(&mut process), Err(EAGAIN));
     let event = process.call(2, Command::GetEvent, &[0; 8], EVENT_LEN);
     assert_eq!(Input(&event.unwrap()).u64(0), CLIENT_UID);
@@ -421,7 +421,7 @@ fn a_removed_device() {
 #[test]
 fn nobody_replies_to_arp() {
     let mut client = Process::new(2, CLIENT, &Default::default());
-    client.manager.host().is_alone = true;
+    client.manager.os().is_alone = true;
     let id = create(&mut client, 1, TCP, CLIENT_UID);
     resolve(&mut client, id, SERVER, PORT).unwrap();
     let start = client.now;
@@ -436,7 +436,7 @@ fn nobody_replies_to_arp() {
     assert_eq!((got.id, got.event, got.status), (id, 1, -libc::ETIMEDOUT));
     // The program may try again; this time there is a reply.
     resolve(&mut client, id, SERVER, PORT).unwrap();
-    client.manager.host().is_alone = false;
+    client.manager.os().is_alone = false;
     run_timers(&mut client);
     let got = next(&mut client).unwrap();
     assert_eq!((got.id, got.event, got.status), (id, 0, 0));
@@ -486,7 +486,7 @@ fn services_of_infiniband_are_not_resolved() {
 #[test]
 fn ids_wait_together_for_a_neighbour() {
     let mut client = Process::new(2, CLIENT, &Default::default());
-    client.manager.host().is_alone = true;
+    client.manager.os().is_alone = true;
     let mut ids = Vec::new();
     // The port numbers make no difference.
     for port in [PORT, PORT + 1, PORT + 2] {
@@ -494,12 +494,12 @@ fn ids_wait_together_for_a_neighbour() {
         resolve(&mut client, id, SERVER, port).unwrap();
         ids.push(id);
     }
-    assert_eq!(client.manager.host().asked, 1);
+    assert_eq!(client.manager.os().asked, 1);
     let destroy = [vec![0; 8], two(ids[1], 0)].concat();
     client.call(1, Command::DestroyId, &destroy, 4).unwrap();
-    client.manager.host().is_alone = false;
+    client.manager.os().is_alone = false;
     run_timers(&mut client);
-    assert_eq!(client.manager.host().asked, 2);
+    assert_eq!(client.manager.os().asked, 2);
     for id in [ids[0], ids[2]] {
         let got = next(&mut client).unwrap();
         assert_eq!((got.id, got.event, got.status), (id, 0, 0));

@@ -19,7 +19,7 @@ const WHILE: Duration = Duration::from_millis(100);
 /// Held by each test: the last one ends all connections of the process.
 static ONE_TEST: Mutex<()> = Mutex::new(());
 
-fn get_event(file: host::FileId, fd: RawFd) -> Result<isize, Errno> {
+fn get_event(file: os::FileId, fd: RawFd) -> Result<isize, Errno> {
     let mut event = [0_u8; EVENT_LEN];
     let mut message = [0_u8; 16];
     message[..4].copy_from_slice(&Command::GetEvent.number().to_ne_bytes());
@@ -33,10 +33,7 @@ fn get_event(file: host::FileId, fd: RawFd) -> Result<isize, Errno> {
 extern "C" fn nothing(_: c_int) {}
 
 /// A thread that calls GET_EVENT. SIGUSR2 interrupts it.
-fn waiting_thread(
-    file: host::FileId,
-    fd: RawFd,
-) -> (JoinHandle<()>, Receiver<Result<isize, Errno>>) {
+fn waiting_thread(file: os::FileId, fd: RawFd) -> (JoinHandle<()>, Receiver<Result<isize, Errno>>) {
     // SAFETY: zeros are a valid sigaction; the handler does nothing.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
@@ -62,13 +59,13 @@ fn goes_on_until_a_signal((thread, result): (JoinHandle<()>, Receiver<Result<isi
 }
 
 /// Waits until the thread of rdma_cm has noticed that a descriptor is closed.
-fn wait_until_closed(file: host::FileId) {
+fn wait_until_closed(file: os::FileId) {
     while process::is_known(file) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-fn file_of(fd: &OwnedFd) -> host::FileId {
+fn file_of(fd: &OwnedFd) -> os::FileId {
     process::file_of(fd.as_raw_fd()).unwrap()
 }
 

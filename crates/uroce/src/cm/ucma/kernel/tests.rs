@@ -14,14 +14,14 @@ const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 fn hosts() -> (Process, Process, Process) {
     let mut own = Process::new(1, SERVER, &Default::default());
     let kernel = Process::new(2, IN_KERNEL, &Default::default());
-    own.manager.host().kernel = Some(Box::new(kernel));
+    own.manager.os().kernel = Some(Box::new(kernel));
     let peer = Process::new(3, CLIENT, &Default::default());
     let other = Process::new(4, KERNELS_PEER, &Default::default());
     (own, peer, other)
 }
 
 fn kernel(own: &mut Process) -> &mut Process {
-    own.manager.host().kernel.as_mut().unwrap()
+    own.manager.os().kernel.as_mut().unwrap()
 }
 
 /// Exchanges messages with the kernel's peer, and gets the events.

@@ -1,4 +1,4 @@
-//! What the commands need of the host: devices, routes, port numbers of other processes.
+//! What the commands need of the operating system: devices, routes, port numbers of other processes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
@@ -55,7 +55,7 @@ impl Port {
     }
 }
 
-/// A descriptor of the program, as the host knows it.
+/// A descriptor of the program, as the operating system knows it.
 pub type FileId = u64;
 
 /// What a command to the kernel refers to besides its structure.
@@ -69,7 +69,7 @@ pub enum Buffer<'a> {
 }
 
 /// The host.
-pub trait CmHost {
+pub trait CmOs {
     /// Keeps a port number or a prefix from other processes until it is dropped.
     type Reservation;
 
@@ -118,7 +118,7 @@ pub trait CmHost {
         buffer: Buffer<'_>,
     ) -> Result<(), Errno>;
 
-    /// The descriptor that [`CmHost::kernel`] writes to.
+    /// The descriptor that [`CmOs::kernel`] writes to.
     fn kernel_descriptor(&mut self, file: FileId) -> Option<RawFd>;
 
     /// Closes that descriptor, and with it all ids that the kernel has for it.
