@@ -79,7 +79,7 @@ use crate::config::Config;
 use crate::direct::Exports;
 use crate::engine::Time;
 use crate::local::Paths;
-use crate::memory::{Busy, Memory, Reregistration, Users};
+use crate::memory::{Busy, CachedBy, Memory, Reregistration};
 use crate::process;
 use crate::profile::Profile;
 use crate::sync::{Mutex, RwLock};
@@ -309,7 +309,7 @@ impl Device {
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
         let ending = self.ending.read();
         self.retire(qp);
-        qp.inner.lock().regions.end();
+        qp.inner.lock().regions.close();
         drop(ending);
         self.end_qp(qp);
         self.add_retired(qp);
@@ -337,14 +337,14 @@ impl Device {
 
     /// Waits until no queue pair uses a region as it was before the change that has returned this. The caller
     /// has no queue pair locked.
-    fn await_users(&self, users: Users) {
+    fn await_users(&self, users: CachedBy) {
         let wait = |qp: &Arc<QueuePair>| drop(qp.inner.lock());
         match users {
-            Users::None => {}
-            Users::One(qpn) => self.queue_pair(qpn).iter().for_each(wait),
-            Users::Any => self.for_each_queue_pair(wait),
+            CachedBy::None => {}
+            CachedBy::One(qpn) => self.queue_pair(qpn).iter().for_each(wait),
+            CachedBy::Any => self.for_each_queue_pair(wait),
         }
-        if users != Users::None {
+        if users != CachedBy::None {
             drop(self.ending.write());
         }
     }

@@ -12,7 +12,7 @@ use crate::engine::{
     SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
 use crate::local::Channel;
-use crate::memory::{AccessingQp, KnownRegions, PdHandle};
+use crate::memory::{AccessingQp, MrCache, PdHandle};
 
 /// The host of one queue pair, while a thread runs it.
 pub struct QpHost<'a> {
@@ -21,7 +21,7 @@ pub struct QpHost<'a> {
     /// See [`super::queue_pair::Inner`].
     pub xrc_srq: &'a mut Option<Arc<SharedReceiveQueue>>,
     /// See [`super::queue_pair::Inner`].
-    pub regions: &'a mut KnownRegions,
+    pub regions: &'a mut MrCache,
     /// See [`super::queue_pair::Inner`].
     pub recv_completed: &'a mut bool,
     /// See [`super::queue_pair::Inner`].

@@ -18,7 +18,7 @@ use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
 use crate::local::{Channel, Unlocked};
-use crate::memory::{KnownRegions, Memory, PdHandle};
+use crate::memory::{Memory, MrCache, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
 use crate::wire::port_of;
@@ -75,7 +75,7 @@ pub struct Inner {
     /// The SRQ of the XRC receive that is being filled.
     xrc_srq: Option<Arc<SharedReceiveQueue>>,
     /// Memory regions that it uses without the table.
-    pub regions: KnownRegions,
+    pub regions: MrCache,
     /// A receive has completed since [`Inner::take_recv_completed`].
     recv_completed: bool,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
@@ -176,7 +176,7 @@ impl QueuePair {
             inner: Mutex::new(Inner {
                 engine: Qp::new(config.engine),
                 xrc_srq: None,
-                regions: KnownRegions::default(),
+                regions: MrCache::default(),
                 recv_completed: false,
                 send_deferred: false,
                 is_unreachable: false,

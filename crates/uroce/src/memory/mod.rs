@@ -19,7 +19,7 @@
 mod copy;
 mod device_memory;
 mod keys;
-mod known;
+mod mr_cache;
 mod mr_table;
 mod on_demand;
 mod parts;
@@ -38,7 +38,7 @@ use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
 
 pub use device_memory::{Allocated, DeviceMemory};
-pub use known::{KnownRegions, Users};
+pub use mr_cache::{CachedBy, MrCache};
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};
 use parts::{only_part, parts};
@@ -49,8 +49,8 @@ pub use prefault::prefault;
 ///
 /// Each access looks its key up under a read lock and holds the lock during the copy. What may take long pins
 /// the region instead, and deregistration waits for it: a flush to a file, and a copy from or to the memory
-/// of another process. A queue pair that knows the region from before needs no lock but its own
-/// ([`KnownRegions`]): the device waits for that ([`Users`]), and then a region that is deregistered is not
+/// of another process. A queue pair that has the region in its cache needs no lock but its own
+/// ([`MrCache`]): the device waits for that ([`CachedBy`]), and then a region that is deregistered is not
 /// accessed any more.
 #[derive(Default)]
 pub struct Memory {
@@ -93,25 +93,25 @@ impl Memory {
 
     /// Changes a region, which keeps its key, and waits for flushes of the old one. Returns which queue pairs
     /// may still use the old one. Fails if windows are bound to it.
-    pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<Users, Busy> {
-        let users = self.change(|table| table.reregister(key, change))?;
+    pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<CachedBy, Busy> {
+        let cached_by = self.change(|table| table.reregister(key, change))?;
         self.withdraw(key);
         self.pins.wait_for(key >> 8);
         let table = self.read_table();
         if let (Some(exports), Some(mr)) = (self.exports.get(), table.region(key)) {
             export(exports, key, mr);
         }
-        Ok(users)
+        Ok(cached_by)
     }
 
     /// Removes a region, after copies and flushes in progress. Returns which queue pairs may still use it.
     /// Fails if windows are bound to it.
-    pub fn deregister(&self, key: u32) -> Result<Users, Busy> {
-        let users = self.change(|table| table.remove_mr(key))?;
+    pub fn deregister(&self, key: u32) -> Result<CachedBy, Busy> {
+        let cached_by = self.change(|table| table.remove_mr(key))?;
         self.withdraw(key);
         // The key is not in the table any more, so no other thread pins the region.
         self.pins.wait_for(key >> 8);
-        Ok(users)
+        Ok(cached_by)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut MrTable) -> T) -> T {
@@ -124,28 +124,28 @@ impl Memory {
     /// The memory of a scatter/gather entry, which is not empty, for the queue pair `qpn`, which is locked.
     /// None if the table has to be asked.
     #[inline]
-    fn known<'a>(
+    fn cached<'a>(
         &self,
-        known: &'a mut KnownRegions,
+        cache: &'a mut MrCache,
         qpn: u32,
         sge: &Sge,
         writable: bool,
         pd: PdHandle,
     ) -> Option<MrSlice<'a>> {
         let changes = || self.changes.load(Ordering::Acquire);
-        if !known.has(sge.lkey, writable, changes()) {
-            self.learn(known, qpn, sge.lkey, writable);
+        if !cache.has(sge.lkey, writable, changes()) {
+            self.add_to_cache(cache, qpn, sge.lkey, writable);
         }
-        known.local(sge, writable, pd, changes())
+        cache.local(sge, writable, pd, changes())
     }
 
-    /// Lets a queue pair know a region, if there is one with this L_Key.
+    /// Adds the region with this L_Key to a queue pair's cache, if there is one.
     #[cold]
-    fn learn(&self, known: &mut KnownRegions, qpn: u32, lkey: u32, writable: bool) {
-        if known.learns() {
+    fn add_to_cache(&self, cache: &mut MrCache, qpn: u32, lkey: u32, writable: bool) {
+        if cache.is_open() {
             let table = self.read_table();
             if let Some(mr) = table.region_for(lkey, qpn) {
-                known.learn(writable, lkey, mr, self.changes.load(Ordering::Acquire));
+                cache.add(writable, lkey, mr, self.changes.load(Ordering::Acquire));
             }
         }
     }
@@ -235,7 +235,7 @@ impl Memory {
     #[inline]
     pub fn with_local_for<T>(
         &self,
-        (known, qpn): (&mut KnownRegions, u32),
+        (cache, qpn): (&mut MrCache, u32),
         sges: &[Sge],
         (offset, len): (u64, usize),
         writable: bool,
@@ -243,7 +243,7 @@ impl Memory {
         call: impl FnOnce(&[iovec]) -> T,
     ) -> Result<T, LocalError> {
         let part = only_part(sges, offset, len).filter(|part| part.len > 0);
-        match part.and_then(|part| self.known(known, qpn, &part, writable, pd)) {
+        match part.and_then(|part| self.cached(cache, qpn, &part, writable, pd)) {
             Some(slice) => Ok(call(&[vector_of(&slice)])),
             None => self.with_local(sges, (offset, len), writable, pd, call),
         }
@@ -280,14 +280,14 @@ impl Memory {
     #[inline]
     pub fn gather_for(
         &self,
-        (known, qpn): (&mut KnownRegions, u32),
+        (cache, qpn): (&mut MrCache, u32),
         sges: &[Sge],
         offset: u64,
         into: &mut [u8],
         pd: PdHandle,
     ) -> Result<(), LocalError> {
         let part = only_part(sges, offset, into.len()).filter(|part| part.len > 0);
-        match part.and_then(|part| self.known(known, qpn, &part, false, pd)) {
+        match part.and_then(|part| self.cached(cache, qpn, &part, false, pd)) {
             Some(slice) => Ok(copy::read(&slice, into)?),
             None => self.gather(sges, offset, into, pd),
         }
@@ -297,14 +297,14 @@ impl Memory {
     #[inline]
     pub fn scatter_for(
         &self,
-        (known, qpn): (&mut KnownRegions, u32),
+        (cache, qpn): (&mut MrCache, u32),
         sges: &[Sge],
         offset: u64,
         from: &[u8],
         pd: PdHandle,
     ) -> Result<(), LocalError> {
         let part = only_part(sges, offset, from.len()).filter(|part| part.len > 0);
-        match part.and_then(|part| self.known(known, qpn, &part, true, pd)) {
+        match part.and_then(|part| self.cached(cache, qpn, &part, true, pd)) {
             Some(slice) => Ok(copy::write(&slice, from)?),
             None => self.scatter(sges, offset, from, pd),
         }

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
 
-use super::known::{UserSet, Users};
+use super::mr_cache::{CachedBy, CachedBySet};
 use crate::direct::ExportedRegion;
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
@@ -94,7 +94,7 @@ enum KeyObject {
     Mr {
         mr: MemoryRegion,
         bound_mws: u32,
-        users: UserSet,
+        cached_by: CachedBySet,
     },
     Mw(MemoryWindow),
 }
@@ -204,7 +204,7 @@ impl MrTable {
         let object = KeyObject::Mr {
             mr,
             bound_mws: 0,
-            users: UserSet::default(),
+            cached_by: CachedBySet::default(),
         };
         self.add(key, object);
     }
@@ -232,14 +232,14 @@ impl MrTable {
         }
     }
 
-    /// The region with this L_Key; from now on the queue pair counts among its users.
+    /// The region with this L_Key; from now on the queue pair may have it in its cache.
     pub fn region_for(&self, lkey: u32, qpn: u32) -> Option<MemoryRegion> {
         match self.entries.get(&(lkey >> 8)) {
             Some(KeyEntry {
                 key_byte,
-                object: KeyObject::Mr { mr, users, .. },
+                object: KeyObject::Mr { mr, cached_by, .. },
             }) if *key_byte == lkey as u8 => {
-                users.add(qpn);
+                cached_by.add(qpn);
                 Some(*mr)
             }
             _ => None,
@@ -259,15 +259,15 @@ impl MrTable {
 
     /// Changes a region; a key that is not a region's is ignored. Returns who may know the old one. Fails
     /// while a window is bound to it.
-    pub fn reregister(&mut self, key: u32, change: &Reregistration) -> Result<Users, Busy> {
+    pub fn reregister(&mut self, key: u32, change: &Reregistration) -> Result<CachedBy, Busy> {
         let entry = self.entries.get_mut(&(key >> 8));
         let Some(KeyObject::Mr {
             mr,
             bound_mws,
-            users,
+            cached_by,
         }) = entry.map(|entry| &mut entry.object)
         else {
-            return Ok(Users::None);
+            return Ok(CachedBy::None);
         };
         if *bound_mws > 0 {
             return Err(Busy);
@@ -275,22 +275,22 @@ impl MrTable {
         mr.pd = change.pd.unwrap_or(mr.pd);
         mr.range = change.range.unwrap_or(mr.range);
         mr.access = change.access.unwrap_or(mr.access);
-        Ok(users.take())
+        Ok(cached_by.take())
     }
 
     /// Removes a region; a key that is not a region's is ignored. Returns who may know it. Fails while a
     /// window is bound to it.
-    pub fn remove_mr(&mut self, key: u32) -> Result<Users, Busy> {
+    pub fn remove_mr(&mut self, key: u32) -> Result<CachedBy, Busy> {
         let Entry::Occupied(mut entry) = self.entries.entry(key >> 8) else {
-            return Ok(Users::None);
+            return Ok(CachedBy::None);
         };
-        let users = match &mut entry.get_mut().object {
+        let cached_by = match &mut entry.get_mut().object {
             KeyObject::Mr { bound_mws: 1.., .. } => return Err(Busy),
-            KeyObject::Mr { users, .. } => users.take(),
-            KeyObject::Mw(_) => return Ok(Users::None),
+            KeyObject::Mr { cached_by, .. } => cached_by.take(),
+            KeyObject::Mw(_) => return Ok(CachedBy::None),
         };
         entry.remove();
-        Ok(users)
+        Ok(cached_by)
     }
 
     /// Removes a window, bound or not.

@@ -106,7 +106,7 @@ fn bad_sges_are_refused() {
     assert_eq!(check(0x1000, 1, key ^ 0x100, false, PD), bad);
     // Length 0 needs neither key nor protection domain.
     assert_eq!(check(0, 0, 0, true, OTHER), Ok(0));
-    assert_eq!(memory.deregister(key), Ok(Users::None));
+    assert_eq!(memory.deregister(key), Ok(CachedBy::None));
     assert_eq!(check(0x1000, 1, key, false, PD), bad);
 }
 
@@ -238,7 +238,7 @@ fn windows_of_type_1_serve_their_pd() {
         assert_eq!(memory.bind(&overflowing, &ME), Err(LocalError::Bind));
     }
     memory.dealloc_mw(second);
-    assert_eq!(memory.deregister(key), Ok(Users::None));
+    assert_eq!(memory.deregister(key), Ok(CachedBy::None));
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
     assert_eq!(memory.invalidate(again.rkey, &ME), Ok(()));
     assert_eq!(memory.bind(&again, &ME), Ok(()));
     memory.unbind_all_of(ME.qpn);
-    assert_eq!(memory.deregister(key), Ok(Users::None));
+    assert_eq!(memory.deregister(key), Ok(CachedBy::None));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn reregistration_changes_what_it_names() {
         }),
         access: Some(IBV_ACCESS_REMOTE_READ),
     };
-    assert_eq!(memory.reregister(key, &change), Ok(Users::None));
+    assert_eq!(memory.reregister(key, &change), Ok(CachedBy::None));
     let check = |va, len, access, qp: &AccessingQp| memory.check_remote(key, va, len, access, qp);
     assert_eq!(check(8, 16, Access::Read, &STRANGER), Ok(()));
     assert_eq!(check(8, 16, Access::Read, &ME), Err(RemoteError));
@@ -345,7 +345,7 @@ fn deregistration_waits_for_a_flush() {
     let pin = memory.pins.pin(key >> 8).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            assert_eq!(memory.deregister(key), Ok(Users::None));
+            assert_eq!(memory.deregister(key), Ok(CachedBy::None));
             deregistered.store(true, order);
         });
         while usable(key) {
@@ -353,7 +353,7 @@ fn deregistration_waits_for_a_flush() {
         }
         // The key is gone, the region is not; and the table is not locked.
         assert!(!deregistered.load(order));
-        assert_eq!(memory.deregister(other), Ok(Users::None));
+        assert_eq!(memory.deregister(other), Ok(CachedBy::None));
         drop(pin);
     });
     assert!(deregistered.load(order));
@@ -387,7 +387,7 @@ fn a_known_region_is_that_of_the_table() {
     let memory = Memory::default();
     let mut programs = [Program::new(), Program::new()];
     let [mut key, other] = programs.each_mut().map(|p| memory.register(p.region(ALL)));
-    let mut known = [KnownRegions::default(), KnownRegions::default()];
+    let mut known = [MrCache::default(), MrCache::default()];
     let mut bytes = [0; 8];
     let mut by = |qp: usize, key, pd| {
         let sges = [sge(0x1000, 8, key)];
@@ -411,24 +411,30 @@ fn a_known_region_is_that_of_the_table() {
             assert_eq!(by(0, other, PD), (true, true));
         }
         // Only one has used it.
-        assert_eq!(memory.reregister(key, &change(OTHER, 0)), Ok(Users::One(7)));
-        assert_eq!(memory.reregister(key, &change(OTHER, 0)), Ok(Users::None));
+        assert_eq!(
+            memory.reregister(key, &change(OTHER, 0)),
+            Ok(CachedBy::One(7))
+        );
+        assert_eq!(
+            memory.reregister(key, &change(OTHER, 0)),
+            Ok(CachedBy::None)
+        );
         assert_eq!(by(0, key, PD), (false, false));
         assert_eq!(by(1, key, OTHER), (true, false));
         assert_eq!(by(0, key, OTHER), (true, false));
-        assert_eq!(memory.reregister(key, &change(PD, ALL)), Ok(Users::Any));
+        assert_eq!(memory.reregister(key, &change(PD, ALL)), Ok(CachedBy::Any));
         assert_eq!(
             (by(0, key, PD), by(1, key, PD)),
             ((true, true), (true, true))
         );
-        assert_eq!(memory.deregister(key), Ok(Users::Any));
+        assert_eq!(memory.deregister(key), Ok(CachedBy::Any));
         assert_eq!(
             (by(0, key, PD), by(1, key, PD)),
             ((false, false), (false, false))
         );
         key = memory.register(programs[0].region(ALL));
     }
-    known[0].end();
+    known[0].close();
     let sges = [sge(0x1000, 8, key)];
     for _ in 0..2 {
         let gathered = memory.gather_for((&mut known[0], 7), &sges, 0, &mut bytes, PD);
@@ -436,7 +442,7 @@ fn a_known_region_is_that_of_the_table() {
     }
     assert_eq!(
         memory.deregister(key),
-        Ok(Users::None),
+        Ok(CachedBy::None),
         "it does not learn any more"
     );
 }

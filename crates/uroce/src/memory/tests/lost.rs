@@ -49,7 +49,7 @@ fn lists_with_lost_memory_are_refused() {
             vec![sge(0, 3, key), sge(LOST, 97, key)],
             vec![sge(LOST, 97, key), sge(0, 3, key)],
         ];
-        let mut known = KnownRegions::default();
+        let mut known = MrCache::default();
         for is_lost in [false, true] {
             let written = if is_lost {
                 Err(LocalError::Protection)
