@@ -69,16 +69,20 @@ build static bench-uroce: export RUSTFLAGS := $(strip $(RUSTFLAGS) \
 	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=$(SOURCE_NAME) \
 	--remap-path-prefix=$(abspath $(TARGET))=$(SOURCE_NAME)/target)
 
+# Where cargo-auditable is installed, what is built lists the crates in it, for programs that look for those
+# with known defects (cargo audit bin FILE). AUDITABLE= leaves the list out.
+AUDITABLE ?= $(if $(shell PATH="$$PATH:$(CARGO_DIR)/bin" command -v cargo-auditable),auditable)
+
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 #
 # The root package also makes a Rust library, for the fuzz targets. If cargo makes both, it leaves out
 # link-time optimization; so only the shared library is made here.
 build:
-	$(CARGO) rustc --release --lib --crate-type cdylib $(FEATURES)
+	$(CARGO) $(AUDITABLE) rustc --release --lib --crate-type cdylib $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 	WITH_IBVERBS_RS_OWN_DIR=$(OWN_DIR) \
 		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \
-		$(CARGO) build --release -p with-ibverbs-rs -p uroce-ctl
+		$(CARGO) $(AUDITABLE) build --release -p with-ibverbs-rs -p uroce-ctl
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)

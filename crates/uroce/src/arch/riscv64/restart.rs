@@ -3,7 +3,6 @@
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::restart::{Area, CHANGED, Call, RESTARTED, STALE};
@@ -51,32 +50,26 @@ pub fn ticks() -> u64 {
     ticks
 }
 
-/// What [`ticks_of_some_ms`] returns before it has measured: 10 ms of the slowest clocks, of 1 MHz.
-const OF_SLOW_CLOCKS: u64 = 10_000;
-
-/// Ticks in ten milliseconds. No instruction reads the frequency, so it is measured.
+/// Ticks in ten milliseconds. No instruction reads the frequency, so it is measured once: 0.6 ms.
 pub fn ticks_of_some_ms() -> u64 {
-    static MEASURED: AtomicU64 = AtomicU64::new(0);
-    match MEASURED.load(Ordering::Relaxed) {
-        0 => measure(&MEASURED),
-        measured => measured,
-    }
+    static MEASURED: OnceLock<u64> = OnceLock::new();
+    // A thread that is preempted meanwhile counts too few ticks.
+    *MEASURED.get_or_init(|| (0..3).map(|_| measure()).max().unwrap_or(1))
 }
 
-/// Measures from the first call to one that comes 10 ms later.
 #[cold]
-fn measure(measured: &AtomicU64) -> u64 {
-    const SPAN: Duration = Duration::from_millis(10);
-    static BEGIN: OnceLock<(Instant, u64)> = OnceLock::new();
-    let (begin, from) = BEGIN.get_or_init(|| (Instant::now(), ticks()));
-    let elapsed = begin.elapsed();
-    if elapsed < SPAN {
-        return OF_SLOW_CLOCKS;
+fn measure() -> u64 {
+    const SOME: Duration = Duration::from_millis(10);
+    let (begin, from) = (Instant::now(), ticks());
+    loop {
+        let counted = ticks().wrapping_sub(from);
+        let elapsed = begin.elapsed();
+        if elapsed >= Duration::from_micros(200) {
+            let ticks = u128::from(counted) * SOME.as_nanos() / elapsed.as_nanos();
+            return u64::try_from(ticks).unwrap_or(u64::MAX).max(1);
+        }
+        std::hint::spin_loop();
     }
-    let ticks = u128::from(ticks().wrapping_sub(*from)) * SPAN.as_nanos() / elapsed.as_nanos();
-    let ticks = u64::try_from(ticks).unwrap_or(OF_SLOW_CLOCKS).max(1);
-    measured.store(ticks, Ordering::Relaxed);
-    ticks
 }
 
 // The sequence begins at 10 and ends behind the system call, which is its last instruction. So a thread that
