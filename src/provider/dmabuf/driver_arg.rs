@@ -79,7 +79,7 @@ unsafe fn find(file: *mut c_void, symbol: &CStr, version: &CStr) -> *mut c_void 
 /// The handle is open.
 #[cfg(target_env = "musl")]
 unsafe fn find(file: *mut c_void, symbol: &CStr, _version: &CStr) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the name is a C string; the handle is open, as the caller says.
     unsafe { libc::dlsym(file, symbol.as_ptr()) }
 }
 

@@ -143,8 +143,9 @@ impl ProviderSource {
 }
 
 /// Two intended differences (ARCHITECTURE.md): rdma-core 44 and 56 do not know event 20 yet, and our
-/// ibv_create_srq_ex is the library's, which lets one SRQ command at a time reach the provider. And what newer
-/// releases leave in errno when ibv_fork_init(3) fails, which returns its error: they ask netlink before.
+/// ibv_create_srq_ex is the library's, which lets one SRQ command at a time reach the provider. And what
+/// newer releases leave in errno when ibv_fork_init(3) fails, which returns its error: they ask netlink
+/// before.
 fn intended(text: &str) -> String {
     let text = replace(
         r"(?m)^ibv_fork_init\(\): 22, errno 93$",

@@ -1,5 +1,5 @@
-//! What differs between C libraries, glibc and musl: what the dynamic linker tells of loaded objects, and where
-//! libc's own functions are. The only module of this crate with a `cfg` for it.
+//! Differences between C libraries, glibc and musl: what the dynamic linker reports of loaded objects, and
+//! where libc's own functions are. The only module of this crate with a `cfg` for it.
 
 use core::ffi::{c_char, c_int, c_void};
 

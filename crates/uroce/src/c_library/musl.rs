@@ -29,7 +29,8 @@ pub fn object_of(address: *const c_void) -> Option<*const LinkMap> {
 }
 
 /// Whether a function that dlsym(3) has found in the program is its PLT entry. Only programs that are not
-/// position-independent have such entries; one that also defines the function itself is not told apart.
+/// position-independent have such entries; one that also defines the function itself is taken
+/// for one of these.
 pub fn is_plt_entry(function: *const c_void) -> bool {
     // SAFETY: the object stays loaded.
     object_of(function).is_some_and(|object| unsafe { (*object).base } == 0)
