@@ -40,9 +40,11 @@ pub enum ObjectKind {
     Pd,
     /// `ibv_td`.
     Td,
+    /// `ibv_comp_cntr`.
+    CompCntr,
 }
 
-const KINDS: usize = ObjectKind::Td as usize + 1;
+const KINDS: usize = ObjectKind::CompCntr as usize + 1;
 
 /// How many objects of each kind a device has.
 #[derive(Default)]

@@ -3,6 +3,7 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
+//! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
 //! | `sink.rs` | completions for a program that is polling |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
@@ -36,6 +37,7 @@ mod busy_poll;
 mod channel_sending;
 pub mod clock;
 pub mod completion;
+pub mod completion_counter;
 pub mod counters;
 pub mod direct;
 pub mod events;

@@ -8,6 +8,7 @@ use ibverbs_abi::*;
 
 use super::ah::Ah;
 use super::channel::CompChannel;
+use super::comp_cntr::CompCntr;
 use super::cq::Cq;
 use super::dm::Dm;
 use super::mr::{Mr, Mw};
@@ -66,7 +67,8 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
             | ObjectKind::Xrcd
             | ObjectKind::ParentDomain
             | ObjectKind::Pd
-            | ObjectKind::Td => {}
+            | ObjectKind::Td
+            | ObjectKind::CompCntr => {}
         }
     }
 }
@@ -90,6 +92,7 @@ unsafe fn abandon(kind: ObjectKind, public: *mut c_void) {
             ObjectKind::Xrcd => Xrcd::abandon(public.cast()),
             ObjectKind::Pd | ObjectKind::ParentDomain => Pd::abandon(public.cast()),
             ObjectKind::Td => Td::abandon(public.cast()),
+            ObjectKind::CompCntr => CompCntr::abandon(public.cast()),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
 //! | `attributes.rs` | device and port attributes; limits |
 //! | `pd.rs`, `mr.rs` | protection, thread and parent domains; memory regions and windows |
-//! | `dm.rs` | device memory |
+//! | `dm.rs`, `comp_cntr.rs` | device memory; completion counters |
 //! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
 //! | `qp.rs`, `init_attr.rs` | queue pairs; what they are created with |
@@ -22,6 +22,7 @@ mod ah;
 mod attributes;
 mod channel;
 mod close;
+mod comp_cntr;
 mod context;
 mod cq;
 mod cq_ex;
@@ -67,6 +68,29 @@ c_functions! {
         query_port(context: *mut ibv_context, port_num: u8, attr: *mut ibv_port_attr) -> c_int;
         query_port_speed(context: *mut ibv_context, port_num: u32, speed: *mut u64) -> c_int;
         query_rt_values(context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int;
+    }
+    comp_cntr {
+        create_comp_cntr(
+            context: *mut ibv_context,
+            attr: *mut ibv_comp_cntr_init_attr,
+        ) -> *mut ibv_comp_cntr;
+        destroy_comp_cntr(counter: *mut ibv_comp_cntr) -> c_int;
+        inc_comp_cntr(counter: *mut ibv_comp_cntr, amount: u64) -> c_int;
+        inc_err_comp_cntr(counter: *mut ibv_comp_cntr, amount: u64) -> c_int;
+        qp_attach_comp_cntr(
+            qp: *mut ibv_qp,
+            counter: *mut ibv_comp_cntr,
+            attr: *mut ibv_qp_attach_comp_cntr_attr,
+        ) -> c_int;
+        query_comp_cntr_caps(
+            context: *mut ibv_context,
+            caps: *mut ibv_comp_cntr_caps,
+            caps_size: usize,
+        ) -> c_int;
+        read_comp_cntr(counter: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+        read_err_comp_cntr(counter: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+        set_comp_cntr(counter: *mut ibv_comp_cntr, value: u64) -> c_int;
+        set_err_comp_cntr(counter: *mut ibv_comp_cntr, value: u64) -> c_int;
     }
     cq {
         create_cq(
@@ -182,6 +206,7 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         bind_mw,
         close_xrcd,
         create_ah,
+        create_comp_cntr,
         create_cq,
         create_cq_ex,
         create_qp,
@@ -193,27 +218,36 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         dealloc_td,
         dereg_mr,
         destroy_ah,
+        destroy_comp_cntr,
         destroy_cq,
         destroy_qp,
         destroy_srq,
         detach_mcast,
         free_dm,
         get_srq_num,
+        inc_comp_cntr,
+        inc_err_comp_cntr,
         modify_cq,
         modify_qp,
         modify_srq,
         open_qp,
         open_xrcd,
+        qp_attach_comp_cntr,
+        query_comp_cntr_caps,
         query_device_ex,
         query_port,
         query_port_speed,
         query_qp,
         query_rt_values,
         query_srq,
+        read_comp_cntr,
+        read_err_comp_cntr,
         reg_dm_mr,
         reg_mr,
         rereg_mr,
         resize_cq,
+        set_comp_cntr,
+        set_err_comp_cntr,
         free_context: context::free_context,
         poll_cq: cq::poll_cq,
         post_recv: post::post_recv,
