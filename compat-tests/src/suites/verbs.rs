@@ -5,14 +5,15 @@
 use crate::case::{Case, Place, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::machine::Member;
 use crate::place::as_ordinary_user;
 use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of uroce/verbs/main.c, in its order.
-const CHECKS: [&str; 17] = [
+const CHECKS: [&str; 18] = [
     "objects", "memory", "states", "posting", "building", "queues", "process", "windows", "kernel",
-    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp", "dm",
+    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp", "dm", "dmabuf",
 ];
 
 /// The checks of uroce/newer/main.c, in its order.
@@ -40,6 +41,19 @@ pub fn cases() -> Vec<Case> {
     cases.push(case("all-checks", all_checks).programs(&["verbs", "newer"]));
     cases.push(case("unload", unload).programs(&["unload"]));
     cases
+}
+
+/// What needs a kernel with /dev/udmabuf, which makes a dma-buf of a memfd.
+pub fn members() -> Vec<Member> {
+    let with_udmabuf = |cx: &Context| {
+        let argv = vec![cx.built("verbs")?, "dmabuf".into()];
+        let program = cx.program(argv).library(&cx.library_dir(Library::Ours));
+        let on_uroce = program
+            .env("IBV_UROCE", "uroce0=lo")
+            .env("DEVICE", "uroce0");
+        succeeded("dmabuf", &on_uroce.env("UDMABUF", "1").run()?)
+    };
+    vec![Member::new("uroce/verbs-vm/dmabuf", with_udmabuf).programs(&["verbs"])]
 }
 
 fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {

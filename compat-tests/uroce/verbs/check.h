@@ -90,3 +90,4 @@ void check_order(void);
 void check_lost(void);
 void check_odp(void);
 void check_dm(void);
+void check_dmabuf(void);

@@ -70,7 +70,7 @@ static void memory(struct rig *rig)
 	IS_NULL(EINVAL, ibv_reg_mr_iova(rig->pd, rig->buf, 64, (uintptr_t)rig->buf + 1, 0));
 	IS_NULL(EINVAL, ibv_reg_mr(rig->pd, (void *)(uintptr_t)-4096, SIZE, 0));
 	IS_NULL(EINVAL, ibv_reg_mr_iova(rig->pd, rig->buf, SIZE, (uintptr_t)-4096, 0));
-	IS_NULL(EOPNOTSUPP, ibv_reg_dmabuf_mr(rig->pd, 0, 64, 0, 0, 0));
+	IS_NULL(EINVAL, ibv_reg_dmabuf_mr(rig->pd, 0, 64, 0, 0, 0));
 	IS_NULL(EOPNOTSUPP, ibv_alloc_null_mr(rig->pd));
 	IS_NULL(EOPNOTSUPP, ibv_import_mr(rig->pd, 1));
 	RETURNS(EINVAL, ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1));

@@ -29,6 +29,7 @@ int main(int argc, char **argv)
 		{ "lost", check_lost },
 		{ "odp", check_odp },
 		{ "dm", check_dm },
+		{ "dmabuf", check_dmabuf },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

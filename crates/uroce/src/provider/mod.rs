@@ -7,7 +7,7 @@
 //! | `handle.rs`, `close.rs` | which objects exist, limits; closing a context |
 //! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
 //! | `attributes.rs` | device and port attributes; limits |
-//! | `pd.rs`, `mr.rs` | protection, thread and parent domains; memory regions and windows |
+//! | `pd.rs`, `mr.rs`, `mw.rs` | protection, thread and parent domains; memory regions; windows |
 //! | `dm.rs`, `comp_cntr.rs` | device memory; completion counters |
 //! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
@@ -33,6 +33,7 @@ mod init_attr;
 mod lid;
 mod modify;
 mod mr;
+mod mw;
 mod object;
 mod pd;
 mod post;
@@ -137,10 +138,15 @@ c_functions! {
             sg_list: *mut ibv_sge,
             num_sges: u32,
         ) -> c_int;
-        alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
-        bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
-        dealloc_mw(mw: *mut ibv_mw) -> c_int;
         dereg_mr(mr: *mut verbs_mr) -> c_int;
+        reg_dmabuf_mr(
+            pd: *mut ibv_pd,
+            offset: u64,
+            length: usize,
+            iova: u64,
+            fd: c_int,
+            access: c_int,
+        ) -> *mut ibv_mr;
         reg_dm_mr(
             pd: *mut ibv_pd,
             dm: *mut ibv_dm,
@@ -163,6 +169,11 @@ c_functions! {
             length: usize,
             access: c_int,
         ) -> c_int;
+    }
+    mw {
+        dealloc_mw(mw: *mut ibv_mw) -> c_int;
+        bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
+        alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
     }
     pd {
         alloc_parent_domain(
@@ -243,6 +254,7 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         read_comp_cntr,
         read_err_comp_cntr,
         reg_dm_mr,
+        reg_dmabuf_mr,
         reg_mr,
         rereg_mr,
         resize_cq,
