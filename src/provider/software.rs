@@ -65,26 +65,26 @@ pub unsafe fn of_device<'a>(device: *mut ibv_device) -> Option<&'a verbs_softwar
 /// `context` is open.
 #[inline]
 pub unsafe fn of_context<'a>(context: *mut ibv_context) -> Option<&'a verbs_software_ops> {
-    // A software device has no command descriptor. This is the cheapest test, and kernel devices end
-    // here.
-    // SAFETY: the context is open, so its members are readable.
-    unsafe {
-        if (*context).cmd_fd != -1 {
-            return None;
-        }
-        of_context_without_descriptor(context)
+    if !exist() {
+        return None;
     }
+    // SAFETY: the context is open, as the caller promises.
+    unsafe { of_context_among_others(context) }
 }
 
-/// The rest of [`of_context`], out of line: the device is a software device, or mlx5 over VFIO.
+/// Whether the process has software devices. This is the cheapest test: processes without them end here.
+#[inline]
+pub fn exist() -> bool {
+    !OPS.load(Ordering::Relaxed).is_null()
+}
+
+/// The rest of [`of_context`], out of line.
 ///
 /// # Safety
 /// `context` is open.
 #[cold]
 #[inline(never)]
-unsafe fn of_context_without_descriptor<'a>(
-    context: *mut ibv_context,
-) -> Option<&'a verbs_software_ops> {
+unsafe fn of_context_among_others<'a>(context: *mut ibv_context) -> Option<&'a verbs_software_ops> {
     // SAFETY: an open context holds a reference to its device, so the device is alive.
     unsafe { of_device((*context).device) }
 }

@@ -30,6 +30,7 @@ int main(int argc, char **argv)
 		{ "odp", check_odp },
 		{ "dm", check_dm },
 		{ "dmabuf", check_dmabuf },
+		{ "import", check_import },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

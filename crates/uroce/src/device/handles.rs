@@ -257,6 +257,13 @@ pub fn object_of_event(kind: ObjectKind, handle: u64) -> Option<usize> {
     table.object(kind, handle).map(|found| found.object)
 }
 
+/// The object of this kind and handle, whose destruction has not begun.
+pub fn find(kind: ObjectKind, handle: u32) -> Option<Registered> {
+    let mut table = TABLE.lock();
+    let found = table.object(kind, handle).copied();
+    found.filter(|found| !found.claimed)
+}
+
 /// The objects of a context, in the order of [`ObjectKind`].
 pub fn of_context(context: usize) -> Vec<Registered> {
     let table = TABLE.lock();

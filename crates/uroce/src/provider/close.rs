@@ -59,15 +59,17 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
             ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
             // Its windows were of this context, and are gone.
+            ObjectKind::Mr if Mr::of(public.cast()).is_imported() => {}
             ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
             ObjectKind::Channel => device.remove_channel(&CompChannel::of(public.cast()).events),
+            // An imported one: its original may stay.
+            ObjectKind::Pd => Pd::of(public.cast()).release_parents(),
             ObjectKind::Ah
             | ObjectKind::Dm
             | ObjectKind::Xrcd
             | ObjectKind::ParentDomain
-            | ObjectKind::Pd
             | ObjectKind::Td
             | ObjectKind::CompCntr => {}
         }

@@ -9,6 +9,7 @@
 //! | `attributes.rs` | device and port attributes; limits |
 //! | `pd.rs`, `mr.rs`, `mw.rs` | protection, thread and parent domains; memory regions; windows |
 //! | `dm.rs`, `comp_cntr.rs` | device memory; completion counters |
+//! | `import.rs` | contexts and objects of another context of this process |
 //! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
 //! | `qp.rs`, `init_attr.rs` | queue pairs; what they are created with |
@@ -29,6 +30,7 @@ mod cq_ex;
 mod dm;
 mod ffi;
 mod handle;
+mod import;
 mod init_attr;
 mod lid;
 mod modify;
@@ -120,6 +122,11 @@ c_functions! {
             host_addr: *const c_void,
             length: usize,
         ) -> c_int;
+    }
+    import {
+        import_dm(context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm;
+        import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr;
+        import_pd(context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd;
     }
     modify {
         modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int;
@@ -236,6 +243,9 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         detach_mcast,
         free_dm,
         get_srq_num,
+        import_dm,
+        import_mr,
+        import_pd,
         inc_comp_cntr,
         inc_err_comp_cntr,
         modify_cq,
@@ -260,6 +270,9 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         resize_cq,
         set_comp_cntr,
         set_err_comp_cntr,
+        unimport_dm: import::unimport_dm,
+        unimport_mr: import::unimport_mr,
+        unimport_pd: import::unimport_pd,
         free_context: context::free_context,
         poll_cq: cq::poll_cq,
         post_recv: post::post_recv,

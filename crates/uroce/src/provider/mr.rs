@@ -9,9 +9,9 @@ use super::context::private;
 use super::dm::Dm;
 use super::ffi::Result;
 use super::handle;
-use super::object::{Object, Zeroable};
+use super::object::{Object, Room, Zeroable};
 use super::pd::Pd;
-use crate::device::handles::{self, ObjectKind};
+use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::engine::Sge;
 use crate::memory::{Busy, DmaBufMapping, MemoryRegion, MrRange, Reregistration, prefault};
 use crate::profile::Profile;
@@ -27,6 +27,8 @@ enum MrMemory {
     Program,
     /// Device memory, which the region has a reference to.
     Device(*mut ibv_dm),
+    /// That of a region of another context, by which it was imported.
+    Imported,
     /// A dma-buf, which is mapped as long as the region exists.
     DmaBuf { _mapping: DmaBufMapping },
 }
@@ -217,10 +219,7 @@ unsafe fn register(
     memory: MrMemory,
 ) -> Result<*mut ibv_mr> {
     // SAFETY: the caller passes a live domain, whose context is open.
-    let (context, domain, device) = unsafe {
-        let context = (*pd).context;
-        (context, Pd::of(pd), private(context).check()?)
-    };
+    let (domain, device) = unsafe { (Pd::of(pd), private((*pd).context).check()?) };
     let reserved = handle::reserve(device, ObjectKind::Mr)?;
     let room = Mr::room()?;
     let key = device.memory.register(MemoryRegion {
@@ -228,26 +227,83 @@ unsafe fn register(
         range,
         access,
     });
-    domain.refs.acquire();
+    // SAFETY: `pd` is live, and so is device memory.
+    Ok(unsafe { publish((reserved, room), pd, (key, range.len), access, memory) })
+}
+
+/// The structure of a region with this key and length.
+///
+/// # Safety
+/// `pd` is live, and so is device memory.
+unsafe fn publish(
+    (reserved, room): (ReservedHandle, Room<verbs_mr, MrPrivate>),
+    pd: *mut ibv_pd,
+    (key, len): (u32, u64),
+    access: u32,
+    memory: MrMemory,
+) -> *mut ibv_mr {
+    // SAFETY: the caller passes a live domain.
+    let context = unsafe {
+        Pd::of(pd).refs.acquire();
+        (*pd).context
+    };
     let mut mr = verbs_mr::zeroed();
     mr.ibv_mr.context = context;
     mr.ibv_mr.pd = pd;
     mr.ibv_mr.handle = reserved.handle();
-    mr.ibv_mr.length = range.len as usize;
+    mr.ibv_mr.length = len as usize;
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
-    mr.mr_type = IBV_MR_TYPE_MR;
-    if !matches!(memory, MrMemory::Program) {
-        // Of the types of regions, this is the one that has no pages of the program, for the library.
-        mr.mr_type = IBV_MR_TYPE_DMABUF_MR;
-    }
+    mr.access = access as c_int;
+    // Of the types of regions, DMABUF has no pages of the program, for the library.
+    mr.mr_type = match memory {
+        MrMemory::Program => IBV_MR_TYPE_MR,
+        MrMemory::Imported => IBV_MR_TYPE_IMPORTED_MR,
+        MrMemory::Device(_) | MrMemory::DmaBuf { .. } => IBV_MR_TYPE_DMABUF_MR,
+    };
     if let MrMemory::Device(dm) = memory {
         // SAFETY: the caller passes live memory.
         unsafe { Dm::of(dm) }.refs.acquire();
     }
-    mr.access = access as c_int;
     let mr = room.fill(mr, MrPrivate { memory }).cast::<ibv_mr>();
     handle::publish(reserved, ObjectKind::Mr, mr, context);
-    Ok(mr)
+    mr
+}
+
+/// A structure for a region of another context, with the same keys. The region may be deregistered before.
+///
+/// # Safety
+/// `pd` and `mr` are live.
+pub unsafe fn imported_mr(pd: *mut ibv_pd, mr: *mut ibv_mr) -> Result<*mut ibv_mr> {
+    // SAFETY: the caller passes a live domain, whose context is open.
+    let device = unsafe { private((*pd).context) }.check()?;
+    let reserved = handle::reserve(device, ObjectKind::Mr)?;
+    let room = Mr::room()?;
+    // SAFETY: the caller passes a live region, whose structure is a verbs_mr.
+    let (key, len, access) = unsafe {
+        let original = &*mr.cast::<verbs_mr>();
+        (
+            original.ibv_mr.lkey,
+            original.ibv_mr.length as u64,
+            original.access,
+        )
+    };
+    // SAFETY: `pd` is live.
+    Ok(unsafe {
+        publish(
+            (reserved, room),
+            pd,
+            (key, len),
+            access as u32,
+            MrMemory::Imported,
+        )
+    })
+}
+
+impl MrPrivate {
+    /// Whether it is that of another context, which deregisters it.
+    pub fn is_imported(&self) -> bool {
+        matches!(self.memory, MrMemory::Imported)
+    }
 }
 
 /// Changes a region; its keys stay. EBUSY while a window is bound to it. The library converts the errno
@@ -271,6 +327,10 @@ pub unsafe fn rereg_mr(
     };
     // SAFETY: the context of a live region is open.
     let device = unsafe { private(mr.ibv_mr.context) }.check()?;
+    // SAFETY: the region is live.
+    if unsafe { Mr::of(vmr) }.is_imported() {
+        return Err(Errno(EINVAL));
+    }
     let has = |flag| flags as u32 & flag != 0;
     if has(IBV_REREG_MR_CHANGE_PD) {
         if pd.is_null() {
@@ -366,7 +426,8 @@ pub unsafe fn advise_mr(
     result
 }
 
-/// Fails with EBUSY while a window is bound to the region. Once it has succeeded, no access of a peer
+/// Fails with EBUSY while a window is bound to the region. Of an imported region only the structure is freed.
+/// Once it has succeeded, no access of a peer
 /// reaches the memory.
 ///
 /// # Safety
@@ -378,7 +439,7 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
         handle::check(&raw mut (*vmr).ibv_mr)?;
         let mr = &(*vmr).ibv_mr;
         let device = &private(mr.context).device;
-        if device.owned_by_this_process() {
+        if device.owned_by_this_process() && !Mr::of(vmr).is_imported() {
             let removed = device.deregister(mr.lkey);
             removed.map_err(|Busy| Errno(EBUSY))?;
         }
