@@ -206,8 +206,8 @@ fn address(handle: u64) -> *mut ibv_cq {
     ptr::with_exposed_provenance_mut(handle as usize)
 }
 
-/// The CQ that an event is about. Skips events that name no CQ of the channel, of a software device, and reads
-/// the next one. `None` with errno set if there is none.
+/// The CQ that an event is about. Skips events that name no CQ of the channel, of a software device, and
+/// reads the next one. `None` with errno set if there is none.
 ///
 /// # Safety
 ///

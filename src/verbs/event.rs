@@ -92,8 +92,8 @@ unsafe fn read_injected(
     }
 }
 
-/// Replaces the handle in an event of a software device by the object's address. Events of objects that do not exist are skipped: the next one is read to `desc`.
-/// Returns false with errno set if there is none.
+/// Replaces the handle in an event of a software device by the object's address. Events of objects that do
+/// not exist are skipped: the next one is read to `desc`. Returns false with errno set if there is none.
 ///
 /// # Safety
 ///
