@@ -39,6 +39,9 @@ pub fn set_packet_faults(_decide: fn(&Facts) -> Option<Action>) {}
 /// None; `unsafe` because `software.rs` needs it.
 pub unsafe fn raise_event(_context: *mut ibv_context, _event: &ib_uverbs_async_event_desc) {}
 
+/// Does nothing.
+pub fn set_gids(_device: &str, _present: bool) {}
+
 /// Always `None`: no CQ is a software device's.
 ///
 /// # Safety

@@ -150,6 +150,12 @@ pub unsafe fn raise_event(context: *mut ibv_context, event: &ib_uverbs_async_eve
     }
 }
 
+/// Removes the GIDs of a software device that this process has open, or lets them come back. The device raises
+/// the events. Nothing happens to other devices.
+pub fn set_gids(device: &str, present: bool) {
+    uroce::set_gids(device, present);
+}
+
 /// The software devices that this process has open. Not for a thread that is in a function of theirs.
 pub fn status() -> Vec<DeviceStatus> {
     uroce::status().into_iter().map(device_status).collect()

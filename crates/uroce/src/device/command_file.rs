@@ -37,6 +37,9 @@ impl CommandFile {
 
     /// The file of an open descriptor.
     pub fn of(fd: RawFd) -> io::Result<CommandFile> {
+        if fd < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
         // SAFETY: the descriptor is only examined, and not closed.
         let file = core::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
         let metadata = file.metadata()?;
