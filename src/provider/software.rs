@@ -150,8 +150,8 @@ pub unsafe fn raise_event(context: *mut ibv_context, event: &ib_uverbs_async_eve
     }
 }
 
-/// Removes the GIDs of a software device that this process has open, or lets them come back. The device raises
-/// the events. Nothing happens to other devices.
+/// Removes the GIDs of a software device that this process has open, or lets them come back. The device
+/// raises the events. Nothing happens to other devices.
 pub fn set_gids(device: &str, present: bool) {
     uroce::set_gids(device, present);
 }
