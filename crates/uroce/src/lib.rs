@@ -84,7 +84,7 @@ pub use config::{
     Config, Netdev, Parsed as ParsedConfig, parse as parse_config, read as read_config,
 };
 pub use device::direct::enable as enable_direct_access;
-pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};
+pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_gids, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;
 pub use device::status::{DeviceStatus, QpStatus, status};
 pub use local::Peers as SharedMemoryPeers;
