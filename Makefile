@@ -30,9 +30,9 @@ export UROCE
 CRATES := --workspace
 ifeq ($(UROCE),0)
 FEATURES := --no-default-features --features exports
-CRATES   += --exclude uroce
+CRATES   += --exclude uroce --exclude uroce-network
 # What tests and measures both: its own unit tests are the same without uroce.
-UNIT_CRATES := --exclude compat-tests --exclude uroce-bench
+UNIT_CRATES := --exclude compat-tests --exclude uroce-bench --exclude uroce-network
 endif
 
 # What runs the cases of compat-tests.
@@ -44,7 +44,7 @@ endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: arm64 deb-arm64 test-orderings
+.PHONY: arm64 deb-arm64 riscv64 musl test-orderings
 .PHONY: all rust build static examples deb deb-src rpm rpm-src dist docs help
 .PHONY: demo demo-vm deps install uninstall clean
 .PHONY: bench bench-fork bench-uroce
@@ -71,16 +71,20 @@ build static bench-uroce: export RUSTFLAGS := $(strip $(RUSTFLAGS) \
 	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=$(SOURCE_NAME) \
 	--remap-path-prefix=$(abspath $(TARGET))=$(SOURCE_NAME)/target)
 
+# Where cargo-auditable is installed, what is built lists the crates in it, for programs that look for those
+# with known defects (cargo audit bin FILE). AUDITABLE= leaves the list out.
+AUDITABLE ?= $(if $(shell PATH="$$PATH:$(CARGO_DIR)/bin" command -v cargo-auditable),auditable)
+
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 #
 # The root package also makes a Rust library, for the fuzz targets. If cargo makes both, it leaves out
 # link-time optimization; so only the shared library is made here.
 build:
-	$(CARGO) rustc --release --lib --crate-type cdylib $(FEATURES)
+	$(CARGO) $(AUDITABLE) rustc --release --lib --crate-type cdylib $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 	WITH_IBVERBS_RS_OWN_DIR=$(OWN_DIR) \
 		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \
-		$(CARGO) build --release -p with-ibverbs-rs -p uroce-ctl
+		$(CARGO) $(AUDITABLE) build --release -p with-ibverbs-rs -p uroce-ctl
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)
@@ -118,6 +122,21 @@ deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and chec
 	packaging/linked-crates.py --copyright >$(ARM64)/crates
 	scripts/arm64 env DEB_ARCH=arm64 NO_LINTIAN=1 CRATES=/target/crates packaging/build-deb /target/deb
 	packaging/lintian $(ARM64)/deb
+
+# Not in a root directory: rustup's standard libraries for these. -crt-static: a shared library needs musl's
+# libc.so. It refers to libgcc_s, which the library looks for itself if it is needed (src/export/unwinder.rs).
+RISCV64 := riscv64gc-unknown-linux-gnu
+MUSL    := x86_64-unknown-linux-musl
+riscv64: rust ## build the library for riscv64 in target/riscv64gc-unknown-linux-gnu/release
+	CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER=riscv64-linux-gnu-gcc \
+		$(CARGO) rustc --release --lib --crate-type cdylib --target $(RISCV64) $(FEATURES)
+
+musl: rust ## build the library for musl in target/x86_64-unknown-linux-musl/release
+	mkdir -p $(TARGET)/$(MUSL)/no-libgcc_s
+	echo 'INPUT()' >$(TARGET)/$(MUSL)/no-libgcc_s/libgcc_s.so
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=musl-gcc \
+		RUSTFLAGS="-C target-feature=-crt-static -L $(abspath $(TARGET))/$(MUSL)/no-libgcc_s" \
+		$(CARGO) rustc --release --lib --crate-type cdylib --target $(MUSL) $(FEATURES)
 
 dist: ## make the prebuilt archive and the Python wheel, for glibc 2.28, in target/dist
 	packaging/build-dist $(TARGET)/dist

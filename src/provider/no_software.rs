@@ -24,6 +24,12 @@ pub unsafe fn of_context<'a>(_context: *mut ibv_context) -> Option<&'a verbs_sof
     None
 }
 
+/// Always false.
+#[inline]
+pub fn exist() -> bool {
+    false
+}
+
 /// Does nothing: without software devices there are no packets.
 pub fn set_packet_faults(_decide: fn(&Facts) -> Option<Action>) {}
 
@@ -32,6 +38,9 @@ pub fn set_packet_faults(_decide: fn(&Facts) -> Option<Action>) {}
 /// # Safety
 /// None; `unsafe` because `software.rs` needs it.
 pub unsafe fn raise_event(_context: *mut ibv_context, _event: &ib_uverbs_async_event_desc) {}
+
+/// Does nothing.
+pub fn set_gids(_device: &str, _present: bool) {}
 
 /// Always `None`: no CQ is a software device's.
 ///

@@ -64,26 +64,26 @@ pub unsafe fn of_device<'a>(device: *mut ibv_device) -> Option<&'a verbs_softwar
 /// `context` is open.
 #[inline]
 pub unsafe fn of_context<'a>(context: *mut ibv_context) -> Option<&'a verbs_software_ops> {
-    // A software device has no command descriptor. This is the cheapest test, and kernel devices end
-    // here.
-    // SAFETY: the context is open, so its members are readable.
-    unsafe {
-        if (*context).cmd_fd != -1 {
-            return None;
-        }
-        of_context_without_descriptor(context)
+    if !exist() {
+        return None;
     }
+    // SAFETY: the context is open, as the caller promises.
+    unsafe { of_context_among_others(context) }
 }
 
-/// The rest of [`of_context`], out of line: the device is a software device, or mlx5 over VFIO.
+/// Whether the process has software devices. This is the cheapest test: processes without them end here.
+#[inline]
+pub fn exist() -> bool {
+    !OPS.load(Ordering::Relaxed).is_null()
+}
+
+/// The rest of [`of_context`], out of line.
 ///
 /// # Safety
 /// `context` is open.
 #[cold]
 #[inline(never)]
-unsafe fn of_context_without_descriptor<'a>(
-    context: *mut ibv_context,
-) -> Option<&'a verbs_software_ops> {
+unsafe fn of_context_among_others<'a>(context: *mut ibv_context) -> Option<&'a verbs_software_ops> {
     // SAFETY: an open context holds a reference to its device, so the device is alive.
     unsafe { of_device((*context).device) }
 }
@@ -147,6 +147,12 @@ pub unsafe fn raise_event(context: *mut ibv_context, event: &ib_uverbs_async_eve
             (software.raise_event)(context, event);
         }
     }
+}
+
+/// Removes the GIDs of a software device that this process has open, or lets them come back. The device
+/// raises the events. Nothing happens to other devices.
+pub fn set_gids(device: &str, present: bool) {
+    uroce::set_gids(device, present);
 }
 
 /// The software devices that this process has open. Not for a thread that is in a function of theirs.

@@ -61,8 +61,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
         if (*channel).refcnt != 0 {
             return busy(channel);
         }
-        // A software device has no command descriptor. This is the cheapest test for one.
-        if (*(*channel).context).cmd_fd == -1 {
+        if software::exist() {
             destroy(channel);
         } else {
             libc::close((*channel).fd);
@@ -87,7 +86,7 @@ unsafe fn busy(channel: *mut ibv_comp_channel) -> c_int {
     let is_software = unsafe {
         let context = (*channel).context;
         libc::pthread_mutex_unlock(&raw mut (*context).mutex);
-        (*context).cmd_fd == -1
+        software::of_context(context).is_some()
     };
     diagnose::channel_busy(channel as usize);
     if is_software {
@@ -96,8 +95,7 @@ unsafe fn busy(channel: *mut ibv_comp_channel) -> c_int {
     EBUSY
 }
 
-/// Closes and frees a channel of a context without a command descriptor. A software device does that
-/// itself.
+/// Closes and frees a channel. A software device does that itself.
 ///
 /// # Safety
 ///

@@ -133,11 +133,10 @@ pub unsafe extern "C" fn ibv_get_cq_event(
         cold_path();
         return -1;
     };
-    // A software device has no command descriptor. This is the cheapest test for one.
     // SAFETY: the channel is alive, so its context is open; `cq` and `cq_context` are writable.
     unsafe {
-        if (*(*channel).context).cmd_fd == -1 {
-            return event_without_descriptor(channel, handle, cq, cq_context);
+        if software::exist() {
+            return event_by_handle(channel, handle, cq, cq_context);
         }
         deliver(address(handle), cq, cq_context);
     }
@@ -159,14 +158,14 @@ unsafe fn deliver(source: *mut ibv_cq, cq: *mut *mut ibv_cq, cq_context: *mut *m
     }
 }
 
-/// The rest of [`ibv_get_cq_event`] for a context without a command descriptor.
+/// The rest of [`ibv_get_cq_event`] if the context may be a software device's.
 ///
 /// # Safety
 ///
 /// As for [`ibv_get_cq_event`].
 #[cold]
 #[inline(never)]
-unsafe fn event_without_descriptor(
+unsafe fn event_by_handle(
     channel: *mut ibv_comp_channel,
     handle: u64,
     cq: *mut *mut ibv_cq,
@@ -174,7 +173,7 @@ unsafe fn event_without_descriptor(
 ) -> c_int {
     // SAFETY: the channel is alive; `cq` and `cq_context` are writable.
     unsafe {
-        match without_descriptor(channel, handle) {
+        match source_of(channel, handle) {
             Some(source) => deliver(source, cq, cq_context),
             None => return -1,
         }
@@ -207,16 +206,13 @@ fn address(handle: u64) -> *mut ibv_cq {
     ptr::with_exposed_provenance_mut(handle as usize)
 }
 
-/// The CQ that an event of a context without a command descriptor is about. Skips events that name no CQ
-/// of the channel, of a software device, and reads the next one. `None` with errno set if there is none.
+/// The CQ that an event is about. Skips events that name no CQ of the channel, of a software device, and
+/// reads the next one. `None` with errno set if there is none.
 ///
 /// # Safety
 ///
 /// `channel` is a live channel.
-unsafe fn without_descriptor(
-    channel: *mut ibv_comp_channel,
-    mut handle: u64,
-) -> Option<*mut ibv_cq> {
+unsafe fn source_of(channel: *mut ibv_comp_channel, mut handle: u64) -> Option<*mut ibv_cq> {
     loop {
         // SAFETY: the channel is alive, so its context is open, and the function is its device's.
         let cq = unsafe {

@@ -366,6 +366,8 @@ unsafe fn finish(
         if imported {
             state(context).imported.store(true, Ordering::Relaxed);
         }
+        let is_software = software::of_context(context).is_some();
+        let imported = imported && !is_software;
         let wants_events = imported || has_events && (*context).async_fd == -1;
         if wants_events && alloc_async_fd(context).is_err() {
             let errno = Errno::last();
@@ -396,7 +398,9 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 /// If `cmd_fd` is a descriptor of a uverbs device, no other context uses it. Other values are allowed.
 pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     let number = match sys::fstat(cmd_fd) {
-        Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFCHR => st.st_rdev,
+        Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFCHR => Some(st.st_rdev),
+        // That of a software device is a file of another kind.
+        Ok(_) if software::is_requested() => None,
         _ => return Errno(libc::EINVAL).null(),
     };
     // SAFETY: NULL is allowed.
@@ -405,7 +409,12 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
         return Errno(libc::ENODEV).null();
     }
     // SAFETY: the list was just returned, and holds references to its devices until it is freed.
-    let context = unsafe { import(find_cdev(list, number), cmd_fd) };
+    let context = unsafe {
+        match number {
+            Some(number) => import(find_cdev(list, number), cmd_fd),
+            None => import_software(list, cmd_fd),
+        }
+    };
     let errno = Errno::last();
     // SAFETY: the list was returned above and is freed once; a new context has its own reference.
     unsafe { ibv_free_device_list(list) };
@@ -426,6 +435,30 @@ unsafe fn find_cdev(list: *mut *mut ibv_device, number: libc::dev_t) -> *mut ibv
         }
         *at
     }
+}
+
+/// Imports `cmd_fd` through the software device that it belongs to. NULL with errno as for
+/// [`ibv_import_device`], and EOPNOTSUPP if it is of another process.
+///
+/// # Safety
+/// `list` is a device list that is not yet freed.
+unsafe fn import_software(list: *mut *mut ibv_device, cmd_fd: c_int) -> *mut ibv_context {
+    let mut at = list;
+    let mut errno = Errno(libc::EINVAL);
+    // SAFETY: the list ends with a NULL, and the devices before it are alive.
+    unsafe {
+        while !(*at).is_null() {
+            if software::of_device(*at).is_some() {
+                let context = import(*at, cmd_fd);
+                if !context.is_null() {
+                    return context;
+                }
+                errno = Errno::last();
+            }
+            at = at.add(1);
+        }
+    }
+    errno.null()
 }
 
 /// Imports `cmd_fd` through the device's provider; see [`ibv_import_device`].

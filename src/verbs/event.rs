@@ -30,9 +30,8 @@ pub unsafe extern "C" fn ibv_get_async_event(
     }
     // SAFETY: `read_event` filled it.
     let desc = unsafe { desc.assume_init_mut() };
-    // A software device has no command descriptor. This is the cheapest test for one.
     // SAFETY: the context is open.
-    if unsafe { (*context).cmd_fd == -1 && !without_descriptor(context, desc) } {
+    if software::exist() && unsafe { !resolve(context, desc) } {
         return -1;
     }
     // SAFETY: the context is open and `event` writable, as the caller promises. The element is a port
@@ -93,19 +92,15 @@ unsafe fn read_injected(
     }
 }
 
-/// For a context without a command descriptor: replaces the handle in an event of a software device by the
-/// object's address. Events of objects that do not exist are skipped: the next one is read to `desc`.
-/// Returns false with errno set if there is none.
+/// Replaces the handle in an event of a software device by the object's address. Events of objects that do
+/// not exist are skipped: the next one is read to `desc`. Returns false with errno set if there is none.
 ///
 /// # Safety
 ///
 /// `context` is an open context.
 #[cold]
 #[inline(never)]
-unsafe fn without_descriptor(
-    context: *mut ibv_context,
-    desc: &mut ib_uverbs_async_event_desc,
-) -> bool {
+unsafe fn resolve(context: *mut ibv_context, desc: &mut ib_uverbs_async_event_desc) -> bool {
     // SAFETY: the context is open.
     while !unsafe { translate(context, desc) } {
         let mut next = MaybeUninit::uninit();

@@ -1,6 +1,6 @@
 /*
- * A device that dies and comes back, and a link that goes down: what the program sees, in order. IBV_FAULTS
- * has the script; `failover device|link`. Prints `ok NAME` or `not ok NAME`.
+ * A device that dies and comes back, a link that goes down, and GIDs that are removed: what the program sees,
+ * in order. IBV_FAULTS has the script; `failover device|link|gids`. Prints `ok NAME` or `not ok NAME`.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -165,6 +165,36 @@ static void link_down(void)
 	report("works-again", exchange(&rig) == IBV_WC_SUCCESS);
 }
 
+/* Whether the GID that the queue pairs have is there. */
+static int has_gid(struct rig *rig)
+{
+	struct ibv_gid_entry entry, table[16];
+	int found = ibv_query_gid_ex(rig->context, 1, 1, &entry, 0) == 0;
+	ssize_t entries = ibv_query_gid_table(rig->context, table, 16, 0);
+
+	return entries < 0 || found != (entries > 1) ? -1 : found;
+}
+
+static void gids_removed(void)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh.sgid_index = 1 };
+	struct rig rig;
+
+	report("open", open_rig(&rig) == 0);
+	report("works", exchange(&rig) == IBV_WC_SUCCESS);
+	report("has-gid", has_gid(&rig) == 1 && !ibv_query_gid(rig.context, 1, 1, &attr.grh.dgid));
+	report("gid-change", next_event(&rig) == IBV_EVENT_GID_CHANGE);
+	report("no-gid", has_gid(&rig) == 0);
+	report("no-ah", !ibv_create_ah(rig.pd, &attr));
+	report("port-is-up", port_state(&rig) == IBV_PORT_ACTIVE);
+	/* Retransmission bridges the time until the GID is there again. */
+	report("survives", exchange(&rig) == IBV_WC_SUCCESS);
+	report("gid-change-again", next_event(&rig) == IBV_EVENT_GID_CHANGE);
+	report("has-gid-again", has_gid(&rig) == 1);
+	report("ah-again", ibv_create_ah(rig.pd, &attr) != NULL);
+	report("works-again", exchange(&rig) == IBV_WC_SUCCESS);
+}
+
 /* Of each queue pair, the third message fails. */
 static void third_of_each(void)
 {
@@ -184,6 +214,8 @@ int main(int argc, char **argv)
 		device_dies();
 	else if (argc > 1 && !strcmp(argv[1], "link"))
 		link_down();
+	else if (argc > 1 && !strcmp(argv[1], "gids"))
+		gids_removed();
 	else
 		third_of_each();
 	return failed;

@@ -29,6 +29,9 @@ pub fn cases() -> Vec<Case> {
         add("link-down", |cx, local| {
             failover(cx, local, "link", "at 300ms: link down for 300ms")
         });
+        add("gids-removed", |cx, local| {
+            failover(cx, local, "gids", "at 300ms: gids removed for 300ms")
+        });
         add("third-of-each", |cx, local| {
             let rules = "wc:status=retry-exc-err,after=2,count=1,opcode=send,per=qp";
             failover(cx, local, "third", rules)

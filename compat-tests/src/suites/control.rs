@@ -22,8 +22,9 @@ const ENOMEM: i32 = 12;
 
 pub fn cases() -> Vec<Case> {
     type CaseBody = fn(&Context) -> Verdict;
-    let bodies: [(&str, CaseBody); 12] = [
+    let bodies: [(&str, CaseBody); 13] = [
         ("rules", rules),
+        ("statements", statements),
         ("packets", packets),
         ("qpn", qpn),
         ("several", several),
@@ -102,6 +103,41 @@ fn rules(cx: &Context) -> Verdict {
         "not both rules are removed",
     )?;
     victim.prints("reg", &["reg: errno 0"])?;
+    victim.quits()
+}
+
+/// Statements are added to a running program: their times count from then on.
+fn statements(cx: &Context) -> Verdict {
+    const EIO: i32 = 5;
+    let victim = Victim::start(cx, "fifo", &[("IBV_FAULTS", "1")])?;
+    victim.prints("reg", &["reg: errno 0"])?;
+    let added = json(
+        cx,
+        &["add", "at 0s: device dies for 2s; at 60m: gids removed"],
+    )?;
+    let numbers = serde_json::json!([1, 2, 3, 4]);
+    ensure(added["added"] == numbers, format!("{added}"))?;
+    victim.prints("reg", &[&format!("reg: errno {EIO}")])?;
+    let table = shown(cx, &["rules"])?;
+    let lines = [
+        "event:type=device-fatal,count=1",
+        "drop:to=2s,direction=both",
+        "fail:call=*,errno=EIO,to=2s",
+        "gids:state=removed,count=1,from=3600s",
+    ];
+    let missing = lines.iter().find(|line| !table.contains(**line));
+    ensure(missing.is_none(), format!("no {missing:?} in {table}"))?;
+    let works_again = || {
+        let lines = victim.does("reg", 1);
+        lines.is_ok_and(|lines| lines == ["reg: errno 0"])
+    };
+    let is_over = wait_until(victim::START, works_again);
+    ensure(is_over, "the device does not come back")?;
+    fails(
+        cx,
+        &["add", "at 5s: link sideways"],
+        "expected a rule, or: link down",
+    )?;
     victim.quits()
 }
 

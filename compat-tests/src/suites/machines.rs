@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use super::releases::{SID, TRIXIE};
-use super::{explain, fork, injection, neigh, other_projects, rdmacm_both, sources, threads, vm};
+use super::{
+    explain, fork, injection, neigh, other_projects, rdmacm_both, sources, threads, verbs, vm,
+};
 use crate::case::{Case, Tier};
 use crate::machine::{Machine, case};
 
@@ -92,6 +94,7 @@ const TRIXIE_PROGRAMS: Machine = Machine {
 pub fn cases() -> Result<Vec<Case>, String> {
     let mut library = fork::members();
     library.extend(threads::members());
+    library.extend(verbs::members());
     library.extend(neigh::members());
     library.extend(explain::rxe::quick_members());
     library.extend(injection::rxe::quick_members());

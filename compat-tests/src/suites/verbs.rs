@@ -5,42 +5,61 @@
 use crate::case::{Case, Place, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::machine::Member;
 use crate::place::as_ordinary_user;
 use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of uroce/verbs/main.c, in its order.
-const CHECKS: [&str; 17] = [
+const CHECKS: [&str; 19] = [
     "objects", "memory", "states", "posting", "building", "queues", "process", "windows", "kernel",
-    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp", "dm",
+    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp", "dm", "dmabuf", "import",
 ];
 
+/// The checks of uroce/newer/main.c, in its order.
+const NEWER_CHECKS: [&str; 1] = ["counters"];
+
 pub fn cases() -> Vec<Case> {
-    let mut cases: Vec<Case> = CHECKS
-        .iter()
-        .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo", "1")))
-        .collect();
-    for (suite, local) in [("verbs-udp", "0"), ("verbs-packets", "packets")] {
-        cases.extend(CHECKS.map(|check| {
-            let run = move |cx: &Context| passes(cx, check, "uroce0=lo", local);
-            Case::new(format!("uroce/{suite}/{check}"), run)
-                .place(Place::Namespace)
-                .programs(&["verbs"])
-        }));
+    let verbs = CHECKS.iter().map(|check| ("verbs", *check));
+    let newer = NEWER_CHECKS.iter().map(|check| ("newer", *check));
+    let mut cases = Vec::new();
+    for (program, check) in verbs.chain(newer) {
+        let run = move |cx: &Context| passes(cx, (program, check), "uroce0=lo", "1");
+        cases.push(case(check, run).programs(&[program]));
+        for (suite, local) in [("verbs-udp", "0"), ("verbs-packets", "packets")] {
+            let run = move |cx: &Context| passes(cx, (program, check), "uroce0=lo", local);
+            let case = Case::new(format!("uroce/{suite}/{check}"), run);
+            cases.push(case.place(Place::Namespace).programs(&[program]));
+        }
     }
-    cases.push(case("gids-of-an-address", |cx| {
-        passes(cx, "gids", "uroce0=127.77.28.1", "1")
-    }));
-    cases.push(case("all-checks", all_checks));
+    cases.push(
+        case("gids-of-an-address", |cx| {
+            passes(cx, ("verbs", "gids"), "uroce0=127.77.28.1", "1")
+        })
+        .programs(&["verbs"]),
+    );
+    cases.push(case("all-checks", all_checks).programs(&["verbs", "newer"]));
     cases.push(case("unload", unload).programs(&["unload"]));
     cases
+}
+
+/// What needs a kernel with /dev/udmabuf, which makes a dma-buf of a memfd.
+pub fn members() -> Vec<Member> {
+    let with_udmabuf = |cx: &Context| {
+        let argv = vec![cx.built("verbs")?, "dmabuf".into()];
+        let program = cx.program(argv).library(&cx.library_dir(Library::Ours));
+        let on_uroce = program
+            .env("IBV_UROCE", "uroce0=lo")
+            .env("DEVICE", "uroce0");
+        succeeded("dmabuf", &on_uroce.env("UDMABUF", "1").run()?)
+    };
+    vec![Member::new("uroce/verbs-vm/dmabuf", with_udmabuf).programs(&["verbs"])]
 }
 
 fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
     Case::new(format!("uroce/verbs/{name}"), run)
         .place(Place::Namespace)
         .tier(Tier::Check)
-        .programs(&["verbs"])
 }
 
 fn on_uroce(cx: &Context, argv: Vec<String>, config: &str) -> Program {
@@ -53,8 +72,8 @@ fn on_uroce(cx: &Context, argv: Vec<String>, config: &str) -> Program {
 
 /// The program prints the conditions that do not hold, and then the name with `ok` or `FAILED`. `local` is
 /// the value of IBV_UROCE_LOCAL.
-fn passes(cx: &Context, check: &str, config: &str, local: &str) -> Verdict {
-    let argv = vec![cx.built("verbs")?, check.to_string()];
+fn passes(cx: &Context, (program, check): (&str, &str), config: &str, local: &str) -> Verdict {
+    let argv = vec![cx.built(program)?, check.to_string()];
     let program = on_uroce(cx, argv, config).env("IBV_UROCE_LOCAL", local);
     let ended = program.run()?;
     succeeded(check, &ended)?;
@@ -64,10 +83,14 @@ fn passes(cx: &Context, check: &str, config: &str, local: &str) -> Verdict {
 
 /// The program has no check that is not a case here.
 fn all_checks(cx: &Context) -> Verdict {
-    let listed = on_uroce(cx, vec![cx.built("verbs")?, "list".into()], "uroce0=lo").run()?;
-    succeeded("verbs list", &listed)?;
-    let cases: String = CHECKS.iter().map(|check| format!("{check}\n")).collect();
-    compare::same(("cases", &cases), ("the program", &listed.out))
+    for (name, checks) in [("verbs", &CHECKS[..]), ("newer", &NEWER_CHECKS[..])] {
+        let argv = vec![cx.built(name)?, "list".into()];
+        let listed = on_uroce(cx, argv, "uroce0=lo").run()?;
+        succeeded("list", &listed)?;
+        let cases: String = checks.iter().map(|check| format!("{check}\n")).collect();
+        compare::same(("cases", &cases), (name, &listed.out))?;
+    }
+    Ok(())
 }
 
 /// dlclose of the library, while its background thread runs.

@@ -29,6 +29,8 @@ int main(int argc, char **argv)
 		{ "lost", check_lost },
 		{ "odp", check_odp },
 		{ "dm", check_dm },
+		{ "dmabuf", check_dmabuf },
+		{ "import", check_import },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

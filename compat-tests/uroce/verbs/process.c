@@ -186,6 +186,7 @@ static int closed_descriptors(void)
 	CHECK(ibv_destroy_qp(qp) == 0);
 	/* Channel and context close their numbers, which the program knows; the kernel's do, too. */
 	socks[channel->fd - 3] = socks[own.context->async_fd - 3] = -1;
+	socks[own.context->cmd_fd - 3] = -1;
 	tear_down(&own);
 	for (int i = 0; i < NUMBERS; i++)
 		if (socks[i] >= 0 && socks[i ^ 1] >= 0)

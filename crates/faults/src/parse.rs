@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::rule::{Action, CERTAIN, Latency, Pattern, Rule};
 use crate::script;
 use crate::table::{
-    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, DISTRIBUTIONS, EVENTS, KEYS, Key,
-    KeyEntry, PACKET_OPCODES, Point, STATUSES,
+    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, DISTRIBUTIONS, EVENTS, GID_STATES,
+    KEYS, Key, KeyEntry, PACKET_OPCODES, Point, STATUSES,
 };
 use crate::value::{
     Span, Wrong, bits, bytes, device, duration, error_number, named, names, network, number,
@@ -191,6 +191,7 @@ fn blank(action: &ActionEntry) -> Action {
             every: Duration::ZERO,
         },
         "slow-cq" => Action::SlowCq(Duration::ZERO),
+        "gids" => Action::Gids { present: true },
         "delay" => Action::Delay(Latency::default()),
         "burst" => Action::Burst {
             length: 1,
@@ -227,6 +228,7 @@ fn set(rule: &mut Rule, key: &KeyEntry, value: Span) -> Result<(), Wrong> {
         (Key::Every, Action::Event { every, .. }) => *every = duration(value)?,
         (Key::Status, Action::Completion(status)) => *status = named(value, &STATUSES)?,
         (Key::Type, Action::Event { kind, .. }) => *kind = named(value, &EVENTS)?,
+        (Key::State, Action::Gids { present }) => *present = named(value, &GID_STATES)?,
         (Key::Call, Action::Fail { call, .. }) => *call = pattern(value, CALLS.iter().copied())?,
         (Key::Errno, Action::Fail { errno, .. }) => *errno = error_number(value)?,
         (Key::P, _) => rule.probability = probability(value)?,
@@ -284,6 +286,8 @@ mod tests {
             "event:type=port-err,every=100us,count=4",
             "event:type=port-err,count=18446744073709551615",
             "slow-cq:time=1500ns,p=0.5",
+            "gids:state=removed,count=1",
+            "gids:state=present,count=1,from=1s,device=a0",
         ] {
             let rule = one(text);
             assert_eq!(rule.to_string(), text);

@@ -4,7 +4,9 @@ use core::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::table::{ACTIONS, ActionEntry, DISTRIBUTIONS, EVENTS, STATUSES, errno_name, name_of};
+use crate::table::{
+    ACTIONS, ActionEntry, DISTRIBUTIONS, EVENTS, GID_STATES, Point, STATUSES, errno_name, name_of,
+};
 
 /// A name, or the beginning of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +180,11 @@ pub enum Action {
     },
     /// A poll takes this much longer.
     SlowCq(Duration),
+    /// The GIDs of a port are removed, or come back.
+    Gids {
+        /// Whether they are there from then on.
+        present: bool,
+    },
 }
 
 impl Action {
@@ -195,6 +202,7 @@ impl Action {
             Action::SlowCq(_) => 8,
             Action::Burst { .. } => 9,
             Action::Rate { .. } => 10,
+            Action::Gids { .. } => 11,
         };
         &ACTIONS[at]
     }
@@ -334,13 +342,17 @@ impl fmt::Display for Rule {
                     keys.push(format!("every={}", time(*every)));
                 }
             }
+            Action::Gids { present } => {
+                let state = GID_STATES.iter().find(|(_, state)| state == present);
+                keys.extend(state.map(|(name, _)| format!("state={name}")));
+            }
             _ => {}
         }
         if self.probability < CERTAIN {
             keys.push(format!("p={}", probability(self.probability)));
         }
-        // An event's count is 1 unless the text says otherwise.
-        if self.count < u64::MAX || matches!(self.action, Action::Event { .. }) {
+        // What happens at a time happens once, unless the text says otherwise.
+        if self.count < u64::MAX || self.action.entry().point == Point::Time {
             keys.push(format!("count={}", self.count));
         }
         if self.after > 0 {

@@ -48,6 +48,7 @@ pub(crate) fn statement(entry: Span) -> Result<Vec<Rule>, Wrong> {
     match words[..] {
         ["link", "down"] => Ok(scope.link_down()),
         ["device", "dies"] => Ok(scope.device_dies()),
+        ["gids", "removed"] => Ok(scope.gids_removed()),
         ["partition", "from", address] => {
             let at = body.at + body.text.len() - address.len();
             let mut lost = scope.nothing_passes();
@@ -62,7 +63,7 @@ pub(crate) fn statement(entry: Span) -> Result<Vec<Rule>, Wrong> {
             body,
         ),
         _ => body.wrong(format!(
-            "expected a rule, or: link down, device dies, partition from ADDRESS; found '{}'",
+            "expected a rule, or: link down, device dies, gids removed, partition from ADDRESS; found '{}'",
             shown(body.text)
         )),
     }
@@ -131,6 +132,22 @@ impl Scope {
         vec![event, self.nothing_passes(), self.rule(fail)]
     }
 
+    fn gids(&self, present: bool, at: Duration) -> Rule {
+        Rule {
+            from: at,
+            to: Duration::MAX,
+            count: 1,
+            ..self.rule(Action::Gids { present })
+        }
+    }
+
+    /// The device itself raises the events.
+    fn gids_removed(&self) -> Vec<Rule> {
+        let back = (self.to < Duration::MAX).then(|| self.gids(true, self.to));
+        let removed = self.gids(false, self.from);
+        core::iter::once(removed).chain(back).collect()
+    }
+
     /// A rule within the period.
     fn limited(&self, rule: Rule, body: Span) -> Result<Vec<Rule>, Wrong> {
         if rule.from > Duration::ZERO || rule.to < Duration::MAX {
@@ -173,6 +190,14 @@ mod tests {
                 "fail:call=*,errno=EIO,from=5s,to=6s",
             ]
         );
+        assert_eq!(
+            rules("at 5s: gids removed for 2s on a0"),
+            [
+                "gids:state=removed,count=1,from=5s,device=a0",
+                "gids:state=present,count=1,from=7s,device=a0",
+            ]
+        );
+        assert_eq!(rules("at 5s: gids removed").len(), 1);
         assert_eq!(
             rules("at 0s: partition from 192.0.2.0/24 for 10ms; drop"),
             ["drop:to=10ms,direction=both,peer=192.0.2.0/24", "drop"]

@@ -217,9 +217,11 @@ impl RuleSet {
         {
             active.matches += 1;
             active.applied += 1;
-            if let Action::Event { every, .. } = active.rule.action {
-                active.next = now.saturating_sub(active.since).saturating_add(every);
-            }
+            let every = match active.rule.action {
+                Action::Event { every, .. } => every,
+                _ => Duration::ZERO,
+            };
+            active.next = now.saturating_sub(active.since).saturating_add(every);
         }
     }
 
@@ -240,8 +242,8 @@ impl Active {
 
     /// An event that is due, now or later.
     fn is_pending(&self, now: Duration) -> bool {
-        let is_event = matches!(self.rule.action, Action::Event { .. });
-        is_event && self.applied < self.rule.count && now.saturating_sub(self.since) < self.rule.to
+        let has_time = self.rule.action.entry().point == Point::Time;
+        has_time && self.applied < self.rule.count && now.saturating_sub(self.since) < self.rule.to
     }
 
     fn is_due(&self, now: Duration) -> bool {

@@ -71,6 +71,8 @@ pub enum Key {
     Peer,
     /// `per`: what `count` and `after` are of.
     Per,
+    /// `state` of the GID table.
+    State,
 }
 
 /// An action.
@@ -189,6 +191,8 @@ const TIMES: &[Key] = &[
     Key::Qpn,
 ];
 
+const TABLES: &[Key] = &[Key::Count, Key::From, Key::To, Key::Device];
+
 const fn action(
     name: &'static str,
     point: Point,
@@ -204,7 +208,7 @@ const fn action(
 }
 
 /// All actions.
-pub static ACTIONS: [ActionEntry; 11] = [
+pub static ACTIONS: [ActionEntry; 12] = [
     action("drop", Point::Packet, &[], PACKETS),
     action("corrupt", Point::Packet, &[], PACKETS),
     action("duplicate", Point::Packet, &[], PACKETS),
@@ -216,6 +220,7 @@ pub static ACTIONS: [ActionEntry; 11] = [
     action("slow-cq", Point::Poll, &[Key::Time], POLLS),
     action("burst", Point::Packet, &[Key::P, Key::Length], BURSTS),
     action("rate", Point::Packet, &[Key::Rate], LINES),
+    action("gids", Point::Time, &[Key::State], TABLES),
 ];
 
 const fn key(key: Key, name: &'static str, value: &'static str) -> KeyEntry {
@@ -223,7 +228,7 @@ const fn key(key: Key, name: &'static str, value: &'static str) -> KeyEntry {
 }
 
 /// All keys.
-pub static KEYS: [KeyEntry; 24] = [
+pub static KEYS: [KeyEntry; 25] = [
     key(Key::Time, "time", "a time such as 5ms"),
     key(Key::Status, "status", "a completion status"),
     key(Key::Call, "call", "a verb such as reg_mr or create_*"),
@@ -252,6 +257,7 @@ pub static KEYS: [KeyEntry; 24] = [
     key(Key::Queue, "queue", "bytes, such as 64K"),
     key(Key::Peer, "peer", "an address, or ADDRESS/BITS"),
     key(Key::Per, "per", "qp"),
+    key(Key::State, "state", "removed or present"),
 ];
 
 /// Which packets a rule is for: those that a device receives, or those that it sends.
@@ -260,6 +266,9 @@ pub static DIRECTIONS: [(&str, Direction); 3] = [
     ("tx", Direction::Sent),
     ("both", Direction::Both),
 ];
+
+/// The states of a GID table: whether it has its entries.
+pub static GID_STATES: [(&str, bool); 2] = [("removed", false), ("present", true)];
 
 /// How delays vary.
 pub static DISTRIBUTIONS: [(&str, Distribution); 3] = [

@@ -10,6 +10,7 @@ use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::shadow::{Mr, Pd};
 use super::super::wrap::original;
 use super::{aside, check_process, observe, with};
+use crate::provider::software;
 
 pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     check_process(context, "ibv_alloc_pd");
@@ -111,7 +112,7 @@ unsafe fn registered(
     });
     aside(|| {
         // SAFETY: the context is open.
-        let pins = unsafe { (*context).cmd_fd } != -1;
+        let pins = unsafe { software::of_context(context) }.is_none();
         let facts = facts::registration(addr, length, access, pins, regions.unwrap_or(0));
         let object = Object::at(Kind::Pd, pd as usize);
         let found = memory::registration(&facts, &object, call, &outcome);

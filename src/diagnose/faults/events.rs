@@ -73,16 +73,19 @@ fn run() {
         let seen = CHANGES.load(Ordering::Acquire);
         let due = RULES.with(|rules| rules.due(now())).unwrap_or_default();
         for (number, rule) in due {
-            let Action::Event { kind, .. } = rule.action else {
-                continue;
-            };
             let before = super::list().into_iter().find(|of| of.number == number);
             let applied = Applied {
                 number,
                 action: rule.action.clone(),
                 times: before.map_or(0, |of| of.applied) + 1,
             };
-            if objects::raise(kind, &rule, &|about| log_injected(&applied, about)) {
+            let log = |about: &str| log_injected(&applied, about);
+            let happened = match rule.action {
+                Action::Event { kind, .. } => objects::raise(kind, &rule, &log),
+                Action::Gids { present } => objects::set_gids(present, &rule, &log),
+                _ => continue,
+            };
+            if happened {
                 RULES.with(|rules| rules.raised(number, now()));
             }
         }

@@ -19,6 +19,7 @@ use ibverbs_abi::*;
 use super::objects;
 use crate::memory::lock::ForkLock;
 use crate::provider::event::{Subject, subject};
+use crate::provider::software;
 use crate::uverbs::state::state;
 
 /// The events of a context.
@@ -54,8 +55,9 @@ fn opened(result: c_int) -> io::Result<OwnedFd> {
 pub unsafe fn attach(context: *mut ibv_context) {
     // SAFETY: the context is open, as the caller promises.
     let (commands, async_fd) = unsafe { ((*context).cmd_fd, (*context).async_fd) };
-    // A software device has no file for commands.
-    if commands < 0 || async_fd < 0 {
+    // SAFETY: the context is open, as the caller promises.
+    let is_software = unsafe { software::of_context(context) }.is_some();
+    if is_software || commands < 0 || async_fd < 0 {
         return;
     }
     match replace(async_fd) {

@@ -257,6 +257,10 @@ fn log_injected(applied: &Applied, about: &str) {
             let name = ibverbs_faults::name_of(&ibverbs_faults::EVENTS, *kind);
             format!(" type={name}")
         }
+        Action::Gids { present } => match present {
+            true => " state=present".into(),
+            false => " state=removed".into(),
+        },
         _ => String::new(),
     };
     log::warn!("fault of rule {number}: {name}{detail}: {about}");

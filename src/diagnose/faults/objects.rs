@@ -4,7 +4,7 @@
 //! Invariant: an object is here only while it is alive. It is removed before the provider destroys it, with
 //! the lock held, and put back if that fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ibverbs_abi::*;
 use ibverbs_faults::Rule;
@@ -272,6 +272,23 @@ pub fn raise(kind: ibv_event_type, rule: &Rule, log: &dyn Fn(&str)) -> bool {
         Subject::Wq => false,
     });
     raised.unwrap_or(false)
+}
+
+/// Removes the GIDs of the devices that the rule is for, or lets them come back. Only software devices do
+/// that. Before each it calls `log` with the device. False if the program has no such device open.
+pub fn set_gids(present: bool, rule: &Rule, log: &dyn Fn(&str)) -> bool {
+    let devices = OBJECTS.with(|all| {
+        let is_meant = |at: &usize| all.is_of(*at, rule);
+        let contexts = all.contexts.iter().filter(|(at, _)| is_meant(at));
+        let names: BTreeSet<String> = contexts.map(|(_, of)| of.device.clone()).collect();
+        names
+    });
+    let devices = devices.unwrap_or_default();
+    for device in &devices {
+        log(device);
+        software::set_gids(device, present);
+    }
+    !devices.is_empty()
 }
 
 impl Objects {

@@ -45,6 +45,8 @@ fn cargo(cx: &Context, words: &[&str]) -> Program {
         "compat-tests",
         "--exclude",
         "uroce-bench",
+        "--exclude",
+        "uroce-network",
         "--allow-dirty",
     ];
     let own = ["--locked", "--target-dir", &target];

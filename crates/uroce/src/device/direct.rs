@@ -48,7 +48,11 @@ impl Device {
         };
         let was_exported = self.end_direct_access(qp, inner);
         let engine = inner.engine();
-        if let (Some(access), Some(pd)) = (engine.direct_access(), qp.pd) {
+        // The responder counts the requests of the peer.
+        let access = engine
+            .direct_access()
+            .filter(|_| !qp.counters.counts_peer());
+        if let (Some(access), Some(pd)) = (access, qp.pd) {
             let peer = engine.initiator();
             let exported = exports.add_qp(&ExportedQp {
                 qpn: qp.qpn,

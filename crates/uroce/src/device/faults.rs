@@ -191,6 +191,14 @@ impl Faults {
     }
 }
 
+/// Removes the GIDs of the device of this name, if this process has it open, or lets them come back. The
+/// device raises GID_CHANGE.
+pub fn set_gids(device: &str, present: bool) {
+    if let Some(device) = Device::find(device) {
+        device.report_change(device.net.set_gids_present(present));
+    }
+}
+
 impl Device {
     /// Delivers or sends the delayed packets whose time has come.
     #[cold]

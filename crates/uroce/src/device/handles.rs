@@ -40,9 +40,11 @@ pub enum ObjectKind {
     Pd,
     /// `ibv_td`.
     Td,
+    /// `ibv_comp_cntr`.
+    CompCntr,
 }
 
-const KINDS: usize = ObjectKind::Td as usize + 1;
+const KINDS: usize = ObjectKind::CompCntr as usize + 1;
 
 /// How many objects of each kind a device has.
 #[derive(Default)]
@@ -253,6 +255,13 @@ pub fn object_of_event(kind: ObjectKind, handle: u64) -> Option<usize> {
     let handle = u32::try_from(handle).ok()?;
     let mut table = TABLE.lock();
     table.object(kind, handle).map(|found| found.object)
+}
+
+/// The object of this kind and handle, whose destruction has not begun.
+pub fn find(kind: ObjectKind, handle: u32) -> Option<Registered> {
+    let mut table = TABLE.lock();
+    let found = table.object(kind, handle).copied();
+    found.filter(|found| !found.claimed)
 }
 
 /// The objects of a context, in the order of [`ObjectKind`].

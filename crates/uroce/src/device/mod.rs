@@ -3,6 +3,8 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
+//! | `command_file.rs` | the command descriptors of contexts |
+//! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
 //! | `sink.rs` | completions for a program that is polling |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
@@ -35,7 +37,9 @@ mod background;
 mod busy_poll;
 mod channel_sending;
 pub mod clock;
+pub mod command_file;
 pub mod completion;
+pub mod completion_counter;
 pub mod counters;
 pub mod direct;
 pub mod events;
@@ -85,6 +89,7 @@ use crate::profile::Profile;
 use crate::sync::{Mutex, RwLock};
 use crate::transport::{Net, NetChange, Outbox};
 use activity::Activity;
+use command_file::CommandFile;
 use completion::{CompletionQueue, Moderation};
 use counters::Retired;
 use events::{AsyncEvents, CompletionEvents};
@@ -125,6 +130,8 @@ pub struct Device {
     multicast_groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
     /// The async event queues of all open contexts.
     async_events: Mutex<Vec<Arc<AsyncEvents>>>,
+    /// The command file of each open context.
+    command_files: Mutex<Vec<CommandFile>>,
     /// The event queues of all completion channels.
     completion_events: Mutex<Vec<Arc<CompletionEvents>>>,
     next_handle: AtomicU32,
@@ -225,6 +232,7 @@ impl Device {
             ending: RwLock::default(),
             multicast_groups: RwLock::default(),
             async_events: Mutex::default(),
+            command_files: Mutex::default(),
             completion_events: Mutex::default(),
             next_handle: AtomicU32::new(1),
             retired: Retired::default(),

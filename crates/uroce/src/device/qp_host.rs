@@ -183,6 +183,7 @@ impl Host for QpHost<'_> {
     fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun> {
         let qp = self.qp;
         *self.recv_completed |= queue != WorkQueue::Send;
+        qp.counters.on_completion(queue, &completion);
         let cq = match queue {
             WorkQueue::Send => qp.send_cq.as_ref(),
             WorkQueue::Recv => qp.recv_cq.as_ref(),
@@ -203,6 +204,14 @@ impl Host for QpHost<'_> {
             }
         }
         cq.push(completion, qp.qpn)
+    }
+
+    fn on_unsignaled(&mut self, completion: &Completion) {
+        self.qp.counters.on_completion(WorkQueue::Send, completion);
+    }
+
+    fn on_peer_request(&mut self, access: Access, len: Option<u32>) {
+        self.qp.counters.on_peer_request(access, len);
     }
 
     fn event(&mut self, event: QpEvent) {

@@ -9,6 +9,7 @@ use lock_api::MutexGuard;
 
 use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
+use super::completion_counter::AttachedCounters;
 use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
 use super::missed::Missed;
@@ -141,6 +142,8 @@ pub struct QueuePair {
     pub listeners: Mutex<Vec<Arc<QpListener>>>,
     /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
     pub has_bound_mws: AtomicBool,
+    /// What counts its completions.
+    pub counters: AttachedCounters,
     /// When the device's timer for it is due; [`NEVER`] if none is armed. Written with `inner` locked.
     pub timer_at: AtomicTime,
     /// See [`Inner`].
@@ -171,6 +174,7 @@ impl QueuePair {
             several_receive: config.several_receive,
             listeners: Mutex::default(),
             has_bound_mws: AtomicBool::new(false),
+            counters: AttachedCounters::default(),
             timer_at: AtomicTime::new(NEVER),
             is_retired: AtomicBool::new(false),
             inner: Mutex::new(Inner {

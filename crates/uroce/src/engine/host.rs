@@ -194,6 +194,16 @@ pub trait Host {
     /// Adds a completion to the work queue's completion queue.
     fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun>;
 
+    /// A send WR has completed whose completion the program does not want.
+    fn on_unsignaled(&mut self, completion: &Completion) {
+        let _ = completion;
+    }
+
+    /// An RDMA WRITE or READ of the peer was executed, whose message has `len` bytes; None: it was refused.
+    fn on_peer_request(&mut self, access: Access, len: Option<u32>) {
+        let _ = (access, len);
+    }
+
     /// Raises an asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
 

@@ -18,6 +18,7 @@
 
 mod copy;
 mod device_memory;
+mod dmabuf;
 mod keys;
 mod mr_cache;
 mod mr_table;
@@ -38,6 +39,7 @@ use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
 
 pub use device_memory::{Allocated, DeviceMemory};
+pub use dmabuf::DmaBufMapping;
 pub use mr_cache::{CachedBy, MrCache};
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};

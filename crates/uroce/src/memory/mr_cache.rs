@@ -1,10 +1,11 @@
-//! The MR cache of a queue pair: the regions that it has used last. It uses them again without the lock of the
-//! table and without a search.
+//! The MR cache of a queue pair: the regions that it has used last. It uses them again without the lock of
+//! the table and without a search.
 //!
-//! Invariant: whoever reads or changes an [`MrCache`] holds its queue pair's lock for as long as it accesses the
-//! memory. Whoever takes a region out of the table, or changes it there, increments
+//! Invariant: whoever reads or changes an [`MrCache`] holds its queue pair's lock for as long as it accesses
+//! the memory. Whoever takes a region out of the table, or changes it there, increments
 //! [`super::Memory::changes`], and then locks each queue pair of the region's [`CachedBy`] once. So an access
-//! that began before has ended by then; one that begins afterwards finds the new count, and its entry is stale.
+//! that began before has ended by then; one that begins afterwards finds the new count, and its entry is
+//! stale.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -66,7 +67,8 @@ impl MrCache {
         !self.is_closed
     }
 
-    /// Adds a region, which the table has after that many changes, with the queue pair in its [`CachedBySet`].
+    /// Adds a region, which the table has after that many changes, with the queue pair in its
+    /// [`CachedBySet`].
     pub(super) fn add(&mut self, writable: bool, lkey: u32, mr: MemoryRegion, changes: u64) {
         let cached = match writable {
             true => &mut self.written,

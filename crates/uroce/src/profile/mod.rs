@@ -174,6 +174,8 @@ limits! {
     max_cq_period,
     /// Bytes of device memory; 0: it is refused.
     max_dm_size,
+    /// Completion counters; 0: they are refused.
+    max_comp_cntr,
     /// Bytes of a message.
     max_msg_sz,
     /// Bytes of a path MTU, and of the active MTU.

@@ -83,6 +83,7 @@ pub const DEFAULT: Profile = Profile {
         max_cq_count: 65_535,
         max_cq_period: 65_535,
         max_dm_size: 1 << 20,
+        max_comp_cntr: 1 << 20,
         max_msg_sz: 1 << 31,
         max_mtu: 4096,
         gid_tbl_len: 256,
@@ -145,6 +146,7 @@ const RXE: Profile = Profile {
         max_cq_count: 0,
         max_cq_period: 0,
         max_dm_size: 0,
+        max_comp_cntr: 0,
         ..DEFAULT.limits
     },
     cap_flags: IBV_DEVICE_BAD_PKEY_CNTR
@@ -190,6 +192,7 @@ const MLX5_LIMITS: Limits = Limits {
     max_cq_count: 65_535,
     max_cq_period: 4095,
     max_dm_size: 131_072,
+    max_comp_cntr: 0,
     max_msg_sz: 1 << 30,
     max_mtu: 4096,
     gid_tbl_len: 255,
@@ -320,6 +323,7 @@ const IRDMA: Profile = Profile {
         max_cq_count: 0,
         max_cq_period: 0,
         max_dm_size: 0,
+        max_comp_cntr: 0,
         max_msg_sz: i32::MAX as u32,
         gid_tbl_len: 32,
         ..DEFAULT.limits
@@ -388,6 +392,7 @@ const EFA: Profile = Profile {
         max_cq_count: 0,
         max_cq_period: 0,
         max_dm_size: 0,
+        max_comp_cntr: 0,
         max_msg_sz: 4096,
         max_mtu: 4096,
         gid_tbl_len: 1,
@@ -442,6 +447,7 @@ const SMALL: Profile = Profile {
         max_cq_count: 0,
         max_cq_period: 0,
         max_dm_size: 0,
+        max_comp_cntr: 0,
         max_msg_sz: 1 << 23,
         max_mtu: 1024,
         gid_tbl_len: 8,

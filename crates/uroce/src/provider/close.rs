@@ -8,9 +8,11 @@ use ibverbs_abi::*;
 
 use super::ah::Ah;
 use super::channel::CompChannel;
+use super::comp_cntr::CompCntr;
 use super::cq::Cq;
 use super::dm::Dm;
-use super::mr::{Mr, Mw};
+use super::mr::Mr;
+use super::mw::Mw;
 use super::pd::{Pd, Td};
 use super::qp::Qp;
 use super::srq::{Srq, Xrcd};
@@ -57,16 +59,19 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
             ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
             // Its windows were of this context, and are gone.
+            ObjectKind::Mr if Mr::of(public.cast()).is_imported() => {}
             ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
             ObjectKind::Channel => device.remove_channel(&CompChannel::of(public.cast()).events),
+            // An imported one: its original may stay.
+            ObjectKind::Pd => Pd::of(public.cast()).release_parents(),
             ObjectKind::Ah
             | ObjectKind::Dm
             | ObjectKind::Xrcd
             | ObjectKind::ParentDomain
-            | ObjectKind::Pd
-            | ObjectKind::Td => {}
+            | ObjectKind::Td
+            | ObjectKind::CompCntr => {}
         }
     }
 }
@@ -90,6 +95,7 @@ unsafe fn abandon(kind: ObjectKind, public: *mut c_void) {
             ObjectKind::Xrcd => Xrcd::abandon(public.cast()),
             ObjectKind::Pd | ObjectKind::ParentDomain => Pd::abandon(public.cast()),
             ObjectKind::Td => Td::abandon(public.cast()),
+            ObjectKind::CompCntr => CompCntr::abandon(public.cast()),
         }
     }
 }

@@ -3,20 +3,22 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::null_mut;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, ENODATA, ENOMEM};
 
 use super::channel::{self, cq_of_event, destroy_comp_channel};
-use super::close;
 use super::ffi::{Result, ReturnToC, c_functions};
 use super::object::{Object, Zeroable};
 use super::ops_table;
+use super::{close, import};
 use crate::cancellation;
 use crate::cm::ucma;
 use crate::config::Config;
 use crate::device::Device;
+use crate::device::command_file::CommandFile;
 use crate::device::events::AsyncEvents;
 use crate::device::handles::{self, ObjectKind};
 use crate::profile::Fabric;
@@ -47,6 +49,8 @@ pub struct ContextPrivate {
     core: &'static verbs_software_core,
     /// In network byte order.
     node_guid: u64,
+    /// What its command descriptor refers to. Contexts that are imported share it.
+    command_file: CommandFile,
 }
 
 static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
@@ -58,7 +62,7 @@ static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
         static_providers: null_mut(),
         match_device: None,
         alloc_context: Some(alloc_context),
-        import_context: None,
+        import_context: Some(import_context),
         alloc_device: None,
         uninit_device: Some(uninit_device),
     },
@@ -157,15 +161,42 @@ unsafe extern "C" fn index(_device: *mut ibv_device) -> c_int {
 
 unsafe extern "C" fn alloc_context(
     device: *mut ibv_device,
-    cmd_fd: c_int,
+    _cmd_fd: c_int,
     _private: *mut c_void,
 ) -> *mut verbs_context {
     let _no_cancellation = cancellation::disable();
     // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
     // ibv_device.
     let listed = unsafe { ListedDevice::of(device.cast()) };
+    let command_file = CommandFile::create().map_err(errno);
     // SAFETY: `device` is live and `listed` its private part.
-    unsafe { open(device, listed, cmd_fd) }.return_to_c()
+    command_file
+        .and_then(|(fd, file)| unsafe { open(device, listed, (fd, file)) })
+        .return_to_c()
+}
+
+/// Opens a context with the command descriptor of another one, which it owns then: also if it fails. NULL
+/// with the errno values of [`import::find`].
+unsafe extern "C" fn import_context(device: *mut ibv_device, cmd_fd: c_int) -> *mut verbs_context {
+    let _no_cancellation = cancellation::disable();
+    // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
+    // ibv_device.
+    let listed = unsafe { ListedDevice::of(device.cast()) };
+    let found = match Device::find(&listed.config.name) {
+        Some(open) => import::find(&open, cmd_fd),
+        None => Err(Errno(import::of_no_context(cmd_fd))),
+    };
+    // SAFETY: the caller gives up the descriptor, which is open, as a file was found.
+    let owned = found.map(|file| (unsafe { OwnedFd::from_raw_fd(cmd_fd) }, file));
+    // SAFETY: `device` is live and `listed` its private part.
+    owned
+        .and_then(|command_file| unsafe { open(device, listed, command_file) })
+        .return_to_c()
+}
+
+/// An error without errno says that the interface or address does not exist.
+fn errno(error: std::io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(EINVAL))
 }
 
 /// Opens a context: the device, if it is the first, and the async event queue.
@@ -175,10 +206,8 @@ unsafe extern "C" fn alloc_context(
 unsafe fn open(
     device: *mut ibv_device,
     listed: &DevicePrivate,
-    cmd_fd: c_int,
+    (cmd_fd, command_file): (OwnedFd, CommandFile),
 ) -> Result<*mut verbs_context> {
-    // An error without errno says that the interface or address does not exist.
-    let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(EINVAL));
     ucma::serve();
     let opened = Device::open(&listed.config).map_err(errno)?;
     let (events, async_fd) = match opened.add_context() {
@@ -192,7 +221,7 @@ unsafe fn open(
     let context = unsafe {
         (listed.core.init_and_alloc_context)(
             device,
-            cmd_fd,
+            cmd_fd.into_raw_fd(),
             size_of::<Context>(),
             core::ptr::without_provenance_mut(offset_of!(Context, verbs)),
             RDMA_DRIVER_UNKNOWN,
@@ -207,11 +236,13 @@ unsafe fn open(
         return Err(Errno(ENOMEM));
     }
     let num_comp_vectors = opened.completion_vectors as c_int;
+    opened.add_command_file(command_file);
     let private = ContextPrivate {
         device: opened,
         events,
         core: listed.core,
         node_guid: u64::from_ne_bytes(transport::node_guid(&listed.config)),
+        command_file,
     };
     // SAFETY: the library has allocated and initialised the context; nobody else knows it yet.
     unsafe {
@@ -249,6 +280,11 @@ impl ContextPrivate {
         }
     }
 
+    /// What its command descriptor refers to.
+    pub fn command_file(&self) -> CommandFile {
+        self.command_file
+    }
+
     /// In network byte order.
     pub fn node_guid(&self) -> u64 {
         self.node_guid
@@ -267,6 +303,7 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
         close::close_objects(context, &private.device);
         if private.device.owned_by_this_process() {
             private.device.remove_context(&private.events);
+            private.device.remove_command_file(private.command_file);
         }
         (private.core.uninit_context)(&raw mut (*whole).verbs);
         let ContextPrivate { device, events, .. } = *private;

@@ -1,6 +1,7 @@
 //! Device memory. Its regions are those of `mr.rs`.
 
 use core::ffi::c_void;
+use std::sync::Arc;
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
@@ -9,13 +10,14 @@ use super::context::private;
 use super::ffi::Result;
 use super::handle;
 use super::object::{Object, RefCount};
+use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
 use crate::memory::DeviceMemory;
 
 /// The private part of device memory.
 pub struct DmPrivate {
     /// The memory.
-    pub memory: DeviceMemory,
+    pub memory: Arc<DeviceMemory>,
     /// Regions in it.
     pub refs: RefCount,
 }
@@ -41,10 +43,23 @@ pub unsafe fn alloc_dm(
     if attr.comp_mask != 0 {
         return Err(Errno(EINVAL));
     }
+    let allocated = &device.memory.allocated_device_memory;
+    let (len, log_alignment) = (attr.length, attr.log_align_req);
+    new_dm(context, device, || {
+        let memory = DeviceMemory::allocate(allocated, len, log_alignment, max_dm_size)?;
+        Ok(Arc::new(memory))
+    })
+}
+
+/// A structure for device memory, which `memory` returns.
+pub fn new_dm(
+    context: *mut ibv_context,
+    device: &Arc<Device>,
+    memory: impl FnOnce() -> Result<Arc<DeviceMemory>>,
+) -> Result<*mut ibv_dm> {
     let reserved = handle::reserve(device, ObjectKind::Dm)?;
     let room = Dm::room()?;
-    let allocated = &device.memory.allocated_device_memory;
-    let memory = DeviceMemory::allocate(allocated, attr.length, attr.log_align_req, max_dm_size)?;
+    let memory = memory()?;
     let public = ibv_dm {
         context,
         memcpy_to_dm: Some(super::memcpy_to_dm),

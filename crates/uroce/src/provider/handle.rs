@@ -43,6 +43,7 @@ macro_rules! handled {
 }
 handled! {
     ibv_ah: Ah;
+    ibv_comp_cntr: CompCntr;
     ibv_cq: Cq;
     ibv_dm: Dm;
     ibv_mr: Mr;
@@ -138,6 +139,7 @@ pub fn reserve(device: &Arc<Device>, kind: ObjectKind) -> Result<ReservedHandle>
         ObjectKind::Srq => limits.max_srq,
         ObjectKind::Cq => limits.max_cq,
         ObjectKind::Pd => limits.max_pd,
+        ObjectKind::CompCntr => limits.max_comp_cntr,
         ObjectKind::Channel
         | ObjectKind::Dm
         | ObjectKind::Xrcd

@@ -7,8 +7,9 @@
 //! | `handle.rs`, `close.rs` | which objects exist, limits; closing a context |
 //! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
 //! | `attributes.rs` | device and port attributes; limits |
-//! | `pd.rs`, `mr.rs` | protection, thread and parent domains; memory regions and windows |
-//! | `dm.rs` | device memory |
+//! | `pd.rs`, `mr.rs`, `mw.rs` | protection, thread and parent domains; memory regions; windows |
+//! | `dm.rs`, `comp_cntr.rs` | device memory; completion counters |
+//! | `import.rs` | contexts and objects of another context of this process |
 //! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
 //! | `qp.rs`, `init_attr.rs` | queue pairs; what they are created with |
@@ -22,16 +23,19 @@ mod ah;
 mod attributes;
 mod channel;
 mod close;
+mod comp_cntr;
 mod context;
 mod cq;
 mod cq_ex;
 mod dm;
 mod ffi;
 mod handle;
+mod import;
 mod init_attr;
 mod lid;
 mod modify;
 mod mr;
+mod mw;
 mod object;
 mod pd;
 mod post;
@@ -68,6 +72,29 @@ c_functions! {
         query_port_speed(context: *mut ibv_context, port_num: u32, speed: *mut u64) -> c_int;
         query_rt_values(context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int;
     }
+    comp_cntr {
+        create_comp_cntr(
+            context: *mut ibv_context,
+            attr: *mut ibv_comp_cntr_init_attr,
+        ) -> *mut ibv_comp_cntr;
+        destroy_comp_cntr(counter: *mut ibv_comp_cntr) -> c_int;
+        inc_comp_cntr(counter: *mut ibv_comp_cntr, amount: u64) -> c_int;
+        inc_err_comp_cntr(counter: *mut ibv_comp_cntr, amount: u64) -> c_int;
+        qp_attach_comp_cntr(
+            qp: *mut ibv_qp,
+            counter: *mut ibv_comp_cntr,
+            attr: *mut ibv_qp_attach_comp_cntr_attr,
+        ) -> c_int;
+        query_comp_cntr_caps(
+            context: *mut ibv_context,
+            caps: *mut ibv_comp_cntr_caps,
+            caps_size: usize,
+        ) -> c_int;
+        read_comp_cntr(counter: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+        read_err_comp_cntr(counter: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+        set_comp_cntr(counter: *mut ibv_comp_cntr, value: u64) -> c_int;
+        set_err_comp_cntr(counter: *mut ibv_comp_cntr, value: u64) -> c_int;
+    }
     cq {
         create_cq(
             context: *mut ibv_context,
@@ -96,6 +123,11 @@ c_functions! {
             length: usize,
         ) -> c_int;
     }
+    import {
+        import_dm(context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm;
+        import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr;
+        import_pd(context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd;
+    }
     modify {
         modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int;
         query_qp(
@@ -113,10 +145,15 @@ c_functions! {
             sg_list: *mut ibv_sge,
             num_sges: u32,
         ) -> c_int;
-        alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
-        bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
-        dealloc_mw(mw: *mut ibv_mw) -> c_int;
         dereg_mr(mr: *mut verbs_mr) -> c_int;
+        reg_dmabuf_mr(
+            pd: *mut ibv_pd,
+            offset: u64,
+            length: usize,
+            iova: u64,
+            fd: c_int,
+            access: c_int,
+        ) -> *mut ibv_mr;
         reg_dm_mr(
             pd: *mut ibv_pd,
             dm: *mut ibv_dm,
@@ -139,6 +176,11 @@ c_functions! {
             length: usize,
             access: c_int,
         ) -> c_int;
+    }
+    mw {
+        dealloc_mw(mw: *mut ibv_mw) -> c_int;
+        bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
+        alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
     }
     pd {
         alloc_parent_domain(
@@ -182,6 +224,7 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         bind_mw,
         close_xrcd,
         create_ah,
+        create_comp_cntr,
         create_cq,
         create_cq_ex,
         create_qp,
@@ -193,27 +236,43 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         dealloc_td,
         dereg_mr,
         destroy_ah,
+        destroy_comp_cntr,
         destroy_cq,
         destroy_qp,
         destroy_srq,
         detach_mcast,
         free_dm,
         get_srq_num,
+        import_dm,
+        import_mr,
+        import_pd,
+        inc_comp_cntr,
+        inc_err_comp_cntr,
         modify_cq,
         modify_qp,
         modify_srq,
         open_qp,
         open_xrcd,
+        qp_attach_comp_cntr,
+        query_comp_cntr_caps,
         query_device_ex,
         query_port,
         query_port_speed,
         query_qp,
         query_rt_values,
         query_srq,
+        read_comp_cntr,
+        read_err_comp_cntr,
         reg_dm_mr,
+        reg_dmabuf_mr,
         reg_mr,
         rereg_mr,
         resize_cq,
+        set_comp_cntr,
+        set_err_comp_cntr,
+        unimport_dm: import::unimport_dm,
+        unimport_mr: import::unimport_mr,
+        unimport_pd: import::unimport_pd,
         free_context: context::free_context,
         poll_cq: cq::poll_cq,
         post_recv: post::post_recv,

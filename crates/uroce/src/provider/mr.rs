@@ -1,4 +1,4 @@
-//! Memory regions and memory windows.
+//! Memory regions.
 
 use core::ffi::{c_uint, c_void};
 
@@ -9,24 +9,32 @@ use super::context::private;
 use super::dm::Dm;
 use super::ffi::Result;
 use super::handle;
-use super::object::{Object, Zeroable};
+use super::object::{Object, Room, Zeroable};
 use super::pd::Pd;
-use super::{post, qp};
-use crate::device::handles::{self, ObjectKind};
-use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sge};
-use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
+use crate::device::handles::{self, ObjectKind, ReservedHandle};
+use crate::engine::Sge;
+use crate::memory::{Busy, DmaBufMapping, MemoryRegion, MrRange, Reregistration, prefault};
 use crate::profile::Profile;
 
 /// The private part of a memory region.
 pub struct MrPrivate {
-    /// The device memory that it is in; NULL if it is in the program's.
-    dm: *mut ibv_dm,
+    memory: MrMemory,
+}
+
+/// The memory that a region is in.
+enum MrMemory {
+    /// The program's.
+    Program,
+    /// Device memory, which the region has a reference to.
+    Device(*mut ibv_dm),
+    /// That of a region of another context, by which it was imported.
+    Imported,
+    /// A dma-buf, which is mapped as long as the region exists.
+    DmaBuf { _mapping: DmaBufMapping },
 }
 
 /// A memory region. Its range and rights are in the device's memory table, under its L_Key.
 pub type Mr = Object<verbs_mr, MrPrivate>;
-/// A memory window. Its binding is in the device's memory table, under its R_Key.
-pub type Mw = Object<ibv_mw, ()>;
 
 /// The access flags of regions that are not rejected as unknown.
 const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
@@ -40,6 +48,9 @@ const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_FLUSH_GLOBAL
     | IBV_ACCESS_FLUSH_PERSISTENT
     | IBV_ACCESS_OPTIONAL_RANGE;
+
+/// An I/O virtual address has the offset of its memory within a page of that size.
+const PAGE: u64 = 4096;
 
 /// EINVAL for unknown flags and for remote rights that need IBV_ACCESS_LOCAL_WRITE; EOPNOTSUPP for those of a
 /// capability that the device does not have.
@@ -68,7 +79,6 @@ fn populate(start: usize, len: usize, access: u32) -> Result<()> {
 /// for an IOVA with another offset in the page; EFAULT where nothing is mapped or the mapping does not allow
 /// the access.
 fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Result<MrRange> {
-    const PAGE: u64 = 4096;
     let iova = if access & IBV_ACCESS_ZERO_BASED != 0 {
         0
     } else if (start as u64 ^ iova) % PAGE != 0 {
@@ -116,7 +126,48 @@ pub unsafe fn reg_mr(
     let start = addr.expose_provenance();
     let range = check_range(start, length, iova, access)?;
     // SAFETY: `pd` is live.
-    unsafe { register(pd, range, access, core::ptr::null_mut()) }
+    unsafe { register(pd, range, access, MrMemory::Program) }
+}
+
+/// Registers a part of a dma-buf. It is mapped, so EOPNOTSUPP for a dma-buf that the CPU cannot access.
+/// EINVAL as for [`reg_mr`], and for on-demand paging. What other devices write to the memory must be
+/// coherent with the CPU's caches: accesses are not announced to the exporter.
+///
+/// # Safety
+/// `pd` is live.
+pub unsafe fn reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
+) -> Result<*mut ibv_mr> {
+    // SAFETY: the caller passes a readable domain, which is used further if it is live; its context is open.
+    let profile = unsafe {
+        handle::check(pd)?;
+        &private((*pd).context).check()?.profile
+    };
+    let access = access as u32;
+    check_access(access, profile)?;
+    if access & IBV_ACCESS_ON_DEMAND != 0 || (offset ^ iova) % PAGE != 0 {
+        return Err(Errno(EINVAL));
+    }
+    let iova = match access & IBV_ACCESS_ZERO_BASED {
+        0 => iova,
+        _ => 0,
+    };
+    let len = length as u64;
+    if len > profile.max_mr_size || iova.checked_add(len).is_none() {
+        return Err(Errno(EINVAL));
+    }
+    let writable = access & IBV_ACCESS_LOCAL_WRITE != 0;
+    let mapping = DmaBufMapping::map(fd, offset, length, writable)?;
+    let start = mapping.start();
+    let range = MrRange { start, len, iova };
+    let memory = MrMemory::DmaBuf { _mapping: mapping };
+    // SAFETY: `pd` is live.
+    unsafe { register(pd, range, access, memory) }
 }
 
 /// Registers device memory. EINVAL for a range outside of it, for on-demand paging, and without
@@ -151,27 +202,24 @@ pub unsafe fn reg_dm_mr(
                 iova: 0,
             };
             // SAFETY: as checked above.
-            unsafe { register(pd, range, access, dm) }
+            unsafe { register(pd, range, access, MrMemory::Device(dm)) }
         }
         None => Err(Errno(EINVAL)),
     }
 }
 
-/// A new region in the program's memory, or in device memory.
+/// A new region.
 ///
 /// # Safety
-/// `pd` is live, and `dm` NULL or live.
+/// `pd` is live, and so is device memory.
 unsafe fn register(
     pd: *mut ibv_pd,
     range: MrRange,
     access: u32,
-    dm: *mut ibv_dm,
+    memory: MrMemory,
 ) -> Result<*mut ibv_mr> {
     // SAFETY: the caller passes a live domain, whose context is open.
-    let (context, domain, device) = unsafe {
-        let context = (*pd).context;
-        (context, Pd::of(pd), private(context).check()?)
-    };
+    let (domain, device) = unsafe { (Pd::of(pd), private((*pd).context).check()?) };
     let reserved = handle::reserve(device, ObjectKind::Mr)?;
     let room = Mr::room()?;
     let key = device.memory.register(MemoryRegion {
@@ -179,24 +227,83 @@ unsafe fn register(
         range,
         access,
     });
-    domain.refs.acquire();
+    // SAFETY: `pd` is live, and so is device memory.
+    Ok(unsafe { publish((reserved, room), pd, (key, range.len), access, memory) })
+}
+
+/// The structure of a region with this key and length.
+///
+/// # Safety
+/// `pd` is live, and so is device memory.
+unsafe fn publish(
+    (reserved, room): (ReservedHandle, Room<verbs_mr, MrPrivate>),
+    pd: *mut ibv_pd,
+    (key, len): (u32, u64),
+    access: u32,
+    memory: MrMemory,
+) -> *mut ibv_mr {
+    // SAFETY: the caller passes a live domain.
+    let context = unsafe {
+        Pd::of(pd).refs.acquire();
+        (*pd).context
+    };
     let mut mr = verbs_mr::zeroed();
     mr.ibv_mr.context = context;
     mr.ibv_mr.pd = pd;
     mr.ibv_mr.handle = reserved.handle();
-    mr.ibv_mr.length = range.len as usize;
+    mr.ibv_mr.length = len as usize;
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
-    mr.mr_type = IBV_MR_TYPE_MR;
-    if !dm.is_null() {
-        // Of the types of regions, this is the one that has no pages of the program, for the library.
-        mr.mr_type = IBV_MR_TYPE_DMABUF_MR;
-        // SAFETY: not NULL, so live.
+    mr.access = access as c_int;
+    // Of the types of regions, DMABUF has no pages of the program, for the library.
+    mr.mr_type = match memory {
+        MrMemory::Program => IBV_MR_TYPE_MR,
+        MrMemory::Imported => IBV_MR_TYPE_IMPORTED_MR,
+        MrMemory::Device(_) | MrMemory::DmaBuf { .. } => IBV_MR_TYPE_DMABUF_MR,
+    };
+    if let MrMemory::Device(dm) = memory {
+        // SAFETY: the caller passes live memory.
         unsafe { Dm::of(dm) }.refs.acquire();
     }
-    mr.access = access as c_int;
-    let mr = room.fill(mr, MrPrivate { dm }).cast::<ibv_mr>();
+    let mr = room.fill(mr, MrPrivate { memory }).cast::<ibv_mr>();
     handle::publish(reserved, ObjectKind::Mr, mr, context);
-    Ok(mr)
+    mr
+}
+
+/// A structure for a region of another context, with the same keys. The region may be deregistered before.
+///
+/// # Safety
+/// `pd` and `mr` are live.
+pub unsafe fn imported_mr(pd: *mut ibv_pd, mr: *mut ibv_mr) -> Result<*mut ibv_mr> {
+    // SAFETY: the caller passes a live domain, whose context is open.
+    let device = unsafe { private((*pd).context) }.check()?;
+    let reserved = handle::reserve(device, ObjectKind::Mr)?;
+    let room = Mr::room()?;
+    // SAFETY: the caller passes a live region, whose structure is a verbs_mr.
+    let (key, len, access) = unsafe {
+        let original = &*mr.cast::<verbs_mr>();
+        (
+            original.ibv_mr.lkey,
+            original.ibv_mr.length as u64,
+            original.access,
+        )
+    };
+    // SAFETY: `pd` is live.
+    Ok(unsafe {
+        publish(
+            (reserved, room),
+            pd,
+            (key, len),
+            access as u32,
+            MrMemory::Imported,
+        )
+    })
+}
+
+impl MrPrivate {
+    /// Whether it is that of another context, which deregisters it.
+    pub fn is_imported(&self) -> bool {
+        matches!(self.memory, MrMemory::Imported)
+    }
 }
 
 /// Changes a region; its keys stay. EBUSY while a window is bound to it. The library converts the errno
@@ -220,6 +327,10 @@ pub unsafe fn rereg_mr(
     };
     // SAFETY: the context of a live region is open.
     let device = unsafe { private(mr.ibv_mr.context) }.check()?;
+    // SAFETY: the region is live.
+    if unsafe { Mr::of(vmr) }.is_imported() {
+        return Err(Errno(EINVAL));
+    }
     let has = |flag| flags as u32 & flag != 0;
     if has(IBV_REREG_MR_CHANGE_PD) {
         if pd.is_null() {
@@ -315,7 +426,8 @@ pub unsafe fn advise_mr(
     result
 }
 
-/// Fails with EBUSY while a window is bound to the region. Once it has succeeded, no access of a peer
+/// Fails with EBUSY while a window is bound to the region. Of an imported region only the structure is freed.
+/// Once it has succeeded, no access of a peer
 /// reaches the memory.
 ///
 /// # Safety
@@ -327,152 +439,16 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
         handle::check(&raw mut (*vmr).ibv_mr)?;
         let mr = &(*vmr).ibv_mr;
         let device = &private(mr.context).device;
-        if device.owned_by_this_process() {
+        if device.owned_by_this_process() && !Mr::of(vmr).is_imported() {
             let removed = device.deregister(mr.lkey);
             removed.map_err(|Busy| Errno(EBUSY))?;
         }
         handles::remove(handle::claim(&raw mut (*vmr).ibv_mr)?);
         Pd::of(mr.pd).refs.release();
-        let dm = Mr::of(vmr).dm;
-        if !dm.is_null() {
-            Dm::of(dm).refs.release();
+        if let MrMemory::Device(dm) = &Mr::of(vmr).memory {
+            Dm::of(*dm).refs.release();
         }
         Mr::free(vmr);
     }
     Ok(())
-}
-
-/// Allocates a window, not bound yet. EINVAL for a type that does not exist; EOPNOTSUPP if the device has no
-/// windows.
-///
-/// # Safety
-/// `pd` is live.
-pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_mw> {
-    let mw_type = match type_ {
-        IBV_MW_TYPE_1 => MwType::Type1,
-        IBV_MW_TYPE_2 => MwType::Type2,
-        _ => return Err(Errno(EINVAL)),
-    };
-    // SAFETY: the caller passes a readable domain, which is used further if it is live.
-    let (context, domain) = unsafe {
-        handle::check(pd)?;
-        ((*pd).context, Pd::of(pd))
-    };
-    // SAFETY: the context of a live domain is open.
-    let device = unsafe { private(context) }.check()?;
-    if device.profile.limits.max_mw == 0 {
-        return Err(Errno(EOPNOTSUPP));
-    }
-    let reserved = handle::reserve(device, ObjectKind::Mw)?;
-    let room = Mw::room()?;
-    let rkey = device.memory.alloc_mw(mw_type, domain.handle);
-    domain.refs.acquire();
-    let mut mw = ibv_mw::zeroed();
-    (mw.context, mw.pd, mw.type_) = (context, pd, type_);
-    (mw.rkey, mw.handle) = (rkey, reserved.handle());
-    let mw = room.fill(mw, ());
-    handle::publish(reserved, ObjectKind::Mw, mw, context);
-    Ok(mw)
-}
-
-/// Frees a window, whether bound or not.
-///
-/// # Safety
-/// `mw` is live; after success it is freed.
-pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Result<()> {
-    // SAFETY: the caller passes a live window and does not use it again. Its context is open, and its
-    // reference keeps its domain live.
-    unsafe {
-        let handle = handle::claim(mw)?;
-        let device = &private((*mw).context).device;
-        if device.owned_by_this_process() {
-            device.memory.dealloc_mw((*mw).rkey);
-        }
-        handles::remove(handle);
-        Pd::of((*mw).pd).refs.release();
-        Mw::free(mw);
-    }
-    Ok(())
-}
-
-/// The engine's bind operation for a window. Its new key has the upper 24 bits of the window's and the
-/// low 8 bits of `rkey`, as with the kernel's rxe. EINVAL for unknown access flags, and for a length
-/// without a region. Whether window, region and queue pair are of one protection domain is seen when
-/// the bind is executed: if not, it completes with IBV_WC_MW_BIND_ERR.
-///
-/// # Safety
-/// `mw` and the region that `info` names are live or NULL.
-pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Result<Bind> {
-    // Rights for local access do not apply to windows; they are accepted, and have no effect.
-    const KNOWN: u32 = IBV_ACCESS_LOCAL_WRITE
-        | IBV_ACCESS_REMOTE_WRITE
-        | IBV_ACCESS_REMOTE_READ
-        | IBV_ACCESS_REMOTE_ATOMIC
-        | IBV_ACCESS_ZERO_BASED
-        | IBV_ACCESS_FLUSH_GLOBAL
-        | IBV_ACCESS_FLUSH_PERSISTENT
-        | IBV_ACCESS_OPTIONAL_RANGE;
-    // SAFETY: the caller passes a window and a region that are live or NULL.
-    let (mw, mr) = unsafe { (mw.as_ref().ok_or(Errno(EINVAL))?, info.mr.as_ref()) };
-    if info.mw_access_flags & !KNOWN != 0 {
-        return Err(Errno(EINVAL));
-    }
-    let mr_lkey = match mr {
-        Some(mr) => mr.lkey,
-        None if info.length != 0 => return Err(Errno(EINVAL)),
-        None => 0,
-    };
-    Ok(Bind {
-        mw: u64::from(mw.handle),
-        rkey: mw.rkey & !0xff | rkey & 0xff,
-        mr_lkey,
-        addr: info.addr,
-        len: info.length,
-        access: info.mw_access_flags,
-    })
-}
-
-/// A window whose bind is posted has the new key in `mw->rkey`, so that a program that chose only the low
-/// 8 bits can read it there. So does rdma-core's irdma for type 2 windows; with its mlx5 the program
-/// computes the same key.
-///
-/// # Safety
-/// `mw` is live, and no other thread binds it meanwhile.
-pub unsafe fn set_rkey(mw: *mut ibv_mw, rkey: u32) {
-    // SAFETY: the caller passes a live window that it alone changes.
-    unsafe { (*mw).rkey = rkey };
-}
-
-/// Binds a type 1 window, by a work request. The window's key changes at once to one with the next key
-/// byte.
-///
-/// # Safety
-/// `qp`, `mw` and the region that `mw_bind` names are live; the region may be NULL. `mw_bind` is
-/// readable.
-pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> Result<()> {
-    // SAFETY: the caller passes a live queue pair and a readable structure.
-    let (object, mw_bind) = unsafe { (qp::object(qp), &*mw_bind) };
-    let info = &mw_bind.bind_info;
-    // SAFETY: the caller passes a live window.
-    let (type_, rkey) = unsafe { ((*mw).type_, (*mw).rkey) };
-    if type_ != IBV_MW_TYPE_1 || info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
-        return Err(Errno(EINVAL));
-    }
-    // SAFETY: the window is live, the region live or NULL.
-    let bind = unsafe { bind_op(mw, rkey.wrapping_add(1), info) }?;
-    let flags = send_flags(mw_bind.send_flags);
-    let wr = SendWr::new(mw_bind.wr_id, SendOp::BindMw(bind), flags);
-    post::post_one(object, wr)?;
-    // SAFETY: the window is live, and no other thread binds it meanwhile.
-    unsafe { set_rkey(mw, bind.rkey) };
-    Ok(())
-}
-
-/// The engine's flags for `IBV_SEND_*`.
-pub fn send_flags(send_flags: u32) -> SendFlags {
-    SendFlags {
-        signaled: send_flags & IBV_SEND_SIGNALED != 0,
-        solicited: send_flags & IBV_SEND_SOLICITED != 0,
-        fence: send_flags & IBV_SEND_FENCE != 0,
-    }
 }

@@ -1,5 +1,7 @@
 //! Protection domains, thread domains and parent domains.
 
+use std::sync::Arc;
+
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
 
@@ -7,6 +9,7 @@ use super::context::private;
 use super::ffi::Result;
 use super::handle::{self, HasHandle};
 use super::object::{Object, RefCount, Room, Zeroable};
+use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
 use crate::memory::PdHandle;
 
@@ -16,7 +19,7 @@ pub struct PdPrivate {
     pub handle: PdHandle,
     /// Objects that were created in the domain.
     pub refs: RefCount,
-    /// What a parent domain was created from.
+    /// What a parent domain was created from; for an imported domain, the domain.
     parents: Option<Parents>,
 }
 
@@ -24,6 +27,25 @@ struct Parents {
     pd: *mut ibv_pd,
     /// May be NULL.
     td: *mut ibv_td,
+}
+
+impl PdPrivate {
+    /// The domain ends, which has kept its parents live.
+    ///
+    /// # Safety
+    /// They are live.
+    pub unsafe fn release_parents(&self) {
+        let Some(parents) = &self.parents else {
+            return;
+        };
+        // SAFETY: the parents are live, as the caller says; the thread domain may be NULL.
+        unsafe {
+            Pd::of(parents.pd).refs.release();
+            if !parents.td.is_null() {
+                Td::of(parents.td).refs.release();
+            }
+        }
+    }
 }
 
 /// A protection domain or parent domain.
@@ -85,7 +107,34 @@ fn new_pd(
     )
 }
 
-/// Fails with EBUSY while an object uses the domain.
+/// A structure for a domain of another context. It holds a reference to the domain.
+///
+/// # Safety
+/// `context` is open, `pd` live.
+pub unsafe fn imported_pd(
+    context: *mut ibv_context,
+    device: &Arc<Device>,
+    pd: *mut ibv_pd,
+) -> Result<*mut ibv_pd> {
+    let reserved = handle::reserve(device, ObjectKind::Pd)?;
+    let room = Pd::room()?;
+    // SAFETY: the caller passes a live domain.
+    let original = unsafe { Pd::of(pd) };
+    original.refs.acquire();
+    let td = core::ptr::null_mut();
+    let number = reserved.handle();
+    let imported = new_pd(
+        room,
+        context,
+        number,
+        original.handle,
+        Some(Parents { pd, td }),
+    );
+    handle::publish(reserved, ObjectKind::Pd, imported, context);
+    Ok(imported)
+}
+
+/// Fails with EBUSY while an object uses the domain, or a structure by which it was imported exists.
 ///
 /// # Safety
 /// `pd` is live; after success it is freed.
@@ -97,12 +146,7 @@ pub unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Result<()> {
         let private = Pd::of(pd);
         private.refs.ensure_unused()?;
         let handle = handle::claim(pd)?;
-        if let Some(parents) = &private.parents {
-            Pd::of(parents.pd).refs.release();
-            if !parents.td.is_null() {
-                Td::of(parents.td).refs.release();
-            }
-        }
+        private.release_parents();
         handles::remove(handle);
         Pd::free(pd);
     }

@@ -5,7 +5,7 @@ use libc::{EINVAL, ENOMEM, c_int};
 
 use super::ah::Ah;
 use super::ffi::{Result, ReturnToC};
-use super::mr;
+use super::mw;
 use super::qp::{self, Qp, QpPrivate};
 use crate::engine::{Data, Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
 
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn post_send(
                 }
                 if let Some(rkey) = new_rkey {
                     // SAFETY: for this operation the program sets this variant, with a live window.
-                    unsafe { mr::set_rkey(wr.op.bind_mw.mw, rkey) };
+                    unsafe { mw::set_rkey(wr.op.bind_mw.mw, rkey) };
                 }
                 next = wr.next;
             }
@@ -172,7 +172,7 @@ unsafe fn fill(qp: &QpPrivate, wr: &ibv_send_wr, request: &mut SendWr) -> Result
     }
     // SAFETY: the caller says that what `wr` points to is readable, and that its objects are live.
     let op = unsafe { send_op(qp, wr) }?;
-    request.begin(wr.wr_id, op, mr::send_flags(wr.send_flags));
+    request.begin(wr.wr_id, op, mw::send_flags(wr.send_flags));
     let has_payload = !matches!(
         request.op,
         SendOp::LocalInv { .. } | SendOp::BindMw(_) | SendOp::AtomicWrite { .. }
@@ -294,7 +294,7 @@ unsafe fn send_op(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendOp> {
             // SAFETY: for this opcode the program sets this variant; its objects are live or NULL.
             SendOp::BindMw(unsafe {
                 let bind = &wr.op.bind_mw;
-                mr::bind_op(bind.mw, bind.rkey, &bind.bind_info)?
+                mw::bind_op(bind.mw, bind.rkey, &bind.bind_info)?
             })
         }
         _ => return Err(Errno(EINVAL)),

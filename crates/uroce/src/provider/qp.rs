@@ -74,6 +74,7 @@ impl QpPrivate {
         };
         if is_last {
             self.device.remove_queue_pair(&self.qp);
+            self.qp.counters.detach_all();
         }
         self.listener.close()
     }

@@ -13,7 +13,7 @@ use libc::{EACCES, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
-use super::{mr, post};
+use super::{mw, post};
 use crate::engine::{Data, Inline, SendOp, SendWr, Service, Sge};
 use crate::profile::Profile;
 use crate::sync::{RawMutex, RawMutexApi as _};
@@ -127,7 +127,7 @@ unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
     let reserved = pending.wrs.try_reserve(1).map_err(|_| Errno(ENOMEM));
     match reserved.and(op) {
         Ok(op) => {
-            let flags = mr::send_flags(wr_flags);
+            let flags = mw::send_flags(wr_flags);
             pending.wrs.push(SendWr::new(wr_id, op, flags));
         }
         Err(errno) => pending.error = Some(errno),
@@ -197,7 +197,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         let result = post_all(object, pending);
         if result.is_ok() {
             for bind in &pending.binds {
-                mr::set_rkey(bind.mw, bind.rkey);
+                mw::set_rkey(bind.mw, bind.rkey);
             }
         }
         end_session(object, pending);
@@ -270,7 +270,7 @@ unsafe extern "C" fn wr_bind_mw(
     // SAFETY: the caller passes a live extended queue pair, has called `wr_start` in this thread, and
     // passes readable arguments; the window and the region that they name are live or NULL.
     unsafe {
-        let bind = mr::bind_op(mw, rkey, &*info);
+        let bind = mw::bind_op(mw, rkey, &*info);
         if let (Ok(bind), Some((_, pending))) = (&bind, session(qp)) {
             let rkey = bind.rkey;
             if pending.binds.try_reserve(1).is_err() {

@@ -90,6 +90,8 @@ struct NetState {
     gids: Vec<Option<GidAddress>>,
     /// The GIDs are [`Interface::stand_in_gids`]: they stay so, whatever addresses the interface gets.
     stand_in: bool,
+    /// See [`Net::set_gids_present`].
+    gids_removed: bool,
     groups: HashMap<IpAddr, Group>,
 }
 
@@ -141,6 +143,7 @@ impl Net {
                 rtnl,
                 state: interface.port_state(config),
                 gids,
+                gids_removed: false,
                 stand_in: interface
                     .stand_in_gids(config)
                     .is_some_and(|gids| gids == interface.gids),
@@ -343,6 +346,11 @@ impl Net {
         if !monitor.is_some_and(|monitor| monitor.drain(self.ifindex)) {
             return NetChange::default();
         }
+        self.read_interface(control)
+    }
+
+    /// Asks the kernel for the interface, and updates everything.
+    fn read_interface(&self, control: &mut NetState) -> NetChange {
         match Interface::read(&mut control.rtnl, &self.config, self.ifindex) {
             Ok(mut interface) => {
                 if let Some(interface) = interface.as_mut().filter(|_| control.stand_in) {
@@ -362,11 +370,20 @@ impl Net {
         }
     }
 
+    /// Removes all GIDs, as if the interface had lost its addresses, or lets them come back.
+    pub fn set_gids_present(&self, present: bool) -> NetChange {
+        let mut control = self.control.lock();
+        let control = &mut *control;
+        control.gids_removed = !present;
+        self.read_interface(control)
+    }
+
     /// Updates everything to the interface as it is now; None if it is gone.
     fn apply(&self, control: &mut NetState, interface: Option<&Interface>) -> NetChange {
         let link = interface.map(|interface| &interface.link);
         let state = interface::port_state(link, &self.config);
-        let wanted = interface.map_or(&[][..], |interface| &interface.gids);
+        let present = interface.filter(|_| !control.gids_removed);
+        let wanted = present.map_or(&[][..], |interface| &interface.gids);
         let was_active = std::mem::replace(&mut control.state, state).active;
         let gids_changed = gid_table::update(&mut control.gids, wanted);
         let gids = &control.gids;

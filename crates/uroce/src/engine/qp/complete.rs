@@ -5,6 +5,7 @@ use ibverbs_abi::*;
 use super::{Host, Qp, QpEvent, QpState, Service, WorkQueue};
 use crate::engine::requester::Finished;
 use crate::engine::responder::{ErrorReport, ResponderAction};
+use crate::engine::{Completion, Overrun};
 
 impl Qp {
     /// Completes the finished WQEs at the head of the send queue.
@@ -16,8 +17,7 @@ impl Qp {
                     signaled,
                 } => {
                     self.counters.rdma_sends += u64::from(completion.opcode == IBV_WC_SEND);
-                    let signaled = signaled || self.attributes.config.sq_sig_all;
-                    if signaled && host.complete(WorkQueue::Send, completion).is_err() {
+                    if self.complete_send(signaled, completion, host).is_err() {
                         return self.enter_fatal_error(host);
                     }
                 }
@@ -25,6 +25,20 @@ impl Qp {
             }
         }
         self.check_drained(host);
+    }
+
+    /// A send WQE has succeeded: adds its completion, if the program wants one.
+    pub(super) fn complete_send(
+        &self,
+        signaled: bool,
+        completion: Completion,
+        host: &mut impl Host,
+    ) -> Result<(), Overrun> {
+        if signaled || self.attributes.config.sq_sig_all {
+            return host.complete(WorkQueue::Send, completion);
+        }
+        host.on_unsignaled(&completion);
+        Ok(())
     }
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).

@@ -73,6 +73,15 @@ impl Responder {
         self.resources.iter().find(covers).copied()
     }
 
+    /// A READ has been answered completely for the first time.
+    pub(super) fn report_read(&self, first_psn: Psn, host: &mut impl Host) {
+        let is_it = |resource: &&Resource| resource.first_psn == first_psn;
+        let resource = self.resources.iter().find(is_it);
+        if let Some(SavedResult::Read(reth)) = resource.map(|resource| resource.result) {
+            host.on_peer_request(Access::Read, Some(reth.len));
+        }
+    }
+
     fn on_duplicate_atomic(&mut self, psn: Psn) {
         let result = self.resource(psn).map(|resource| resource.result);
         if let Some(SavedResult::Atomic { original_value }) = result {

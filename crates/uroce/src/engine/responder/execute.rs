@@ -159,6 +159,9 @@ impl Responder {
         }
         let len = offset + payload_len;
         self.message = (!ends).then_some(InboundMessage::Write { reth, len });
+        if ends {
+            host.on_peer_request(Access::Write, Some(len));
+        }
         if let Some(recv) = recv {
             let opcode = IBV_WC_RECV_RDMA_WITH_IMM;
             let completion = recv_completion(&recv.wr, opcode, len, packet);

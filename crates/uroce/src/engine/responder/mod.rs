@@ -21,7 +21,7 @@ use super::counters::Counters;
 use super::pacer::Pacer;
 use super::recv_queue::RecvQueue;
 use super::response_queue::{Response, ResponseQueue};
-use super::{Completion, Host, Link, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
+use super::{Access, Completion, Host, Link, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
 use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
 
 use duplicate::Resource;
@@ -185,6 +185,9 @@ impl Responder {
             true => self.execute(operation, part, packet, attributes, host),
             false => Err(NakCause::ReadsWait),
         };
+        if let Err(NakCause::InvalidRequest | NakCause::RemoteAccess) = executed {
+            report_refused(operation, host);
+        }
         self.on_executed(executed, attributes)
     }
 
@@ -281,5 +284,15 @@ impl Responder {
     /// The program moved the queue pair to ERR: its memory must not be read any more.
     pub fn withhold_reads(&mut self) {
         self.responses.withhold_reads();
+    }
+}
+
+/// A request was refused.
+#[cold]
+fn report_refused(operation: Operation, host: &mut impl Host) {
+    match operation {
+        Operation::ReadRequest => host.on_peer_request(Access::Read, None),
+        Operation::Write | Operation::WriteImm => host.on_peer_request(Access::Write, None),
+        _ => {}
     }
 }

@@ -198,6 +198,8 @@ impl Responder {
         };
         self.pacer.on_sent(encoded.len);
         if is_last {
+            let counted = (!read.duplicate).then_some(read.first_psn);
+            counted.inspect(|first_psn| self.report_read(*first_psn, host));
             self.responses.pop_front();
         } else {
             self.responses.on_read_response_sent(len, packets);

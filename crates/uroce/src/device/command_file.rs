@@ -1,0 +1,97 @@
+//! The command descriptors of contexts. No command is written to them: they say which context a duplicate of
+//! one belongs to (ibv_import_device(3)).
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+
+use super::Device;
+
+/// The file of a context's command descriptor, by which a duplicate is recognised: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandFile(u64, u64);
+
+/// The name of the files. No command can be written to them.
+const NAME: &CStr = c"uroce-commands";
+
+impl CommandFile {
+    /// A new file, and its descriptor.
+    pub fn create() -> io::Result<(OwnedFd, CommandFile)> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: the name ends with NUL.
+        let fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor, which nothing else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let seals =
+            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+        // SAFETY: an open descriptor. Without the seals, what is written is not read by anyone.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+        let file = CommandFile::of(fd.as_raw_fd())?;
+        Ok((fd, file))
+    }
+
+    /// The file of an open descriptor.
+    pub fn of(fd: RawFd) -> io::Result<CommandFile> {
+        if fd < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        // SAFETY: the descriptor is only examined, and not closed.
+        let file = core::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        let metadata = file.metadata()?;
+        Ok(CommandFile(metadata.dev(), metadata.ino()))
+    }
+
+    /// Whether the descriptor is that of a context of some process.
+    pub fn is_of_any_context(fd: RawFd) -> bool {
+        let target = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+        let name = format!("/memfd:{}", NAME.to_string_lossy());
+        target.is_ok_and(|target| target.to_string_lossy().starts_with(&name))
+    }
+}
+
+impl Device {
+    /// A context with this command file is opened.
+    pub fn add_command_file(&self, file: CommandFile) {
+        self.command_files.lock().push(file);
+    }
+
+    /// One of the contexts with this command file is closed.
+    pub fn remove_command_file(&self, file: CommandFile) {
+        let mut files = self.command_files.lock();
+        if let Some(at) = files.iter().position(|other| *other == file) {
+            files.swap_remove(at);
+        }
+    }
+
+    /// Whether this process has an open context with the command file.
+    pub fn has_command_file(&self, file: CommandFile) -> bool {
+        self.owned_by_this_process() && self.command_files.lock().contains(&file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duplicate_is_of_the_same_file() {
+        let (fd, file) = CommandFile::create().unwrap();
+        let (other, other_file) = CommandFile::create().unwrap();
+        let duplicate = fd.try_clone().unwrap();
+        assert_eq!(CommandFile::of(duplicate.as_raw_fd()).unwrap(), file);
+        assert_ne!(file, other_file);
+        assert!(CommandFile::is_of_any_context(other.as_raw_fd()));
+        assert!(!CommandFile::is_of_any_context(0) && !CommandFile::is_of_any_context(-1));
+        assert!(CommandFile::of(-1).is_err());
+        // Nothing can be written to it.
+        let byte = [0_u8];
+        // SAFETY: one byte is read from the array.
+        let written = unsafe { libc::write(fd.as_raw_fd(), byte.as_ptr().cast(), 1) };
+        assert_eq!(written, -1);
+    }
+}
