@@ -47,7 +47,7 @@ impl Device {
         let mut all_sent = true;
         let mut polls_seen = activity.polls.load(Ordering::Relaxed);
         while !activity.stop.load(Ordering::Relaxed) {
-            let backlog = !self.retry_events() || !all_sent;
+            let backlog = !self.events.retry() || !all_sent;
             let by_packet = self.sleep(policy.sleep_mode(), backlog);
             exit::serve();
             all_sent = self.send_deferred();

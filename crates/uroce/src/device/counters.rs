@@ -3,18 +3,12 @@
 //! Queue pairs count for themselves ([`crate::engine::Counters`]); [`Device::counters`] adds them up. What no
 //! queue pair sees (packets that are dropped or cannot be sent, the link) is rare and counted in atomics.
 //!
-//! Invariant: no counter of the sum ever decreases. [`Retired`] is locked while a queue pair leaves the
-//! device, and while the sum is made.
+//! Invariant: no counter of the sum ever decreases (`qp_table.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Device;
-use super::queue_pair::QueuePair;
 use crate::engine::Counters;
-use crate::sync::Mutex;
-
-/// What queue pairs had counted when they were destroyed.
-pub type Retired = Mutex<Counters>;
 
 /// A device's counters since this process opened it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,9 +104,6 @@ impl Device {
     /// The counters as they are now. Locks each queue pair for a moment, one after the other: not for a
     /// thread that has one locked.
     pub fn counters(&self) -> DeviceCounters {
-        let retired = self.retired.lock();
-        let mut sum = *retired;
-        self.for_each_queue_pair(|qp| sum += qp.inner.lock().engine().counters());
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (local_sent_pkts, local_rcvd_pkts) =
             self.paths.as_ref().map_or((0, 0), |paths| paths.counts());
@@ -123,7 +114,7 @@ impl Device {
                 .exports
                 .as_ref()
                 .map_or(0, |exports| exports.without_place()),
-            queue_pairs: sum,
+            queue_pairs: self.queue_pairs.counters(),
             send_err: read(&self.net.unsent),
             link_downed: read(&self.link_downed),
             malformed: read(&self.net.dropped.malformed),
@@ -131,20 +122,6 @@ impl Device {
             pkey: read(&self.net.dropped.pkey),
             interface: read(&self.net.dropped.interface),
         }
-    }
-
-    /// Removes the queue pair from the table of those that packets reach, and keeps what it has counted.
-    pub(super) fn retire(&self, qp: &QueuePair) {
-        let mut retired = self.retired.lock();
-        self.queue_pairs.write().remove(&qp.qpn);
-        qp.retire();
-        self.inboxes.forget(qp);
-        *retired += qp.inner.lock().take_counters();
-    }
-
-    /// Adds what a removed queue pair has counted since [`Device::retire`].
-    pub(super) fn add_retired(&self, qp: &QueuePair) {
-        *self.retired.lock() += qp.inner.lock().take_counters();
     }
 
     /// Writes the counters that are not 0 to the verbs log, at level 3.

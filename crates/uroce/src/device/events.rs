@@ -25,6 +25,7 @@ use ibverbs_abi::{
     Errno, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_DEVICE_SPEED_CHANGE,
     IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE, IBV_EVENT_PORT_ACTIVE,
     IBV_EVENT_PORT_ERR, IBV_EVENT_SM_CHANGE, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc,
+    ibv_event_type,
 };
 use rustc_hash::FxHashMap;
 
@@ -314,6 +315,40 @@ impl<R: Record> EventState<R> {
     }
 }
 
+/// The event queues of all open contexts and completion channels.
+#[derive(Default)]
+pub(super) struct OpenQueues {
+    contexts: Mutex<Vec<Arc<AsyncEvents>>>,
+    channels: Mutex<Vec<Arc<CompletionEvents>>>,
+}
+
+impl OpenQueues {
+    /// Raises an event of the port, number 1, in every context.
+    pub fn raise_port_event(&self, event_type: ibv_event_type) {
+        for events in self.contexts.lock().iter() {
+            events.push(ib_uverbs_async_event_desc {
+                element: 1,
+                event_type,
+                reserved: 0,
+            });
+        }
+    }
+
+    /// Retries events that did not fit their sockets. Returns false if some still do not.
+    pub fn retry(&self) -> bool {
+        let contexts = self.contexts.lock();
+        let channels = self.channels.lock();
+        let mut all_sent = true;
+        for events in contexts.iter() {
+            all_sent &= events.flush_backlog();
+        }
+        for events in channels.iter() {
+            all_sent &= events.flush_backlog();
+        }
+        all_sent
+    }
+}
+
 impl Device {
     /// Opens the queue of async events of a new context, and the program's descriptor. From now on it gets
     /// the port's events.
@@ -321,13 +356,15 @@ impl Device {
         let (events, fd) = AsyncEvents::new(self.waker.clone())?;
         let events = Arc::new(events);
         events.add_source(PORT, PORT_RECORDS);
-        self.async_events.lock().push(events.clone());
+        self.events.contexts.lock().push(events.clone());
         Ok((events, fd))
     }
 
     /// Undoes [`Device::add_context`].
     pub fn remove_context(&self, events: &Arc<AsyncEvents>) {
-        self.async_events.lock().retain(|e| !Arc::ptr_eq(e, events));
+        let mut contexts = self.events.contexts.lock();
+        contexts.retain(|e| !Arc::ptr_eq(e, events));
+        drop(contexts);
         events.close_source(PORT);
     }
 
@@ -336,13 +373,13 @@ impl Device {
     pub fn add_channel(&self) -> io::Result<(Arc<CompletionEvents>, RawFd)> {
         let (events, fd) = CompletionEvents::new(self.waker.clone())?;
         let events = Arc::new(events);
-        self.completion_events.lock().push(events.clone());
+        self.events.channels.lock().push(events.clone());
         Ok((events, fd))
     }
 
     /// Undoes [`Device::add_channel`].
     pub fn remove_channel(&self, events: &Arc<CompletionEvents>) {
-        let mut channels = self.completion_events.lock();
+        let mut channels = self.events.channels.lock();
         channels.retain(|e| !Arc::ptr_eq(e, events));
     }
 }

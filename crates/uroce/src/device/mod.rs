@@ -3,6 +3,7 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
+//! | `qp_table.rs` | the queue pairs that packets reach |
 //! | `command_file.rs` | the command descriptors of contexts |
 //! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
 //! | `sink.rs` | completions for a program that is polling |
@@ -55,6 +56,7 @@ mod multicast;
 pub mod paths;
 mod progress;
 mod qp_host;
+mod qp_table;
 pub mod queue_pair;
 mod receiving;
 mod recent;
@@ -67,35 +69,32 @@ mod timers;
 mod wait;
 pub mod xrc;
 
-use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Weak};
 use std::thread::JoinHandle;
 
 use ibverbs_abi::*;
 use ibverbs_host::thread;
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use crate::config::Config;
 use crate::direct::Exports;
 use crate::engine::Time;
 use crate::local::Paths;
-use crate::memory::{Busy, CachedBy, Memory, Reregistration};
+use crate::memory::{Busy, Memory, Reregistration};
 use crate::process;
 use crate::profile::Profile;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::Mutex;
 use crate::transport::{Net, NetChange, Outbox};
 use activity::Activity;
 use command_file::CommandFile;
 use completion::{CompletionQueue, Moderation};
-use counters::Retired;
-use events::{AsyncEvents, CompletionEvents};
+use events::OpenQueues;
 use handles::ObjectCounts;
 use interposed::Interposed;
 use lock_holder::Inboxes;
+use multicast::MulticastGroups;
+use qp_table::QpTable;
 use queue_pair::QueuePair;
 use timers::Timers;
 use wait::Waker;
@@ -123,19 +122,12 @@ pub struct Device {
     pub memory: Arc<Memory>,
     /// The XRC domains that a file names.
     pub xrc_domains: Mutex<NamedDomains>,
-    queue_pairs: RwLock<FxHashMap<u32, Arc<QueuePair>>>,
-    /// Held for reading from before a queue pair leaves this map until it knows no memory regions any more.
-    ending: RwLock<()>,
-    /// The queue pairs attached to each multicast group, by the group's address.
-    multicast_groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
-    /// The async event queues of all open contexts.
-    async_events: Mutex<Vec<Arc<AsyncEvents>>>,
+    queue_pairs: QpTable,
+    multicast_groups: MulticastGroups,
+    events: OpenQueues,
     /// The command file of each open context.
     command_files: Mutex<Vec<CommandFile>>,
-    /// The event queues of all completion channels.
-    completion_events: Mutex<Vec<Arc<CompletionEvents>>>,
     next_handle: AtomicU32,
-    retired: Retired,
     /// How often the port has lost its link.
     link_downed: AtomicU64,
     /// How many objects of each kind the process has.
@@ -228,14 +220,11 @@ impl Device {
             net,
             memory,
             xrc_domains: Mutex::default(),
-            queue_pairs: RwLock::default(),
-            ending: RwLock::default(),
-            multicast_groups: RwLock::default(),
-            async_events: Mutex::default(),
+            queue_pairs: QpTable::default(),
+            multicast_groups: MulticastGroups::default(),
+            events: OpenQueues::default(),
             command_files: Mutex::default(),
-            completion_events: Mutex::default(),
             next_handle: AtomicU32::new(1),
-            retired: Retired::default(),
             link_downed: AtomicU64::new(0),
             objects: Arc::default(),
             generation,
@@ -277,10 +266,10 @@ impl Device {
         }
         self.log_counters();
         // Queue pairs that the program has not destroyed hold references to the device's objects.
-        self.queue_pairs.write().clear();
+        self.queue_pairs.clear();
         self.deferred_sends.lock().clear();
         self.unreachable.lock().clear();
-        self.multicast_groups.write().clear();
+        self.multicast_groups.clear();
     }
 
     /// The device of this name, if this process has it open.
@@ -303,10 +292,7 @@ impl Device {
 
     /// From now on packets reach the queue pair.
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
-        let mut queue_pairs = self.queue_pairs.write();
-        queue_pairs.insert(qp.qpn, qp);
-        let count = queue_pairs.len();
-        drop(queue_pairs);
+        let count = self.queue_pairs.insert(qp);
         // Space for a deadline of each, so that a timer can be armed without memory: see `add_timer`.
         self.timers.lock().reserve(2 * count);
     }
@@ -315,12 +301,9 @@ impl Device {
     /// its number. Once this returns, no thread runs it: neither its memory nor its completion queues are
     /// touched, whatever was looked up or waited for it before.
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
-        let ending = self.ending.read();
-        self.retire(qp);
-        qp.inner.lock().regions.close();
-        drop(ending);
+        self.queue_pairs.remove(qp, || self.inboxes.forget(qp));
         self.end_qp(qp);
-        self.add_retired(qp);
+        self.queue_pairs.add_counters_of(qp);
         if qp.has_bound_mws.load(Ordering::Relaxed) {
             self.memory.unbind_all_of(qp.qpn);
         }
@@ -332,7 +315,7 @@ impl Device {
     pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<(), Busy> {
         self.memory
             .reregister(key, change)
-            .map(|users| self.await_users(users))
+            .map(|cached_by| self.queue_pairs.wait_for(cached_by))
     }
 
     /// Removes a memory region. Once this returns, it is not accessed any more. Fails while windows are bound
@@ -340,39 +323,7 @@ impl Device {
     pub fn deregister(&self, key: u32) -> Result<(), Busy> {
         self.memory
             .deregister(key)
-            .map(|users| self.await_users(users))
-    }
-
-    /// Waits until no queue pair uses a region as it was before the change that has returned this. The caller
-    /// has no queue pair locked.
-    fn await_users(&self, users: CachedBy) {
-        let wait = |qp: &Arc<QueuePair>| drop(qp.inner.lock());
-        match users {
-            CachedBy::None => {}
-            CachedBy::One(qpn) => self.queue_pair(qpn).iter().for_each(wait),
-            CachedBy::Any => self.for_each_queue_pair(wait),
-        }
-        if users != CachedBy::None {
-            drop(self.ending.write());
-        }
-    }
-
-    /// Calls `each` with the queue pairs that packets reach. They are not locked meanwhile, neither is their
-    /// list. Without memory for a copy of the list, some of them are looked up at a time.
-    fn for_each_queue_pair(&self, mut each: impl FnMut(&Arc<QueuePair>)) {
-        let mut batch = SmallVec::<[Arc<QueuePair>; 32]>::new();
-        let mut next = Some(0);
-        while let Some(first) = next {
-            let queue_pairs = self.queue_pairs.read();
-            let _ = batch.try_reserve(queue_pairs.len() + 1);
-            let later = queue_pairs.values().filter(|qp| qp.qpn >= first);
-            later.for_each(|qp| keep_lowest(&mut batch, qp));
-            drop(queue_pairs);
-            // There may be more behind a full batch.
-            let is_full = batch.len() == batch.capacity();
-            next = batch.iter().map(|qp| qp.qpn + 1).max().filter(|_| is_full);
-            batch.drain(..).for_each(|qp| each(&qp));
-        }
+            .map(|cached_by| self.queue_pairs.wait_for(cached_by))
     }
 
     /// Lets the events of a completion queue of this device wait for completions.
@@ -407,7 +358,7 @@ impl Device {
 
     /// The queue pair of this number.
     pub fn queue_pair(&self, qpn: u32) -> Option<Arc<QueuePair>> {
-        self.queue_pairs.read().get(&qpn).cloned()
+        self.queue_pairs.get(qpn)
     }
 
     /// Follows changes of the interface, counts them, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for
@@ -428,42 +379,10 @@ impl Device {
             (change.became_inactive, IBV_EVENT_PORT_ERR),
         ] {
             if happened {
-                for events in self.async_events.lock().iter() {
-                    events.push(ib_uverbs_async_event_desc {
-                        element: 1,
-                        event_type,
-                        reserved: 0,
-                    });
-                }
+                self.events.raise_port_event(event_type);
             }
         }
     }
-
-    /// Retries events that did not fit their sockets. Returns false if some still do not.
-    fn retry_events(&self) -> bool {
-        let contexts = self.async_events.lock();
-        let channels = self.completion_events.lock();
-        let mut all_sent = true;
-        for events in contexts.iter() {
-            all_sent &= events.flush_backlog();
-        }
-        for events in channels.iter() {
-            all_sent &= events.flush_backlog();
-        }
-        all_sent
-    }
-}
-
-/// Adds a queue pair to a batch. If that is full, those with the lowest numbers stay.
-fn keep_lowest(batch: &mut SmallVec<[Arc<QueuePair>; 32]>, qp: &Arc<QueuePair>) {
-    if batch.len() == batch.capacity() {
-        let highest = batch.iter_mut().max_by_key(|other| other.qpn);
-        if let Some(highest) = highest.filter(|highest| highest.qpn > qp.qpn) {
-            *highest = Arc::clone(qp);
-        }
-        return;
-    }
-    batch.push(Arc::clone(qp));
 }
 
 #[cfg(test)]

@@ -384,7 +384,7 @@ impl Device {
 
     fn end_dead_peers(&self, paths: &Paths) {
         while let Some(channel) = paths.take_dead() {
-            self.for_each_queue_pair(|qp| {
+            self.queue_pairs.for_each(|qp| {
                 // Otherwise it fails when it has something to send.
                 let Ok(inner) = qp.lock_unless_preempted() else {
                     return;

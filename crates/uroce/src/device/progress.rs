@@ -379,11 +379,9 @@ impl Device {
     pub(super) fn add_timer(&self, at: Time, qpn: u32) {
         let mut timers = self.timers.lock();
         if !timers.add(at, qpn) {
-            let queue_pairs = self.queue_pairs.read();
             timers.retain(|deadline| {
-                let qp = queue_pairs.get(&deadline.qpn);
                 deadline.qpn == faults::TIMER_QPN
-                    || qp.is_some_and(|qp| qp.timer_at.load() == deadline.at)
+                    || self.queue_pairs.has_timer(deadline.qpn, deadline.at)
             });
             let _ = timers.add(at, qpn);
         }

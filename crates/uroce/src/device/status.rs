@@ -73,7 +73,8 @@ pub fn status() -> Vec<DeviceStatus> {
 impl Device {
     fn status(&self) -> DeviceStatus {
         let mut queue_pairs = Vec::new();
-        self.for_each_queue_pair(|qp| queue_pairs.push(Arc::clone(qp)));
+        self.queue_pairs
+            .for_each(|qp| queue_pairs.push(Arc::clone(qp)));
         queue_pairs.sort_unstable_by_key(|qp| qp.qpn);
         DeviceStatus {
             name: self.name.clone(),

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::preemption::{connect, is_acknowledged, pair, queue_pair_with, send};
 use super::*;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
+use crate::device::events::AsyncEvents;
 use crate::device::queue_pair::QueuePair;
 use crate::device::{direct, paths};
 use crate::engine::{QpState, Service};
