@@ -150,6 +150,8 @@ pub struct Finding {
     pub outcome: Outcome,
     /// The values for the texts' `{name}`.
     pub values: Vec<(&'static str, String)>,
+    /// What else is known, beside the rule's texts.
+    pub notes: Vec<String>,
 }
 
 impl Finding {
@@ -160,6 +162,7 @@ impl Finding {
             call,
             outcome,
             values: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -194,8 +197,13 @@ impl Finding {
         let text = self.rule.text();
         let what = self.fill(text.what);
         let (why, advice) = (self.fill(text.why), self.fill(text.advice));
+        let notes: String = self
+            .notes
+            .iter()
+            .map(|note| format!(" Note: {note}."))
+            .collect();
         let mut line = format!(
-            "explain: {}: {} {}: {} {}: {what}. Why: {why}. Do: {advice}. [{}]",
+            "explain: {}: {} {}: {} {}: {what}. Why: {why}. Do: {advice}.{notes} [{}]",
             self.rule.severity().name(),
             self.object.kind.name(),
             self.object.label,
@@ -229,6 +237,9 @@ impl Finding {
         member("what", &self.fill(text.what));
         member("why", &self.fill(text.why));
         member("do", &self.fill(text.advice));
+        for note in &self.notes {
+            member("note", note);
+        }
         if let Some(from) = from {
             member("from", from);
         }

@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_abi::ibv_context;
 
-use crate::{env, log, memory};
+use crate::{env, log, memory, provider};
 
 mod backtrace;
 mod calls;
@@ -164,8 +164,9 @@ unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
         }
         if asked.explain {
             let name = device.to_string_lossy().into_owned();
+            let driver = provider::device::driver_name((*context).device);
             shadow::observe(|shadow| {
-                shadow.opened(context as usize, name, (*context).async_fd);
+                shadow.opened(context as usize, name, driver, (*context).async_fd);
                 Vec::new()
             });
             watch::start();

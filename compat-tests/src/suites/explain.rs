@@ -157,7 +157,11 @@ const SCENES: [(&str, &[&str], &str); 60] = [
         &["never-signaled"],
         "full with 16 of 16 requests",
     ),
-    ("recv-queue-full", &["recv-queue-full"], "16 of 16 receives"),
+    (
+        "recv-queue-full",
+        &["recv-queue-full"],
+        "16 have no polled completion",
+    ),
     (
         "cq-overrun",
         &["cq-overrun", "cq-overrun-foreseen"],

@@ -407,6 +407,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         wr_id: wc.wr_id,
         status: wc.status,
         opcode: wc.opcode,
+        vendor_err: wc.vendor_err,
     };
     let completions: Vec<Completion> = got.iter().map(completion).collect();
     look_up(address, &completions);

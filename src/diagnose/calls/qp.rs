@@ -165,7 +165,7 @@ pub fn report_unread(address: usize, call: &'static str) {
                 qpn: qp.number,
                 wr_id,
                 status,
-                opcode: 0,
+                ..Completion::default()
             };
             Some((cq, failed))
         })

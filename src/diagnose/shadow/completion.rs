@@ -5,7 +5,7 @@ use std::time::Instant;
 use ibverbs_abi::*;
 
 use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Waiting};
-use crate::diagnose::check::reasons;
+use crate::diagnose::check::{reasons, vendor};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -18,6 +18,7 @@ pub struct Completion {
     pub status: u32,
     /// Valid without error only.
     pub opcode: u32,
+    pub vendor_err: u32,
 }
 
 /// The work queue that a completion is of.
@@ -205,6 +206,12 @@ impl Shadow {
         let is_explained = matches!(&done, Done::Send(request) if request.is_explained);
         if found.is_empty() && !is_explained {
             found.push(self.unexplained(address, completion, operation, call));
+        }
+        let driver = self.qps.get(&address).map(|qp| self.driver_of(qp.context));
+        let is_receive = matches!(done, Done::Receive(_));
+        let meaning = driver.and_then(|of| vendor::meaning(of, completion.vendor_err, is_receive));
+        if let Some(first) = found.first_mut() {
+            first.notes.extend(meaning);
         }
         found
     }

@@ -280,6 +280,8 @@ pub struct Context {
     pub pid: u32,
     /// The descriptor of its asynchronous events.
     pub async_fd: i32,
+    /// The name of the device's driver.
+    pub driver: String,
 }
 
 /// The shadow: all that is known of the objects of the process.
@@ -359,6 +361,12 @@ impl Shadow {
             .iter()
             .map(|(at, peer)| (*at, peer))
             .find(|(at, peer)| is_peer(*at, peer))
+    }
+
+    /// The name of the driver of a context's device.
+    pub fn driver_of(&self, context: usize) -> &str {
+        let opened = self.contexts.get(&context);
+        opened.map_or("", |opened| &opened.driver)
     }
 
     fn same_device(&self, a: usize, b: usize) -> bool {

@@ -41,12 +41,13 @@ fn list(names: Vec<String>) -> String {
 }
 
 impl Shadow {
-    pub fn opened(&mut self, context: usize, device: String, async_fd: i32) {
+    pub fn opened(&mut self, context: usize, device: String, driver: String, async_fd: i32) {
         let pid = std::process::id();
         let opened = Context {
             device,
             pid,
             async_fd,
+            driver,
         };
         self.contexts.insert(context, opened);
     }

@@ -16,7 +16,7 @@ use super::{explained, file};
 type Row = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const MISTAKES: [Row; 105] = [
+const MISTAKES: [Row; 106] = [
     ("qp-null-cq", "null-object", "send_cq is NULL"),
     ("qp-inline-huge", "argument", "cap.max_inline_data is 1048576"),
     ("qp-many-sge", "create-limit", "cap.max_send_sge = 4096"),
@@ -105,7 +105,8 @@ const MISTAKES: [Row; 105] = [
     ("in-error-since", "post-in-error", "is in ERR since a request (wr_id 77, RDMA WRITE)"),
     ("async-wait", "no-async-event", "never of requests and receives"),
     ("access-event", "async-error", "IBV_EVENT_QP_ACCESS_ERR"),
-    ("unsignaled-many", "send-queue-rnic", "17 requests are posted"),
+    ("unsignaled-many", "never-signaled", "16 of 16 requests, and none of them is signaled"),
+    ("reposted-early", "recv-queue-full", "of 16 receives, 16 have no polled completion"),
     ("buffer-changed", "buffer-changed", "64 bytes at"),
     ("receives-overlap", "receives-overlap", "64 bytes at"),
     ("stack-region", "stack-region", "of a function that has returned"),

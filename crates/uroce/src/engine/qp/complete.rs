@@ -5,6 +5,7 @@ use ibverbs_abi::*;
 use super::{Host, Qp, QpEvent, QpState, Service, WorkQueue};
 use crate::engine::requester::Finished;
 use crate::engine::responder::{ErrorReport, ResponderAction};
+use crate::engine::{Completion, Overrun};
 
 impl Qp {
     /// Completes the finished WQEs at the head of the send queue.
@@ -16,8 +17,7 @@ impl Qp {
                     signaled,
                 } => {
                     self.counters.rdma_sends += u64::from(completion.opcode == IBV_WC_SEND);
-                    let signaled = signaled || self.attributes.config.sq_sig_all;
-                    if signaled && host.complete(WorkQueue::Send, completion).is_err() {
+                    if self.report_send(signaled, completion, host).is_err() {
                         return self.enter_fatal_error(host);
                     }
                 }
@@ -25,6 +25,21 @@ impl Qp {
             }
         }
         self.check_drained(host);
+    }
+
+    /// Reports the completion of the WR that has succeeded last, if it is signaled.
+    #[inline]
+    pub(super) fn report_send(
+        &mut self,
+        signaled: bool,
+        mut completion: Completion,
+        host: &mut impl Host,
+    ) -> Result<(), Overrun> {
+        if !signaled && !self.attributes.config.sq_sig_all {
+            return Ok(());
+        }
+        self.requester.queue_mut().report(&mut completion);
+        host.complete(WorkQueue::Send, completion)
     }
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).

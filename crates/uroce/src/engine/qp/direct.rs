@@ -1,6 +1,6 @@
 //! WRs that the host executes without the peer's responder.
 
-use super::{Host, Qp, QpState, Service, WorkQueue};
+use super::{Host, Qp, QpState, Service};
 use crate::engine::requester::is_executable;
 use crate::engine::{Completion, Gid, SendWr};
 use crate::wire::Psn;
@@ -67,8 +67,8 @@ impl Qp {
         host: &mut impl Host,
     ) {
         self.counters.direct_ops += 1;
-        let signaled = signaled || self.attributes.config.sq_sig_all;
-        if signaled && host.complete(WorkQueue::Send, completion).is_err() {
+        self.requester.queue_mut().skip();
+        if self.report_send(signaled, completion, host).is_err() {
             self.enter_fatal_error(host);
         }
     }

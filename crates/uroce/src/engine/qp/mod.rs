@@ -18,6 +18,7 @@ use super::emit::Encoded;
 use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
+use super::send_queue::SendQueue;
 use super::{
     AddressVector, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
     SendWr, Service, Time, UdAddress, WorkQueue,
@@ -197,6 +198,19 @@ impl Qp {
         }
     }
 
+    /// Whether the send queue has free slots for so many WRs ([`super::PolledSends`]).
+    #[inline]
+    pub fn has_send_slots(&mut self, count: u32, host: &impl Host) -> bool {
+        let max = self.attributes.config.limits.max_send_wr;
+        let queue = self.requester.queue_mut();
+        let has = |queue: &SendQueue| max.saturating_sub(queue.occupied()) >= count;
+        if has(queue) {
+            return true;
+        }
+        queue.free_slots(host.polled_sends());
+        has(queue)
+    }
+
     /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has
     /// validated state and WR (the service allows the operation, number of SGEs, length of inline data).
     /// In ERR and SQE the WR is flushed.
@@ -218,7 +232,7 @@ impl Qp {
     /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
     #[inline]
     pub fn post_next_send(&mut self, host: &mut impl Host) -> bool {
-        if self.send_depth() >= self.attributes.config.limits.max_send_wr {
+        if !self.has_send_slots(1, host) {
             return false;
         }
         let Some(wr) = self.requester.written_wr() else {
@@ -240,13 +254,15 @@ impl Qp {
     /// is flushed.
     #[inline]
     pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
+        let max = self.attributes.config.limits.max_recv_wr;
+        if !self.responder.recv_queue_mut().has_slot(max, host) {
+            return false;
+        }
         if self.state == QpState::Err {
             let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
+            self.responder.recv_queue_mut().skip();
             let _ = host.complete(WorkQueue::Recv, completion);
             return true;
-        }
-        if self.recv_depth() >= self.attributes.config.limits.max_recv_wr {
-            return false;
         }
         self.responder.recv_queue_mut().post(wr)
     }
