@@ -237,8 +237,8 @@ impl Finding {
         member("what", &self.fill(text.what));
         member("why", &self.fill(text.why));
         member("do", &self.fill(text.advice));
-        for note in &self.notes {
-            member("note", note);
+        if !self.notes.is_empty() {
+            member("note", &self.notes.join(". "));
         }
         if let Some(from) = from {
             member("from", from);

@@ -195,6 +195,17 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
     }
 }
 
+/// ibv_qp_to_qp_ex returns NULL.
+///
+/// # Safety
+/// `qp` is alive.
+#[cold]
+pub unsafe fn not_extended(qp: *mut ibverbs_abi::ibv_qp) {
+    if is_enabled() {
+        shadow::observe(|shadow| shadow.not_extended(qp as usize));
+    }
+}
+
 /// ibv_destroy_comp_channel has failed because CQs use the channel.
 pub fn channel_busy(channel: usize) {
     if is_enabled() {

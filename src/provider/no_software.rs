@@ -65,6 +65,8 @@ pub struct CmFailure {
 pub enum CmNotice {
     Failed(CmFailure),
     Event { event: u32, status: i32, id: u32 },
+    Known { id: u32, uid: u64 },
+    Destroyed { id: u32, events: u32 },
 }
 
 /// Does nothing: without software devices librdmacm talks to the kernel.

@@ -334,7 +334,7 @@ fn explained(cx: &Context) -> Result<Explained, Failure> {
         }
         let member = |name: &str| json[name].as_str().unwrap_or_default().to_string();
         found.rules.insert(member("rule"));
-        let text = ["what", "why", "do"].map(member).join(". ");
+        let text = ["what", "why", "do", "note"].map(member).join(". ");
         // Structures are shown as `{ member = value }`.
         let is_name = |(at, _): (usize, &str)| text[at + 1..].starts_with(char::is_alphabetic);
         let complete = !text.match_indices('{').any(is_name);

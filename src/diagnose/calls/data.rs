@@ -122,6 +122,7 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
             false => 0,
         },
         sges,
+        num_sge: wr.num_sge,
         remote,
         ah,
         remote_qpn,

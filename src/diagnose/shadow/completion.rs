@@ -116,6 +116,15 @@ impl Shadow {
         let Some(cq) = self.cqs.get_mut(&address) else {
             return Vec::new();
         };
+        if call == "ibv_start_poll" {
+            if cq.open_by == thread {
+                return vec![not_ended(address, call)];
+            }
+            // Another thread's poll: the lock of the queue waits for its end.
+            if cq.open_by == 0 {
+                cq.open_by = thread;
+            }
+        }
         if !cq.single_threaded {
             return Vec::new();
         }
@@ -134,6 +143,7 @@ impl Shadow {
     pub fn poll_ended(&mut self, address: usize) {
         if let Some(cq) = self.cqs.get_mut(&address) {
             cq.thread = 0;
+            cq.open_by = 0;
         }
     }
 
@@ -333,6 +343,21 @@ impl Shadow {
             .with("why", why)
             .with("todo", todo)
     }
+}
+
+/// A thread begins to poll a CQ whose last poll it has not ended.
+fn not_ended(address: usize, call: &'static str) -> Finding {
+    let object = Object::at(Kind::Cq, address);
+    Finding::new(Rule::Argument, object, call, Outcome::Called)
+        .with("what", "this thread has begun to poll the CQ before, and has not called ibv_end_poll since")
+        .with(
+            "why",
+            "ibv_start_poll locks the CQ until ibv_end_poll, so the call waits without end",
+        )
+        .with(
+            "todo",
+            "call ibv_end_poll after each ibv_start_poll that returned 0, and ibv_next_poll between them",
+        )
 }
 
 /// Takes out the request of a completion, and those before it, which are done too.

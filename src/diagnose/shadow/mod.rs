@@ -7,6 +7,7 @@
 //! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
 
 mod completion;
+mod elsewhere;
 mod failure;
 mod modify;
 mod notify;
@@ -25,6 +26,7 @@ use std::time::Instant;
 use ibverbs_abi::ibv_qp_state;
 
 use super::calls::{BuildOps, PollOps};
+use super::cm::CmIds;
 use super::finding::{Finding, Kind, Object};
 use super::peer::Evidence;
 use super::report::{self, Reported};
@@ -69,6 +71,8 @@ pub struct SendRequest {
     /// The bytes of inline data that builder functions have set.
     pub inline_length: u64,
     pub sges: Vec<Sge>,
+    /// `num_sge`, which may be more than the list that was read has.
+    pub num_sge: i32,
     pub remote: Option<Remote>,
     /// The address handle of a UD request, or 0.
     pub ah: usize,
@@ -152,6 +156,8 @@ pub struct Cq {
     pub last_poll: Option<Instant>,
     /// The thread that is polling, or 0; only of single-threaded queues.
     pub thread: i32,
+    /// The thread that is between ibv_start_poll and ibv_end_poll, or 0.
+    pub open_by: i32,
     pub waiting: Waiting,
 }
 
@@ -247,7 +253,7 @@ pub struct Qp {
     /// What was found out of both ends when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
-    /// The thread that is posting a send, or 0; only of single-threaded queue pairs.
+    /// The thread that is posting a send, or building one, or 0; only of single-threaded queue pairs.
     pub thread: i32,
 }
 
@@ -301,6 +307,10 @@ pub struct Shadow {
     /// Devices and numbers of queue pairs that were destroyed, the latest last.
     gone_qps: VecDeque<(String, u32)>,
     gone: BTreeSet<(Kind, usize)>,
+    /// Those of them whose device was closed.
+    closed: BTreeSet<(Kind, usize)>,
+    /// Of librdmacm.
+    pub cm_ids: CmIds,
     serial: u64,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.
@@ -323,6 +333,8 @@ impl Shadow {
             numbers: BTreeMap::new(),
             gone_qps: VecDeque::new(),
             gone: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            cm_ids: CmIds::new(),
             serial: 0,
             reported: Reported::new(),
             build_ops: BTreeMap::new(),

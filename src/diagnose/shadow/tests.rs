@@ -23,6 +23,7 @@ pub fn new_qp(number: u32) -> NewQp {
             max_inline_data: 64,
         },
         sig_all: false,
+        send_ops: 0,
     }
 }
 

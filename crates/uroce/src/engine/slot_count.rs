@@ -42,7 +42,7 @@ impl SlotCount {
         core::mem::replace(&mut self.covered, self.completed)
     }
 
-    /// Slots that are not known to be free, of a queue with so many WQEs.
+    /// Slots that are not known to be free, of a queue with that number of WQEs.
     #[inline]
     pub fn occupied(&self, wqes: u32) -> u32 {
         wqes.wrapping_add(self.completed.wrapping_sub(self.freed))

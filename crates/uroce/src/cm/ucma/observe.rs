@@ -48,6 +48,20 @@ pub enum CmNotice {
         /// The number of the id.
         id: u32,
     },
+    /// The program has an id, which librdmacm knows by a number of its own.
+    Known {
+        /// The number of the id.
+        id: u32,
+        /// librdmacm's: the address of its structure.
+        uid: u64,
+    },
+    /// The id is destroyed. librdmacm waits until that number of its events is acknowledged.
+    Destroyed {
+        /// The number of the id.
+        id: u32,
+        /// The events that the program has read, of the id.
+        events: u32,
+    },
 }
 
 static HOOK: OnceLock<fn(&CmNotice)> = OnceLock::new();
@@ -104,7 +118,7 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, 
                 hook(&CmNotice::Event { event, status, id });
             }
         }
-        Ok(()) => {}
+        Ok(()) => hook_lifetime(*hook, command, input, word(0)),
         Err(errno) => {
             let Some((call, at)) = function(command) else {
                 return;
@@ -120,6 +134,23 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, 
                 is_datagram: known.is_some_and(|(_, is_datagram)| is_datagram),
             }));
         }
+    }
+}
+
+/// Ids that come and go. `word` is the first of the response.
+fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word: Option<u32>) {
+    let uid = input.u64(0);
+    match (command, word) {
+        (Command::CreateId, Some(id)) => hook(&CmNotice::Known { id, uid }),
+        (Command::Accept, _) => {
+            let id = input.u32(280);
+            hook(&CmNotice::Known { id, uid });
+        }
+        (Command::DestroyId, Some(events)) => {
+            let id = input.u32(8);
+            hook(&CmNotice::Destroyed { id, events });
+        }
+        _ => {}
     }
 }
 

@@ -5,6 +5,7 @@ mod complete;
 mod direct;
 mod reliable;
 mod short;
+mod slots;
 mod uc;
 mod ud;
 
@@ -196,19 +197,6 @@ impl Qp {
             }
             state => self.state = state,
         }
-    }
-
-    /// Whether the send queue has free slots for so many WRs ([`super::PolledSends`]).
-    #[inline]
-    pub fn has_send_slots(&mut self, count: u32, host: &impl Host) -> bool {
-        let max = self.attributes.config.limits.max_send_wr;
-        let queue = self.requester.queue_mut();
-        let has = |queue: &SendQueue| max.saturating_sub(queue.occupied()) >= count;
-        if has(queue) {
-            return true;
-        }
-        queue.free_slots(host.polled_sends());
-        has(queue)
     }
 
     /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has
