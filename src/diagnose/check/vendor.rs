@@ -1,8 +1,8 @@
 //! `vendor_err` of failed completions: what it means for the drivers whose public sources say so. Pure.
 //!
 //! Sources, as facts: the status enumerations of rdma-core's providers (efa_io_defs.h, bnxt_re-abi.h, the
-//! flush codes of irdma, erdma_hw.h, t4.h of cxgb4). NVIDIA publishes no list for mlx4 and mlx5; the values here
-//! are those whose status is always the same in reports of users, and one that mlx5dv.h names.
+//! flush codes of irdma, erdma_hw.h, t4.h of cxgb4). NVIDIA publishes no list for mlx4 and mlx5; the values
+//! here are those whose status is always the same in reports of users, and one that mlx5dv.h names.
 
 /// Values of `vendor_err`, ascending, and what each means.
 type Values = &'static [(u32, &'static str)];

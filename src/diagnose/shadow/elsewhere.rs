@@ -16,7 +16,8 @@ impl Shadow {
         });
         let (_, other) = others.find(|(_, other)| !other.receives.is_empty())?;
         Some(format!(
-            "{} receives are posted to another queue pair of that program, {:#x}, and none of them was consumed",
+            "{} receives are posted to another queue pair of that program, {:#x}, and none of them was \
+             consumed",
             other.receives.len(),
             other.number
         ))
@@ -34,7 +35,8 @@ impl Shadow {
         };
         let mr = self.mrs.values().find(is_it)?;
         Some(format!(
-            "it is the key of the region {} of another context, that of {}: each ibv_open_device makes a context \
+            "it is the key of the region {} of another context, that of {}: each ibv_open_device makes a \
+             context \
              of its own",
             key::region(mr),
             self.device_of(mr.context)
