@@ -92,7 +92,7 @@ fn id_object(id: u32) -> Object {
     Object {
         kind: Kind::CmId,
         address: id as usize + 1,
-        label: id.to_string(),
+        label: id.to_string().into(),
     }
 }
 

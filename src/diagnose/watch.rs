@@ -250,7 +250,7 @@ fn no_async_event(shadow: &Shadow, context: usize) -> Vec<Finding> {
     let object = Object {
         kind: Kind::Context,
         address: context,
-        label: shadow.device_of(context),
+        label: shadow.device_of(context).into(),
     };
     let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
     let call = "ibv_get_async_event";

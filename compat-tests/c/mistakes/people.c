@@ -78,7 +78,7 @@ static void armed_once(struct rig *rig, bool wrong)
 	NEED(ibv_req_notify_cq(cq, 0) == 0);
 	for (int i = 0; i < 2; i++) {
 		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-		if (poll(&fd, 1, LONG * 1000) == 0)
+		if (poll(&fd, 1, 2 * LONG * 1000) == 0)
 			break;
 		NEED(ibv_get_cq_event(channel, &got, &context) == 0);
 		ibv_ack_cq_events(got, 1);

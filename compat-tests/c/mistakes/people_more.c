@@ -79,7 +79,7 @@ static void epoll_unarmed(struct rig *rig, bool wrong)
 	if (!wrong)
 		NEED(ibv_req_notify_cq(cq, 0) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	CHECK(epoll_wait(epoll, &event, 1, LONG * 1000) == !wrong);
+	CHECK(epoll_wait(epoll, &event, 1, 2 * LONG * 1000) == !wrong);
 	if (!wrong) {
 		NEED(ibv_get_cq_event(channel, &got, &context) == 0);
 		ibv_ack_cq_events(got, 1);

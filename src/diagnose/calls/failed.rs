@@ -311,7 +311,7 @@ fn device(shadow: &Shadow, context: usize) -> Object {
         Some(opened) => Object {
             kind: Kind::Context,
             address: context,
-            label: opened.device.clone(),
+            label: opened.device.clone().into(),
         },
         None => Object::at(Kind::Context, context),
     }

@@ -364,11 +364,13 @@ fn not_ended(address: usize, call: &'static str) -> Finding {
 fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
     let failed = completion.status != IBV_WC_SUCCESS;
     let id = completion.wr_id;
-    let send = (qp.send_cq == cq).then(|| {
+    // Only an error leaves open whose completion it is.
+    let receives = completion.opcode & IBV_WC_RECV != 0;
+    let send = (qp.send_cq == cq && (failed || !receives)).then(|| {
         let mut sends = qp.sends.iter();
         sends.position(|request| request.wr_id == id && (request.signaled || failed))
     });
-    let receive = (qp.recv_cq == cq).then(|| {
+    let receive = (qp.recv_cq == cq && (failed || receives)).then(|| {
         let mut receives = qp.receives.iter();
         receives.position(|receive| receive.wr_id == id)
     });
@@ -381,7 +383,7 @@ fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
             _ => completion.status == IBV_WC_LOC_LEN_ERR,
         }
     } else {
-        completion.opcode & IBV_WC_RECV != 0
+        receives
     };
     if is_receive {
         let receive = receive.and_then(|at| qp.receives.remove(at));

@@ -27,6 +27,7 @@ use ibverbs_abi::ibv_qp_state;
 
 use super::calls::{BuildOps, PollOps};
 use super::cm::CmIds;
+use super::facts;
 use super::finding::{Finding, Kind, Object};
 use super::peer::Evidence;
 use super::report::{self, Reported};
@@ -397,7 +398,7 @@ impl Shadow {
     pub fn awaited(&self) -> BTreeMap<i32, (Awaited, u64)> {
         let mut all = BTreeMap::new();
         for (at, context) in &self.contexts {
-            if context.async_fd >= 0 && context.pid == std::process::id() {
+            if context.async_fd >= 0 && context.pid == facts::pid() {
                 all.insert(context.async_fd, (Awaited::Async(*at), 0));
             }
         }
@@ -467,6 +468,7 @@ pub fn write_summary() {
 
 /// After a fork, in the child, which reports what it does itself.
 pub extern "C" fn after_fork_in_child() {
+    facts::after_fork_in_child();
     SHADOW.after_fork();
     SHADOW.with(|shadow| shadow.reported.take());
 }

@@ -7,6 +7,7 @@ use ibverbs_abi::*;
 
 use super::{Connection, Context, Cq, MAX_DEREGISTERED, Mr, Pd, Qp, Shadow, Srq};
 use crate::diagnose::check::key;
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::peer::Evidence;
 use crate::diagnose::rules::Rule;
@@ -44,7 +45,7 @@ fn list(names: Vec<String>) -> String {
 
 impl Shadow {
     pub fn opened(&mut self, context: usize, device: String, driver: String, async_fd: i32) {
-        let pid = std::process::id();
+        let pid = facts::pid();
         let opened = Context {
             device,
             pid,
@@ -103,13 +104,13 @@ impl Shadow {
         let opened = self.contexts.remove(&context).unwrap_or_default();
         self.reported.forget(Kind::Context, context);
         // A child that closes the device of its parent has not leaked anything.
-        if left.is_empty() || opened.pid != std::process::id() {
+        if left.is_empty() || opened.pid != facts::pid() {
             return Vec::new();
         }
         let object = Object {
             kind: Kind::Context,
             address: context,
-            label: opened.device,
+            label: opened.device.into(),
         };
         let finding = Finding::new(Rule::Leak, object, "ibv_close_device", Outcome::Called);
         vec![finding.with("objects", list(left))]
@@ -122,13 +123,13 @@ impl Shadow {
 
     /// A child of fork that uses an object of its parent.
     pub fn check_process(&self, context: usize, verb: &'static str) -> Vec<Finding> {
-        let pid = std::process::id();
+        let pid = facts::pid();
         match self.contexts.get(&context) {
             Some(opened) if opened.pid != pid => {
                 let object = Object {
                     kind: Kind::Context,
                     address: context,
-                    label: opened.device.clone(),
+                    label: opened.device.clone().into(),
                 };
                 let finding = Finding::new(Rule::ChildVerb, object, verb, Outcome::Called);
                 vec![

@@ -181,8 +181,10 @@ impl Shadow {
             .iter()
             .find(|request| request.serial == refused.start && !refused.is_empty())
             .cloned();
-        qp.sends
-            .retain(|request| !refused.contains(&request.serial));
+        if !refused.is_empty() {
+            qp.sends
+                .retain(|request| !refused.contains(&request.serial));
+        }
         if !outcome.failed() {
             return self.send_accepted(address, &object, call, outcome);
         }
@@ -211,11 +213,10 @@ impl Shadow {
                     .with("max", qp.cap.max_inline_data),
             ];
         }
-        let built = i32::try_from(request.sges.len()).unwrap_or(i32::MAX);
-        let count = if request.is_built {
-            built
-        } else {
-            request.num_sge
+        let listed = i32::try_from(request.sges.len()).unwrap_or(i32::MAX);
+        let count = match request.num_sge {
+            negative @ ..0 => negative,
+            asked => asked.max(listed),
         };
         if u32::try_from(count).is_err() || count as u32 > qp.cap.max_send_sge {
             let mut found = finding(Rule::SgeLimit)
@@ -298,7 +299,10 @@ impl Shadow {
         let Some(cq) = self.cqs.get(&qp.send_cq) else {
             return Vec::new();
         };
-        if qp.sends.len() < 2 && self.qps.len() < 2 {
+        // Most have room for all requests, signaled or not.
+        let on_cq = self.qps.values().filter(|of| of.send_cq == qp.send_cq);
+        let at_most: usize = on_cq.map(|of| of.sends.len()).sum();
+        if at_most <= cq.entries as usize {
             return Vec::new();
         }
         let (outstanding, _) = self.outstanding_on(qp.send_cq);
