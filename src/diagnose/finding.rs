@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What messages call an object. It is made into text only when a message is written: most verbs find nothing.
+/// What messages call an object. It is made into text when a message is written: most verbs find nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     /// A number or an address.
