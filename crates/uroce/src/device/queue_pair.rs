@@ -42,6 +42,9 @@ pub struct QueuePairConfig {
     pub memory: Arc<Memory>,
     /// Of the device: see `Inboxes::several_receive`.
     pub several_receive: Arc<AtomicBool>,
+    /// A slot of a queue is free when its work request has completed, as with Soft-RoCE. Else it is when
+    /// the program has polled a completion that covers it, as with an RNIC.
+    pub slots_by_completion: bool,
 }
 
 /// The number of async events that [`QueuePair::raise`] knows.
@@ -79,6 +82,8 @@ pub struct Inner {
     pub regions: KnownRegions,
     /// A receive has completed since [`Inner::take_recv_completed`].
     recv_completed: bool,
+    /// Completions of its receive queue, modulo 2^32.
+    receives: u32,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
     pub send_deferred: bool,
     /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
@@ -138,6 +143,8 @@ pub struct QueuePair {
     pub memory: Arc<Memory>,
     /// See [`QueuePairConfig::several_receive`].
     pub several_receive: Arc<AtomicBool>,
+    /// See [`QueuePairConfig::slots_by_completion`].
+    pub slots_by_completion: bool,
     /// The `ibv_qp`s that get its async events.
     pub listeners: Mutex<Vec<Arc<QpListener>>>,
     /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
@@ -172,6 +179,7 @@ impl QueuePair {
             xrcd: config.xrcd,
             memory: config.memory,
             several_receive: config.several_receive,
+            slots_by_completion: config.slots_by_completion,
             listeners: Mutex::default(),
             has_bound_mws: AtomicBool::new(false),
             counters: AttachedCounters::default(),
@@ -182,6 +190,7 @@ impl QueuePair {
                 xrc_srq: None,
                 regions: KnownRegions::default(),
                 recv_completed: false,
+                receives: 0,
                 send_deferred: false,
                 is_unreachable: false,
                 path: QpPath::default(),
@@ -340,6 +349,7 @@ impl Inner {
             xrc_srq: &mut self.xrc_srq,
             regions: &mut self.regions,
             recv_completed: &mut self.recv_completed,
+            receives: &mut self.receives,
             export: &mut self.export,
             channel,
             sink: None,

@@ -5,6 +5,7 @@ mod complete;
 mod direct;
 mod reliable;
 mod short;
+mod slots;
 mod uc;
 mod ud;
 
@@ -18,6 +19,7 @@ use super::emit::Encoded;
 use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
+use super::send_queue::SendQueue;
 use super::{
     AddressVector, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
     SendWr, Service, Time, UdAddress, WorkQueue,
@@ -218,7 +220,7 @@ impl Qp {
     /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
     #[inline]
     pub fn post_next_send(&mut self, host: &mut impl Host) -> bool {
-        if self.send_depth() >= self.attributes.config.limits.max_send_wr {
+        if !self.has_send_slots(1, host) {
             return false;
         }
         let Some(wr) = self.requester.written_wr() else {
@@ -240,13 +242,15 @@ impl Qp {
     /// is flushed.
     #[inline]
     pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
+        let max = self.attributes.config.limits.max_recv_wr;
+        if !self.responder.recv_queue_mut().has_slot(max, host) {
+            return false;
+        }
         if self.state == QpState::Err {
             let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
+            self.responder.recv_queue_mut().skip();
             let _ = host.complete(WorkQueue::Recv, completion);
             return true;
-        }
-        if self.recv_depth() >= self.attributes.config.limits.max_recv_wr {
-            return false;
         }
         self.responder.recv_queue_mut().post(wr)
     }
