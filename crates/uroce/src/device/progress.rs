@@ -280,9 +280,9 @@ impl Device {
     /// Sends what a queue pair has to send after a run of packets: one ACK covers them all. Returns the queue
     /// pair.
     ///
-    /// If the run has completed a receive, sending by UDP is deferred where it may be, until the program
-    /// polls again or posts its reply, which then goes out with the ACK. So the program gets its message one
-    /// system call earlier.
+    /// If the run has completed a receive, sending an ACK, or anything by UDP, is deferred where it may be, until
+    /// the program polls again or posts its reply, which then carries the ACK, or goes out with it. So the program
+    /// gets its message earlier.
     pub(super) fn finish_receiving(&self, locked: LockedQp, may_defer: bool) -> Arc<QueuePair> {
         locked.release(|qp, mut inner| {
             if inner.engine().has_early_packets() {
@@ -291,7 +291,11 @@ impl Device {
                 self.waker.wake();
             }
             let may_defer = inner.take_recv_completed() && may_defer;
-            if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner) {
+            if self.has_nothing_to_send(qp, &inner) {
+                return self.unlock(qp, inner);
+            }
+            let defers = may_defer && inner.engine().has_only_ack();
+            if !defers && self.send_through_channels(qp, &mut inner) {
                 return self.unlock(qp, inner);
             }
             if may_defer {
@@ -302,7 +306,7 @@ impl Device {
                     return;
                 }
             }
-            self.send_batches(qp, inner);
+            self.send(qp, inner);
         })
     }
 

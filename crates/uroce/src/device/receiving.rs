@@ -10,7 +10,7 @@ use super::{Device, clock};
 use crate::engine::{Addresses, Time};
 use crate::local::Receiver;
 use crate::transport::GSI_QPN;
-use crate::wire::{MULTICAST_QPN, Packet, Short};
+use crate::wire::{AethKind, MULTICAST_QPN, Packet};
 
 /// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked and
 /// is taken for preempted: then the packet is kept.
@@ -47,25 +47,15 @@ pub(super) fn receive(
 impl Receiver for Batch<'_> {
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        self.deliver(packet, from);
-    }
-
-    #[inline]
-    fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
-        let qpn = packet.dest_qpn;
-        if self.qpn != Some(qpn) && self.begin_receiving(qpn).is_err() {
-            return false;
+        // Only a wait that a NAK begins has to end at the right time.
+        let is_nak = packet
+            .aeth()
+            .is_some_and(|aeth| !matches!(aeth.kind, AethKind::Ack { .. }));
+        if is_nak {
+            return self.deliver(packet, from);
         }
-        let Some(locked) = &mut self.receiving else {
-            return false;
-        };
-        let (qp, inner) = locked.split();
-        let (engine, mut host) = inner.split(qp);
-        host.sink = self.sink.as_deref_mut();
-        let now = || *self.coarse.get_or_insert_with(clock::coarse);
-        let is_received = engine.receive_short(packet, from, now, &mut host);
-        self.packets += u64::from(is_received);
-        is_received
+        let now = *self.coarse.get_or_insert_with(clock::coarse);
+        self.deliver_at(packet, from, now);
     }
 }
 
@@ -74,9 +64,9 @@ pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
     /// What the queue pairs have to send may be deferred.
     may_defer: bool,
-    /// The time of the first packet that is not short.
+    /// The time of the first packet that came by UDP or is a NAK.
     now: Option<Time>,
-    /// That of the first ACK that is short, or somewhat later.
+    /// The time of the first other packet, or somewhat later.
     coarse: Option<Time>,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,
@@ -108,9 +98,15 @@ impl<'a> Batch<'a> {
 
     /// Delivers a packet.
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        let Some(now) = self.lock_queue_pair_of(packet, from) else {
+        let now = *self.now.get_or_insert_with(clock::now);
+        self.deliver_at(packet, from, now);
+    }
+
+    #[inline]
+    fn deliver_at(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {
+        if !self.lock_queue_pair_of(packet, from, now) {
             return;
-        };
+        }
         if let Some(locked) = &mut self.receiving {
             let sink = self.sink.as_deref_mut();
             receive(locked, packet, from, now, sink);
@@ -120,9 +116,10 @@ impl<'a> Batch<'a> {
     /// Delivers a packet to a queue pair that pretends to have no receive posted.
     #[cold]
     pub(super) fn deliver_without_receives(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        let Some(now) = self.lock_queue_pair_of(packet, from) else {
+        let now = *self.now.get_or_insert_with(clock::now);
+        if !self.lock_queue_pair_of(packet, from, now) {
             return;
-        };
+        }
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
             let (engine, mut host) = inner.split(qp);
@@ -162,32 +159,31 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Counts a packet, and locks its queue pair. None if the packet is for no queue pair, or for several:
+    /// Counts a packet, and locks its queue pair. False if the packet is for no queue pair, or for several:
     /// those it delivers itself.
     #[inline]
-    fn lock_queue_pair_of(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<Time> {
+    fn lock_queue_pair_of(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) -> bool {
         self.packets += 1;
-        let parts = packet.headers.bth.opcode.parts();
+        let parts = packet.bth.opcode.parts();
         self.one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
-        let now = *self.now.get_or_insert_with(clock::now);
-        let qpn = packet.headers.bth.dest_qpn;
+        let qpn = packet.bth.dest_qpn;
         if qpn == GSI_QPN {
             self.device.receive_mad(packet, from);
-            return None;
+            return false;
         }
         let device = self.device;
         if qpn == MULTICAST_QPN {
             self.end_receiving();
             device.deliver_multicast(packet, from, now);
-            return None;
+            return false;
         }
         if self.qpn != Some(qpn) {
             if let Err(preempted) = self.begin_receiving(qpn) {
                 preempted.inspect(|qp| device.keep_missed(qp, packet, from));
-                return None;
+                return false;
             }
         }
-        Some(now)
+        true
     }
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the

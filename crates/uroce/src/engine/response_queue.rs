@@ -119,17 +119,6 @@ impl ResponseQueue {
         self.queue.try_reserve(2).is_ok()
     }
 
-    /// The next response to send.
-    pub fn front(&self) -> Option<&Response> {
-        self.queue.front()
-    }
-
-    /// Whether there is no response but one ACK at most.
-    #[inline]
-    pub fn has_only_acks(&self) -> bool {
-        self.queue.is_empty() || self.lone_ack().is_some()
-    }
-
     /// The PSN of the only response, if it is an ACK.
     #[inline]
     pub fn lone_ack(&self) -> Option<Psn> {
@@ -137,6 +126,11 @@ impl ResponseQueue {
             Some(Response::Ack { psn }) if self.queue.len() == 1 => Some(*psn),
             _ => None,
         }
+    }
+
+    /// The next response to send.
+    pub fn front(&self) -> Option<&Response> {
+        self.queue.front()
     }
 
     /// Removes the first response, which has been sent or is dropped.
@@ -308,13 +302,6 @@ impl ResponseQueue {
         let yields = !self.yielded && matches!(self.queue.front(), Some(Response::Ack { .. }));
         self.yielded |= yields;
         yields
-    }
-
-    /// Whether there is no response, or only an ACK that [`ResponseQueue::yields_to_request`] returns true
-    /// for.
-    #[inline]
-    pub fn would_yield_to_request(&self) -> bool {
-        self.queue.is_empty() || !self.yielded && self.lone_ack().is_some()
     }
 
     /// Whether the next response is a READ response, which the pacer may delay.

@@ -19,7 +19,7 @@ use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::Mutex;
 use crate::wire::{
-    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, Short, ShortContent,
+    AckTrailer, Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet,
     grh::{GrhTemplate, IpHeader},
 };
 
@@ -31,26 +31,23 @@ const COPIED_PER_CALL: usize = 1 << 20;
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
-/// In the tag of a record: what [`gso_tag`] returns. The bits below are the traffic class.
-const KIND: u16 = 7 << 8;
+/// In the tag of a record: what [`kind`] returns. The bits below are the traffic class.
+const KIND: u16 = 7 << KIND_SHIFT;
+const KIND_SHIFT: u32 = 8;
+/// The kind of a packet with an [`AckTrailer`].
+const WITH_ACK: u16 = 6;
 /// A packet of at most this number of bytes is prefetched: its line and the two behind it.
 const PREFETCHED_MAX: usize = HEAD_LEN + 2 * 64;
 
-/// A packet's `gso_size` in the tag of its record: the number of the path MTU, as in `ibv_mtu`, or 0.
-fn gso_tag(gso_size: u32) -> u16 {
-    match gso_size {
-        0 => 0,
-        mtu => (mtu.ilog2().saturating_sub(7) as u16) << 8,
-    }
-}
-
-/// What was passed to [`gso_tag`]. None if its result is not one of a path MTU.
-fn gso_size(tag: u16) -> Option<u32> {
-    match (tag & KIND) >> 8 {
-        0 => Some(0),
-        mtu @ 1..=5 => Some(128 << mtu),
-        _ => None,
-    }
+/// What a record contains: 0 for a packet, [`WITH_ACK`], or, for one that stands for several, the number of their
+/// path MTU, as in `ibv_mtu`. In the tag of the record.
+fn kind(written: &Written) -> u16 {
+    let kind = match (written.acks, written.gso_size) {
+        (true, _) => WITH_ACK,
+        (_, 0) => 0,
+        (_, mtu) => mtu.ilog2().saturating_sub(7) as u16,
+    };
+    kind << KIND_SHIFT
 }
 
 /// The two ends of a channel.
@@ -272,10 +269,7 @@ impl Channel {
         while count < PACKETS_PER_CALL && copied < COPIED_PER_CALL {
             let popped = consumer.pop(ring, |record| {
                 len = record.body.len();
-                match self.deliver_short(record, receiver) {
-                    true => 0,
-                    false => self.deliver(record, receiver),
-                }
+                self.deliver(record, receiver)
             });
             match popped {
                 Ok(Some(bytes)) => copied += bytes,
@@ -312,57 +306,40 @@ impl Channel {
         self.hang_up();
     }
 
-    /// Passes a short packet to `receiver`. False if it is none, or was not taken.
-    #[inline(always)]
-    fn deliver_short(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> bool {
-        if record.tag & KIND != 0 {
-            return false;
-        }
-        let short = Short::parse(&record.line, record.body);
-        short.is_some_and(|packet| {
-            ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
-                && match packet.content {
-                    ShortContent::Datagram { .. } => {
-                        receiver.short(&packet, &self.datagram_addresses(record))
-                    }
-                    _ => receiver.short(&packet, &self.addresses),
-                }
-        })
-    }
-
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes of it.
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
-        let Some(gso_size) = gso_size(record.tag) else {
-            return 0;
-        };
-        // By reference: a packet has more than 200 bytes of headers.
-        let (common, other);
-        common = match gso_size {
-            0 => Packet::parse_common(record.head(), record.body),
-            _ => None,
-        };
-        let packet = match &common {
-            Some(packet) => packet,
-            None => {
-                other = match gso_size {
-                    0 => Packet::parse_apart(record.head(), record.body),
-                    _ => Packet::parse_gso(record.head(), record.body, gso_size),
-                };
-                match &other {
-                    Ok(packet) => packet,
-                    Err(_) => return 0,
-                }
+        let (mut head, mut body) = (record.head(), record.body);
+        let mut trailer = None;
+        let gso_size = match (record.tag & KIND) >> KIND_SHIFT {
+            0 => 0,
+            mtu @ 1..=5 => 128 << mtu,
+            WITH_ACK => {
+                // Of a short packet, which does not change any more.
+                let source = if head.len() == body.len() { head } else { body };
+                trailer = source.last_chunk();
+                let len = body.len().saturating_sub(AckTrailer::LEN);
+                (head, body) = (&head[..head.len().min(len)], &body[..len]);
+                0
             }
+            _ => return 0,
         };
-        if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
+        let Ok(packet) = Packet::parse_apart(head, body, gso_size) else {
+            return 0;
+        };
+        if [MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {
             return 0;
         }
-        if packet.headers.deth.is_none() {
-            receiver.packet(packet, &self.addresses);
-            return record.body.len();
+        if let Some(trailer) = trailer {
+            let ack = AckTrailer::packet(&packet.bth, trailer);
+            if let Ok(ack) = Packet::parse_without_icrc(&ack) {
+                receiver.packet(&ack, &self.addresses);
+            }
         }
-        receiver.packet(packet, &self.datagram_addresses(record));
+        match packet.deth() {
+            None => receiver.packet(&packet, &self.addresses),
+            Some(_) => receiver.packet(&packet, &self.datagram_addresses(record)),
+        }
         record.body.len()
     }
 

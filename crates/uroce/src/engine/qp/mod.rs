@@ -4,7 +4,6 @@
 mod complete;
 mod direct;
 mod reliable;
-mod short;
 mod uc;
 mod ud;
 
@@ -51,6 +50,9 @@ pub struct Transmit {
     pub len: usize,
     /// See [`Packet::gso_size`].
     pub gso_size: u32,
+    /// An ACK of the peer's requests is appended to the packet ([`crate::wire::AckTrailer`]): it takes effect
+    /// before the packet. Through shared memory only.
+    pub acks: bool,
 }
 
 /// A queue pair.
@@ -282,7 +284,7 @@ impl Qp {
         if !self.may_receive() {
             return;
         }
-        let Some((transport, operation, part)) = packet.headers.bth.opcode.parts() else {
+        let Some((transport, operation, part)) = packet.bth.opcode.parts() else {
             return;
         };
         let service = self.attributes.config.service;
@@ -367,6 +369,21 @@ impl Qp {
         self.responder.has_response() || sends && self.requester.has_unsent()
     }
 
+    /// Whether nothing waits to be sent but an ACK, which may be appended to a request that follows soon.
+    #[inline]
+    pub fn has_only_ack(&self) -> bool {
+        self.link == Link::SharedMemory
+            && self.attributes.config.service == Service::Rc
+            && self.responder.has_only_ack()
+            && !self.requester.has_unsent()
+    }
+
+    /// Whether the requester waits after an RNR NAK.
+    #[inline]
+    pub fn is_rnr_waiting(&self) -> bool {
+        self.requester.is_rnr_waiting()
+    }
+
     /// Whether a response waits to be sent.
     pub fn has_response(&self) -> bool {
         self.responder.has_response()
@@ -421,6 +438,7 @@ impl Qp {
             dest_qpn: self.attributes.dest_qpn,
             len,
             gso_size: 0,
+            acks: false,
         }
     }
 
@@ -430,6 +448,7 @@ impl Qp {
         self.counters.sent_bytes += encoded.datagrams_len;
         Transmit {
             gso_size: encoded.gso_size,
+            acks: encoded.acks,
             ..self.to_peer(encoded.len)
         }
     }

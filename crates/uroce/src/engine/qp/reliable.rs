@@ -1,6 +1,6 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
-use super::{Host, Qp, QpEvent, QpState, Time};
+use super::{Host, Link, Qp, QpEvent, QpState, Service, Time};
 use crate::engine::PeerActivity;
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::Encoded;
@@ -87,12 +87,23 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         if self.requester.has_unsent() && self.responder.yields_to_request() {
-            if let Some(request) = self.next_request(now, host, buffer) {
+            if let Some(mut request) = self.next_request(now, host, buffer) {
+                if self.link == Link::SharedMemory {
+                    self.append_ack(&mut request, buffer);
+                }
                 return Some(request);
             }
         }
         self.next_response(now, host, buffer)
             .or_else(|| self.next_request(now, host, buffer))
+    }
+
+    /// Lets a request carry the ACK that is the next response.
+    fn append_ack(&mut self, request: &mut Encoded, buffer: &mut [u8]) {
+        let is_rc = self.attributes.config.service == Service::Rc;
+        if is_rc && request.gso_size == 0 {
+            self.responder.append_ack(request, buffer);
+        }
     }
 
     fn next_request(

@@ -50,7 +50,7 @@ impl Responder {
         host: &mut impl Host,
     ) -> Result<TakenRecv, NakCause> {
         if attributes.config.service == Service::XrcRecv {
-            let srqn = packet.headers.xrc_srqn.ok_or(NakCause::InvalidRequest)?;
+            let srqn = packet.xrc_srqn().ok_or(NakCause::InvalidRequest)?;
             let queue = WorkQueue::XrcSrq { srqn };
             return match host.take_xrc_srq_wr(srqn) {
                 Ok(wr) => Ok(TakenRecv { wr, queue }),
@@ -92,10 +92,10 @@ impl Responder {
             }
         };
         let mut done = place(&recv.wr, &mut len, packet.payload, host);
-        if let (Ok(()), Some(rkey)) = (done, packet.headers.ieth) {
+        if let (Ok(()), Some(rkey)) = (done, packet.ieth()) {
             let invalidated = host.invalidate_remote(remote_key(packet, rkey));
             done = invalidated.map_err(|_| NakCause::Invalidate {
-                ack_request: packet.headers.bth.ack_request,
+                ack_request: packet.bth.ack_request,
             });
         }
         if done.is_err() || !ends {
@@ -122,7 +122,7 @@ impl Responder {
     ) -> Executed {
         let payload_len = packet.payload.len() as u32;
         check_payload_len(part, packet, attributes.mtu)?;
-        let (reth, offset) = match (&self.message, packet.headers.reth) {
+        let (reth, offset) = match (&self.message, packet.reth()) {
             (None, Some(reth)) => {
                 check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
                 if reth.len > MAX_MESSAGE_LEN {
@@ -143,7 +143,7 @@ impl Responder {
             Some(1..) if !ends => {}
             _ => return Err(NakCause::InvalidRequest),
         }
-        let recv = match packet.headers.imm {
+        let recv = match packet.imm() {
             Some(_) => Some(self.take_recv(packet, attributes, host)?),
             None => None,
         };
@@ -177,7 +177,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let reth = packet.headers.reth.ok_or(NakCause::InvalidRequest)?;
+        let reth = packet.reth().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_READ)?;
         self.check_resources(attributes)?;
         if reth.len > MAX_MESSAGE_LEN {
@@ -187,7 +187,7 @@ impl Responder {
         if reth.len > 0 {
             host.check_remote(key, reth.va, reth.len.into(), Access::Read)?;
         }
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let packets = response_packets(reth.len, attributes.mtu);
         let resource = Resource {
             first_psn: psn,
@@ -218,7 +218,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let eth = packet.headers.atomic.ok_or(NakCause::InvalidRequest)?;
+        let eth = packet.atomic().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_ATOMIC)?;
         self.check_resources(attributes)?;
         check_aligned(eth.va)?;
@@ -228,7 +228,7 @@ impl Responder {
             Operation::CmpSwap => value,
             _ => value.wrapping_add(eth.swap_add),
         })?;
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let resource = Resource {
             first_psn: psn,
             packets: 1,
@@ -254,7 +254,7 @@ impl Responder {
         host: &mut impl Host,
     ) -> Executed {
         let invalid = NakCause::InvalidRequest;
-        let reth = packet.headers.reth.ok_or(invalid)?;
+        let reth = packet.reth().ok_or(invalid)?;
         check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
         if attributes.max_dest_rd_atomic == 0 {
             return Err(invalid);
@@ -279,8 +279,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let headers = &packet.headers;
-        let (Some(feth), Some(reth)) = (headers.feth, headers.reth) else {
+        let (Some(feth), Some(reth)) = (packet.feth(), packet.reth()) else {
             return Err(NakCause::InvalidRequest);
         };
         let whole = match u32::from(feth.selectivity) {
@@ -310,7 +309,7 @@ impl Responder {
 
     /// A packet of a SEND or WRITE was executed. Sends an ACK if the packet requests one.
     fn accept(&mut self, packet: &Packet, attributes: &Attributes, ends_message: bool) {
-        let bth = &packet.headers.bth;
+        let bth = &packet.bth;
         self.epsn = bth.psn + packet.packets();
         self.ack_psn = self.epsn - 1;
         if ends_message {
@@ -322,7 +321,7 @@ impl Responder {
     }
 
     fn accept_with_empty_response(&mut self, packet: &Packet) {
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         self.epsn = psn.next();
         self.count_message();
         self.responses.push(Response::Empty { psn });
@@ -368,8 +367,7 @@ pub fn recv_completion(
     len: u32,
     packet: &Packet,
 ) -> Completion {
-    let headers = &packet.headers;
-    let (imm_or_rkey, wc_flags) = match (headers.imm, headers.ieth) {
+    let (imm_or_rkey, wc_flags) = match (packet.imm(), packet.ieth()) {
         (Some(imm), _) => (imm, IBV_WC_GRH | IBV_WC_WITH_IMM),
         (_, Some(rkey)) => (rkey, IBV_WC_GRH | IBV_WC_WITH_INV),
         _ => (0, IBV_WC_GRH),
@@ -378,7 +376,7 @@ pub fn recv_completion(
         byte_len: len,
         imm_or_rkey,
         wc_flags,
-        solicited: headers.bth.solicited,
+        solicited: packet.bth.solicited,
         ..Completion::new(wr.wr_id, IBV_WC_SUCCESS, opcode)
     }
 }
@@ -387,7 +385,7 @@ pub fn recv_completion(
 pub fn remote_key(packet: &Packet, rkey: u32) -> RemoteKey {
     RemoteKey {
         rkey,
-        xrc_srqn: packet.headers.xrc_srqn,
+        xrc_srqn: packet.xrc_srqn(),
     }
 }
 

@@ -9,7 +9,6 @@
 mod duplicate;
 mod execute;
 mod nak;
-mod short;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -167,7 +166,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> ResponderAction {
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let ahead = psn.distance(self.epsn);
         if ahead > 0 {
             self.counters.out_of_seq_request += 1;
@@ -209,7 +208,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> ResponderAction {
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let starts = matches!(part, Part::First | Part::Only);
         if starts || psn != self.epsn {
             self.drop_message();

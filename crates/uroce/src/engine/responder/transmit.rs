@@ -2,8 +2,8 @@
 
 use super::duplicate::response_packets;
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
-use crate::engine::emit::{self, ACK_LEN, Encoded, Layout, part_of};
-use crate::wire::{Aeth, AethKind, Headers, ICRC_LEN, NakCode};
+use crate::engine::emit::{self, Encoded, Layout, part_of};
+use crate::wire::{AckTrailer, Aeth, AethKind, HeaderWriter, NakCode};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
@@ -33,25 +33,28 @@ impl Responder {
         self.responses.yields_to_request()
     }
 
-    /// Whether no response waits, or [`Responder::yields_to_request`] would return true and no response but
-    /// the ACK waits.
-    #[inline]
-    pub fn would_yield_to_request(&self) -> bool {
-        self.responses.would_yield_to_request()
-    }
-
     /// Whether the next response has no payload.
     pub fn next_is_short(&self) -> bool {
         let next = self.responses.front();
         next.is_some_and(|response| !matches!(response, Response::Read(_)))
     }
 
-    /// Takes the only response that waits, if it is an ACK. [`Responder::next_response`] would write the same
-    /// packet.
+    /// Whether exactly one response waits, an ACK.
     #[inline]
-    pub fn take_lone_ack(&mut self, attributes: &Attributes) -> Option<[u8; ACK_LEN]> {
-        let psn = self.responses.lone_ack()?;
-        Some(self.take_ack(attributes, psn, ACK))
+    pub fn has_only_ack(&self) -> bool {
+        self.responses.lone_ack().is_some()
+    }
+
+    /// Appends the next response to a request, if it is the only one, an ACK, and there is room for it.
+    pub fn append_ack(&mut self, request: &mut Encoded, buffer: &mut [u8]) {
+        let Some(psn) = self.responses.lone_ack() else {
+            return;
+        };
+        let (kind, msn) = (ACK, self.msn);
+        let aeth = Aeth { kind, msn };
+        if request.append_ack(&AckTrailer { psn, aeth }, buffer) {
+            self.responses.on_sent();
+        }
     }
 
     /// When the pacer allows the READ response that is next; None if the next response is no READ
@@ -74,21 +77,23 @@ impl Responder {
                 return NextResponse::None;
             };
             let headers = match *response {
-                Response::Ack { psn } => return self.send_ack(attributes, psn, ACK, buffer),
+                Response::Ack { psn } => self.headers(attributes, Operation::Ack, psn, ACK, buffer),
                 Response::Nak { psn, kind } => {
-                    return self.send_ack(attributes, psn, kind, buffer);
+                    self.headers(attributes, Operation::Ack, psn, kind, buffer)
                 }
                 Response::Empty { psn } => {
-                    self.headers(attributes, Operation::ReadResponse, psn, ACK)
+                    self.headers(attributes, Operation::ReadResponse, psn, ACK, buffer)
                 }
                 Response::Atomic {
                     psn,
                     original_value,
                     ..
-                } => Headers {
-                    atomic_ack: Some(original_value),
-                    ..self.headers(attributes, Operation::AtomicAck, psn, ACK)
-                },
+                } => {
+                    let mut headers =
+                        self.headers(attributes, Operation::AtomicAck, psn, ACK, buffer);
+                    headers.atomic_ack(original_value);
+                    headers
+                }
                 Response::Read(_) => {
                     match self.send_read_response(attributes, now, host, buffer) {
                         Some(sent) => return sent,
@@ -98,52 +103,24 @@ impl Responder {
                 }
             };
             self.responses.on_sent();
-            let layout = Layout::of_datagram(headers.encoded_len(), 0);
-            return layout.seal(headers, buffer).into();
+            let layout = Layout::of_datagram(headers.len(), 0);
+            return layout.seal(headers).into();
         }
     }
 
-    /// Writes the ACK or NAK that is the next response.
-    fn send_ack(
-        &mut self,
-        attributes: &Attributes,
-        psn: Psn,
-        kind: AethKind,
-        buffer: &mut [u8],
-    ) -> NextResponse {
-        let packet = self.take_ack(attributes, psn, kind);
-        let written = buffer.first_chunk_mut().map(|to| *to = packet);
-        let encoded = Encoded {
-            len: ACK_LEN,
-            packets: 1,
-            gso_size: 0,
-            datagrams_len: (ACK_LEN + ICRC_LEN) as u64,
-        };
-        written.map(|()| encoded).into()
-    }
-
-    /// Takes the next response, which is this ACK or NAK.
-    #[inline]
-    fn take_ack(&mut self, attributes: &Attributes, psn: Psn, kind: AethKind) -> [u8; ACK_LEN] {
-        let bth = emit::connected_bth(attributes, Operation::Ack, Part::Only, psn);
-        let msn = self.msn;
-        self.responses.on_sent();
-        emit::ack(bth, &Aeth { kind, msn })
-    }
-
     /// The headers of a response of one packet.
-    fn headers(
+    fn headers<'a>(
         &self,
         attributes: &Attributes,
         operation: Operation,
         psn: Psn,
         kind: AethKind,
-    ) -> Headers {
+        buffer: &'a mut [u8],
+    ) -> HeaderWriter<'a> {
+        let mut headers = emit::connected_headers(attributes, operation, Part::Only, psn, buffer);
         let msn = self.msn;
-        Headers {
-            aeth: Some(Aeth { kind, msn }),
-            ..emit::connected_headers(attributes, operation, Part::Only, psn)
-        }
+        headers.aeth(&Aeth { kind, msn });
+        headers
     }
 
     /// Writes the next response packet of the READ that is the next response. None: the READ was dropped.
@@ -167,18 +144,13 @@ impl Responder {
         let is_last = read.remaining <= most;
         let part = part_of(!read.started, is_last);
         let mut headers =
-            emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn);
+            emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn, buffer);
         if part != Part::Middle {
             let (kind, msn) = (ACK, self.msn);
-            headers.aeth = Some(Aeth { kind, msn });
+            headers.aeth(&Aeth { kind, msn });
         }
-        let layout = Layout::new(
-            self.link,
-            headers.encoded_len(),
-            len as usize,
-            (packets, mtu),
-        );
-        let Some(payload) = layout.payload(buffer) else {
+        let layout = Layout::new(self.link, headers.len(), len as usize, (packets, mtu));
+        let Some(payload) = layout.payload(headers.buffer()) else {
             return Some(NextResponse::None);
         };
         if len > 0 && read.read(payload, host).is_err() {
@@ -189,11 +161,11 @@ impl Responder {
             let psn = read.psn;
             self.responses.clear();
             let kind = AethKind::Nak(NakCode::RemoteAccess);
-            let nak = self.headers(attributes, Operation::Ack, psn, kind);
-            let layout = Layout::of_datagram(nak.encoded_len(), 0);
-            return Some(NextResponse::AccessError(layout.seal(nak, buffer)));
+            let nak = self.headers(attributes, Operation::Ack, psn, kind, buffer);
+            let layout = Layout::of_datagram(nak.len(), 0);
+            return Some(NextResponse::AccessError(layout.seal(nak)));
         }
-        let Some(encoded) = layout.seal(headers, buffer) else {
+        let Some(encoded) = layout.seal(headers) else {
             return Some(NextResponse::None);
         };
         self.pacer.on_sent(encoded.len);

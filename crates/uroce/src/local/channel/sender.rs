@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
-use super::{Channel, gso_tag};
+use super::{Channel, kind};
 use crate::engine::Time;
 use crate::local::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
@@ -18,6 +18,8 @@ pub struct Written {
     pub traffic_class: u8,
     /// See [`crate::wire::Packet::gso_size`].
     pub gso_size: u32,
+    /// See [`crate::engine::Transmit::acks`].
+    pub acks: bool,
 }
 
 /// The state of a channel when a [`Sender`] has unlocked it.
@@ -74,6 +76,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends a packet, without ICRC. A packet that does not fit the room is dropped.
+    #[cfg(any(test, feature = "internals"))]
     pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
         self.write(room, |to| {
             to.get_mut(..packet.len())?.copy_from_slice(packet);
@@ -81,6 +84,7 @@ impl<'a> Sender<'a> {
                 len: packet.len(),
                 traffic_class,
                 gso_size: 0,
+                acks: false,
             })
         });
     }
@@ -94,7 +98,7 @@ impl<'a> Sender<'a> {
             let written = write(buffer)?;
             Some(Filled {
                 len: written.len,
-                tag: gso_tag(written.gso_size) | u16::from(written.traffic_class),
+                tag: kind(&written) | u16::from(written.traffic_class),
             })
         });
         self.count += u64::from(is_sent);
