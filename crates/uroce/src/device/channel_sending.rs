@@ -7,11 +7,12 @@
 
 use std::time::Duration;
 
+use super::clock::ReadOnce;
 use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
-use crate::engine::{Link, Qp, Service, Time, Transmit};
+use crate::engine::{Clock, Link, Qp, Service, Time, Transmit};
 use crate::local::{Room, Sender, Written};
 use crate::wire::MAX_HEADERS;
 
@@ -51,11 +52,7 @@ impl Device {
                 return false;
             }
             if engine.has_held() {
-                // The peer could hold up the copy, in a page fault that it serves.
-                match background::is_this_thread() {
-                    true => engine.send_held(),
-                    false => engine.execute_held(&mut host),
-                }
+                end_waiting(engine, &mut host);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
                 // Without memory for that, by UDP: the peer accepts both.
@@ -63,15 +60,16 @@ impl Device {
             };
             engine.set_link(Link::SharedMemory);
             // Exact, if the end of a wait is to be seen; other deadlines may be some milliseconds late.
-            let now = match engine.is_rnr_waiting() {
-                true => clock::now(),
-                false => clock::coarse(),
-            };
+            let clock = &ReadOnce::new(match engine.is_rnr_waiting() {
+                true => clock::now,
+                false => clock::coarse,
+            });
             let mut filled = match qp.service {
-                Service::Ud => self.send_datagram(engine, &mut host, now, &mut sender),
-                _ => fill_channel(engine, &mut host, now, &mut sender),
+                Service::Ud => self.send_datagram(engine, &mut host, clock, &mut sender),
+                _ => fill_channel(engine, &mut host, clock, &mut sender),
             };
             if matches!(filled, Filled::Starved) {
+                let now = clock.time();
                 let is_stalled = sender.full_for(now) >= STALLED_AFTER;
                 if qp.service.is_reliable() {
                     engine.on_no_room(now);
@@ -83,6 +81,7 @@ impl Device {
             inner.on_sent(&unlocked);
             match filled {
                 Filled::All => return true,
+                Filled::Packet if !inner.engine().may_transmit() => return true,
                 Filled::Packet => {}
                 // A response that nobody sends later takes UDP.
                 Filled::Starved => {
@@ -110,7 +109,7 @@ impl Device {
         &self,
         engine: &mut Qp,
         host: &mut QpHost<'_>,
-        now: Time,
+        clock: impl Clock,
         sender: &mut Sender<'_>,
     ) -> Filled {
         let Some(room) = sender.room() else {
@@ -118,7 +117,7 @@ impl Device {
         };
         let to = engine.next_destination().map(|to| (to.av, to.qpn));
         let is_sent = put(sender, room, |buffer| {
-            let packet = engine.transmit(now, host, buffer)?;
+            let packet = engine.transmit(clock, host, buffer)?;
             // If the WQE that the channel was looked up for had failed, those behind it would be flushed.
             let is_for_peer = to == Some((packet.av, packet.dest_qpn));
             debug_assert!(is_for_peer);
@@ -138,11 +137,21 @@ impl Device {
     }
 }
 
+/// Lets a queue pair execute, or send, what has waited for direct access.
+#[cold]
+fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
+    // The peer could hold up the copy, in a page fault that it serves.
+    match background::is_this_thread() {
+        true => engine.send_held(),
+        false => engine.execute_held(host),
+    }
+}
+
 /// Sends through a channel what a queue pair may send now to its only peer.
 fn fill_channel(
     engine: &mut Qp,
     host: &mut QpHost<'_>,
-    now: Time,
+    clock: impl Clock,
     sender: &mut Sender<'_>,
 ) -> Filled {
     // A full channel concerns only those that have something to send.
@@ -151,14 +160,14 @@ fn fill_channel(
             // An ACK must not wait behind the requests of other queue pairs.
             while let Some(room) = sender.room_for_response() {
                 let transmit =
-                    |buffer: &mut [u8]| engine.transmit_short_response(now, host, buffer);
+                    |buffer: &mut [u8]| engine.transmit_short_response(clock, host, buffer);
                 if !put(sender, room, transmit) {
                     break;
                 }
             }
             return Filled::Starved;
         };
-        if !put(sender, room, |buffer| engine.transmit(now, host, buffer)) {
+        if !put(sender, room, |buffer| engine.transmit(clock, host, buffer)) {
             break;
         }
     }
@@ -177,7 +186,6 @@ fn put(
             len: packet.len,
             traffic_class: packet.av.traffic_class,
             gso_size: packet.gso_size,
-            acks: packet.acks,
         })
     })
 }

@@ -96,7 +96,6 @@ impl Device {
             buffer[start..start + MAD_LEN].copy_from_slice(mad);
             let packet = Transmit {
                 gso_size: 0,
-                acks: false,
                 av,
                 dest_qpn: GSI_QPN,
                 len: start + MAD_LEN,

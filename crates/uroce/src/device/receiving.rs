@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::clock::ReadOnce;
 use super::queue_pair::{LockedQp, QueuePair, Unavailable};
 use super::recent::RecentQps;
 use super::sink::Sink;
 use super::{Device, clock};
-use crate::engine::{Addresses, Time};
+use crate::engine::{Addresses, Clock, Time};
 use crate::local::Receiver;
 use crate::transport::GSI_QPN;
-use crate::wire::{AethKind, MULTICAST_QPN, Packet};
+use crate::wire::{MULTICAST_QPN, Packet};
 
 /// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked and
 /// is taken for preempted: then the packet is kept.
@@ -35,27 +36,20 @@ pub(super) fn receive(
     locked: &mut LockedQp,
     packet: &Packet<'_>,
     from: &Addresses,
-    now: Time,
+    clock: impl Clock,
     sink: Option<&mut Sink>,
 ) {
     let (qp, inner) = locked.split();
     let (engine, mut host) = inner.split(qp);
     host.sink = sink;
-    engine.receive(packet, from, now, &mut host);
+    engine.receive(packet, from, clock, &mut host);
 }
 
 impl Receiver for Batch<'_> {
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
         // Only a wait that a NAK begins has to end at the right time.
-        let is_nak = packet
-            .aeth()
-            .is_some_and(|aeth| !matches!(aeth.kind, AethKind::Ack { .. }));
-        if is_nak {
-            return self.deliver(packet, from);
-        }
-        let now = *self.coarse.get_or_insert_with(clock::coarse);
-        self.deliver_at(packet, from, now);
+        self.deliver_by(packet, from, packet.is_nak());
     }
 }
 
@@ -64,10 +58,10 @@ pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
     /// What the queue pairs have to send may be deferred.
     may_defer: bool,
-    /// The time of the first packet that came by UDP or is a NAK.
-    now: Option<Time>,
-    /// The time of the first other packet, or somewhat later.
-    coarse: Option<Time>,
+    /// For packets that came by UDP, and NAKs.
+    exact: ReadOnce,
+    /// For other packets.
+    coarse: ReadOnce,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,
     /// Its number.
@@ -85,8 +79,8 @@ impl<'a> Batch<'a> {
         Batch {
             device,
             may_defer,
-            now: None,
-            coarse: None,
+            exact: ReadOnce::new(clock::now),
+            coarse: ReadOnce::new(clock::coarse),
             receiving: None,
             qpn: None,
             recent,
@@ -98,32 +92,32 @@ impl<'a> Batch<'a> {
 
     /// Delivers a packet.
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        let now = *self.now.get_or_insert_with(clock::now);
-        self.deliver_at(packet, from, now);
+        self.deliver_by(packet, from, true);
     }
 
-    #[inline]
-    fn deliver_at(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {
-        if !self.lock_queue_pair_of(packet, from, now) {
+    /// Delivers a packet; `exactly`: the time that the queue pair reads is exact.
+    #[inline(always)]
+    fn deliver_by(&mut self, packet: &Packet<'_>, from: &Addresses, exactly: bool) {
+        if !self.lock_queue_pair_of(packet, from) {
             return;
         }
+        let clock = if exactly { &self.exact } else { &self.coarse };
         if let Some(locked) = &mut self.receiving {
             let sink = self.sink.as_deref_mut();
-            receive(locked, packet, from, now, sink);
+            receive(locked, packet, from, clock, sink);
         }
     }
 
     /// Delivers a packet to a queue pair that pretends to have no receive posted.
     #[cold]
     pub(super) fn deliver_without_receives(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        let now = *self.now.get_or_insert_with(clock::now);
-        if !self.lock_queue_pair_of(packet, from, now) {
+        if !self.lock_queue_pair_of(packet, from) {
             return;
         }
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
             let (engine, mut host) = inner.split(qp);
-            engine.receive_without_receives(packet, from, now, &mut host);
+            engine.receive_without_receives(packet, from, &self.exact, &mut host);
         }
     }
 
@@ -161,8 +155,8 @@ impl<'a> Batch<'a> {
 
     /// Counts a packet, and locks its queue pair. False if the packet is for no queue pair, or for several:
     /// those it delivers itself.
-    #[inline]
-    fn lock_queue_pair_of(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) -> bool {
+    #[inline(always)]
+    fn lock_queue_pair_of(&mut self, packet: &Packet<'_>, from: &Addresses) -> bool {
         self.packets += 1;
         let parts = packet.bth.opcode.parts();
         self.one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
@@ -174,7 +168,7 @@ impl<'a> Batch<'a> {
         let device = self.device;
         if qpn == MULTICAST_QPN {
             self.end_receiving();
-            device.deliver_multicast(packet, from, now);
+            device.deliver_multicast(packet, from, &self.exact);
             return false;
         }
         if self.qpn != Some(qpn) {
@@ -187,7 +181,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the
-    /// time of the first packet, if it was read, and the queue pairs of recent ones.
+    /// time, if it was read exactly, and the queue pairs of recent packets.
     pub(super) fn finish(mut self) -> (Option<Time>, RecentQps) {
         self.end_receiving();
         let activity = &self.device.activity;
@@ -198,6 +192,6 @@ impl<'a> Batch<'a> {
         activity
             .packets
             .store(before + self.packets, Ordering::Relaxed);
-        (self.now, self.recent)
+        (self.exact.get(), self.recent)
     }
 }

@@ -104,6 +104,7 @@ impl Completer {
 
     /// A packet from the peer's responder. Acknowledges what it covers and returns what else it
     /// requires; None if the packet is a duplicate, or responds to a packet that was never sent.
+    #[inline(always)]
     pub fn on_packet(
         &mut self,
         requester: &mut Requester,

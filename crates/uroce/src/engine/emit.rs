@@ -3,9 +3,7 @@
 
 use super::Link;
 use super::attributes::Attributes;
-use crate::wire::{
-    AckTrailer, Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, PAYLOAD_APART, Part, Psn,
-};
+use crate::wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, PAYLOAD_APART, Part, Psn};
 
 /// The default P_Key, with full membership.
 const PKEY: u16 = 0xffff;
@@ -72,24 +70,6 @@ pub struct Encoded {
     pub gso_size: u32,
     /// Bytes of these packets, from the BTH to the ICRC.
     pub datagrams_len: u64,
-    /// See [`super::Transmit::acks`].
-    pub acks: bool,
-}
-
-impl Encoded {
-    /// Appends an acknowledgment to a packet in `buffer`, if there is room for it.
-    pub fn append_ack(&mut self, ack: &AckTrailer, buffer: &mut [u8]) -> bool {
-        let to = buffer.get_mut(self.len..self.len + AckTrailer::LEN);
-        let has_room = to.is_some();
-        if let Some(to) = to {
-            to.copy_from_slice(&ack.bytes());
-            self.len += AckTrailer::LEN;
-            self.packets += 1;
-            self.datagrams_len += (AckTrailer::PACKET_LEN + ICRC_LEN) as u64;
-            self.acks = true;
-        }
-        has_room
-    }
 }
 
 /// Where the payload of a packet lies in the buffer that the packet is written to.
@@ -148,7 +128,6 @@ impl Layout {
             packets: self.packets,
             gso_size: self.gso_size,
             datagrams_len: (self.headers_len + self.len + pad + ICRC_LEN) as u64 + others,
-            acks: false,
         };
         Some((encoded, pad as u8))
     }

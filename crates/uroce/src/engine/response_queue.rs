@@ -119,15 +119,6 @@ impl ResponseQueue {
         self.queue.try_reserve(2).is_ok()
     }
 
-    /// The PSN of the only response, if it is an ACK.
-    #[inline]
-    pub fn lone_ack(&self) -> Option<Psn> {
-        match self.queue.front() {
-            Some(Response::Ack { psn }) if self.queue.len() == 1 => Some(*psn),
-            _ => None,
-        }
-    }
-
     /// The next response to send.
     pub fn front(&self) -> Option<&Response> {
         self.queue.front()

@@ -19,7 +19,7 @@ use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::Mutex;
 use crate::wire::{
-    AckTrailer, Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet,
+    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet,
     grh::{GrhTemplate, IpHeader},
 };
 
@@ -31,23 +31,26 @@ const COPIED_PER_CALL: usize = 1 << 20;
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
-/// In the tag of a record: what [`kind`] returns. The bits below are the traffic class.
-const KIND: u16 = 7 << KIND_SHIFT;
-const KIND_SHIFT: u32 = 8;
-/// The kind of a packet with an [`AckTrailer`].
-const WITH_ACK: u16 = 6;
+/// In the tag of a record: what [`gso_tag`] returns. The bits below are the traffic class.
+const KIND: u16 = 7 << 8;
 /// A packet of at most this number of bytes is prefetched: its line and the two behind it.
 const PREFETCHED_MAX: usize = HEAD_LEN + 2 * 64;
 
-/// What a record contains: 0 for a packet, [`WITH_ACK`], or, for one that stands for several, the number of their
-/// path MTU, as in `ibv_mtu`. In the tag of the record.
-fn kind(written: &Written) -> u16 {
-    let kind = match (written.acks, written.gso_size) {
-        (true, _) => WITH_ACK,
-        (_, 0) => 0,
-        (_, mtu) => mtu.ilog2().saturating_sub(7) as u16,
-    };
-    kind << KIND_SHIFT
+/// A packet's `gso_size` in the tag of its record: the number of the path MTU, as in `ibv_mtu`, or 0.
+fn gso_tag(gso_size: u32) -> u16 {
+    match gso_size {
+        0 => 0,
+        mtu => (mtu.ilog2().saturating_sub(7) as u16) << 8,
+    }
+}
+
+/// What was passed to [`gso_tag`]. None if its result is not one of a path MTU.
+fn gso_size(tag: u16) -> Option<u32> {
+    match (tag & KIND) >> 8 {
+        0 => Some(0),
+        mtu @ 1..=5 => Some(128 << mtu),
+        _ => None,
+    }
 }
 
 /// The two ends of a channel.
@@ -309,32 +312,14 @@ impl Channel {
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes of it.
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
-        let (mut head, mut body) = (record.head(), record.body);
-        let mut trailer = None;
-        let gso_size = match (record.tag & KIND) >> KIND_SHIFT {
-            0 => 0,
-            mtu @ 1..=5 => 128 << mtu,
-            WITH_ACK => {
-                // Of a short packet, which does not change any more.
-                let source = if head.len() == body.len() { head } else { body };
-                trailer = source.last_chunk();
-                let len = body.len().saturating_sub(AckTrailer::LEN);
-                (head, body) = (&head[..head.len().min(len)], &body[..len]);
-                0
-            }
-            _ => return 0,
+        let Some(gso_size) = gso_size(record.tag) else {
+            return 0;
         };
-        let Ok(packet) = Packet::parse_apart(head, body, gso_size) else {
+        let Ok(packet) = Packet::parse_apart(record.head(), record.body, gso_size) else {
             return 0;
         };
         if [MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {
             return 0;
-        }
-        if let Some(trailer) = trailer {
-            let ack = AckTrailer::packet(&packet.bth, trailer);
-            if let Ok(ack) = Packet::parse_without_icrc(&ack) {
-                receiver.packet(&ack, &self.addresses);
-            }
         }
         match packet.deth() {
             None => receiver.packet(&packet, &self.addresses),

@@ -15,7 +15,6 @@ mod psn;
 mod qpn;
 #[cfg(test)]
 mod tests;
-mod trailer;
 mod writer;
 
 pub use address::{gid_of, ip_of, link_local_gid_of};
@@ -26,7 +25,6 @@ pub use opcode::{Opcode, Operation, Part, Transport};
 pub use packet::{Headers, Malformed, PAYLOAD_APART, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
-pub use trailer::AckTrailer;
 pub use writer::HeaderWriter;
 
 /// The UDP port of RoCEv2.

@@ -113,6 +113,15 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// The same packet. `opcode` is what its BTH has: where the compiler knows it, it leaves out what packets with
+    /// other opcodes have.
+    #[inline(always)]
+    pub fn with_opcode(&self, opcode: Opcode) -> Packet<'a> {
+        debug_assert_eq!(self.bth.opcode, opcode);
+        let bth = Bth { opcode, ..self.bth };
+        Packet { bth, ..*self }
+    }
+
     /// All headers, as they are in the packet.
     pub fn head(&self) -> &'a [u8] {
         self.head
@@ -176,6 +185,12 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn aeth(&self) -> Option<Aeth> {
         Aeth::parse(self.extension(Extension::Aeth)?).ok()
+    }
+
+    /// Whether it is a NAK or an RNR NAK.
+    #[inline]
+    pub fn is_nak(&self) -> bool {
+        self.extension(Extension::Aeth).is_some_and(Aeth::is_nak)
     }
 
     /// AtomicAckETH: the value in memory before the operation.

@@ -18,10 +18,10 @@ use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::{
-    AddressVector, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
-    SendWr, Service, Time, UdAddress, WorkQueue,
+    AddressVector, Clock, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState,
+    RecvWr, SendWr, Service, Time, UdAddress, WorkQueue,
 };
-use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
+use crate::wire::{ICRC_LEN, Opcode, Operation, PORT, Packet, port_of};
 
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,6 @@ pub struct Transmit {
     pub len: usize,
     /// See [`Packet::gso_size`].
     pub gso_size: u32,
-    /// An ACK of the peer's requests is appended to the packet ([`crate::wire::AckTrailer`]): it takes effect
-    /// before the packet. Through shared memory only.
-    pub acks: bool,
 }
 
 /// A queue pair.
@@ -259,11 +256,11 @@ impl Qp {
         &mut self,
         packet: &Packet,
         from: &Addresses,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
     ) {
         let queue = core::mem::replace(self.responder.recv_queue_mut(), RecvQueue::new(false));
-        self.receive(packet, from, now, host);
+        self.receive(packet, from, clock, host);
         self.responder.recv_queue_mut().restore(queue);
         if self.state == QpState::Err {
             self.flush_receives(host);
@@ -278,7 +275,49 @@ impl Qp {
 
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
     /// to.
-    pub fn receive(&mut self, packet: &Packet, from: &Addresses, now: Time, host: &mut impl Host) {
+    #[inline]
+    pub fn receive(
+        &mut self,
+        packet: &Packet,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        // One implementation, compiled for each of the opcodes that come most, and for any.
+        match packet.bth.opcode {
+            Opcode::RC_SEND_ONLY => {
+                self.receive_opcode(Opcode::RC_SEND_ONLY, packet, from, clock, host);
+            }
+            Opcode::RC_ACK => self.receive_opcode(Opcode::RC_ACK, packet, from, clock, host),
+            Opcode::UD_SEND_ONLY => {
+                self.receive_opcode(Opcode::UD_SEND_ONLY, packet, from, clock, host);
+            }
+            _ => self.receive_any(packet, from, clock, host),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_any(
+        &mut self,
+        packet: &Packet,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        self.receive_opcode(packet.bth.opcode, packet, from, clock, host);
+    }
+
+    /// [`Qp::receive`] for a packet that has this opcode, which the compiler may know.
+    #[inline(always)]
+    fn receive_opcode(
+        &mut self,
+        opcode: Opcode,
+        packet: &Packet,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        let packet = &packet.with_opcode(opcode);
         self.counters.rcvd_pkts += u64::from(packet.packets());
         self.counters.rcvd_bytes += packet.datagrams_len() as u64;
         if !self.may_receive() {
@@ -307,7 +346,7 @@ impl Qp {
         );
         match service {
             Service::Rc | Service::XrcSend if is_response => {
-                self.receive_response(operation, packet, now, host);
+                self.receive_response(operation, packet, clock.time(), host);
             }
             // Without memory the packet is dropped, as a network may do.
             Service::Rc | Service::XrcRecv if !is_response && self.responder.try_reserve() => {
@@ -328,21 +367,22 @@ impl Qp {
 
     /// Writes the next packet that may be sent now into `buffer`; None if there is none. The buffer has
     /// room for [`crate::wire::MAX_HEADERS`], the path MTU, 3 bytes of padding, and the ICRC.
+    #[inline(always)]
     pub fn transmit(
         &mut self,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
         let encoded = match self.attributes.config.service {
             Service::Ud => {
-                let packet = self.next_datagram(now, host, buffer)?;
+                let packet = self.next_datagram(clock.time(), host, buffer)?;
                 self.counters.sent_pkts += 1;
                 self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
                 return Some(packet);
             }
-            Service::Uc => self.next_uc_packet(now, host, buffer),
-            _ => self.next_reliable(now, host, buffer),
+            Service::Uc => self.next_uc_packet(clock.time(), host, buffer),
+            _ => self.next_reliable(clock, host, buffer),
         };
         encoded.map(|encoded| self.sent_to_peer(&encoded))
     }
@@ -351,14 +391,14 @@ impl Qp {
     /// None if the next response is another, or there is none.
     pub fn transmit_short_response(
         &mut self,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
         if !self.responder.next_is_short() {
             return None;
         }
-        let response = self.next_response(now, host, buffer)?;
+        let response = self.next_response(clock, host, buffer)?;
         Some(self.sent_to_peer(&response))
     }
 
@@ -367,15 +407,6 @@ impl Qp {
     pub fn may_transmit(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
         self.responder.has_response() || sends && self.requester.has_unsent()
-    }
-
-    /// Whether nothing waits to be sent but an ACK, which may be appended to a request that follows soon.
-    #[inline]
-    pub fn has_only_ack(&self) -> bool {
-        self.link == Link::SharedMemory
-            && self.attributes.config.service == Service::Rc
-            && self.responder.has_only_ack()
-            && !self.requester.has_unsent()
     }
 
     /// Whether the requester waits after an RNR NAK.
@@ -438,7 +469,6 @@ impl Qp {
             dest_qpn: self.attributes.dest_qpn,
             len,
             gso_size: 0,
-            acks: false,
         }
     }
 
@@ -448,7 +478,6 @@ impl Qp {
         self.counters.sent_bytes += encoded.datagrams_len;
         Transmit {
             gso_size: encoded.gso_size,
-            acks: encoded.acks,
             ..self.to_peer(encoded.len)
         }
     }

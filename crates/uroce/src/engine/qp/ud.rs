@@ -39,6 +39,7 @@ impl Qp {
     }
 
     /// A datagram to this queue pair.
+    #[inline(always)]
     pub(super) fn receive_datagram(
         &mut self,
         operation: Operation,

@@ -66,6 +66,7 @@ impl Requester {
     }
 
     /// The peer has executed every packet before `end`.
+    #[inline(always)]
     pub fn on_ack(&mut self, end: u64, attributes: &Attributes, now: Time) -> Acked {
         let before = self.oldest_unacked;
         for wqe in self.queue.iter() {
@@ -147,6 +148,7 @@ impl Requester {
     }
 
     /// The packets from `before` on are newly acknowledged. Returns whether there are any.
+    #[inline(always)]
     fn on_progress(&mut self, before: u64, attributes: &Attributes, now: Time) -> bool {
         let count = self.oldest_unacked - before;
         if count == 0 {

@@ -22,6 +22,7 @@ pub fn packets(wqe: &Wqe, packet: u64, most: u32) -> u64 {
 }
 
 /// Adds the extension headers of a packet of `wqe` that stands for `count` packets.
+#[inline(always)]
 pub fn extend_headers(
     wqe: &Wqe,
     packet: u64,
@@ -117,6 +118,7 @@ pub fn extend_headers(
 }
 
 /// Copies the payload of a packet of `wqe`, as much as `payload` holds.
+#[inline(always)]
 pub fn fill(
     wqe: &Wqe,
     packet: u64,

@@ -143,7 +143,6 @@ impl Requester {
         self.pacer.on_sent(len);
         Ok(Some(Transmit {
             gso_size: 0,
-            acks: false,
             av: to.av,
             dest_qpn: to.qpn,
             len,

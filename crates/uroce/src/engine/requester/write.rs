@@ -5,7 +5,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, Wqe, WqeState};
 use crate::engine::{Host, LocalError, Service};
-use crate::wire::HeaderWriter;
+use crate::wire::{HeaderWriter, Operation, Part};
 
 /// The most packets in a row that do not request an acknowledgment.
 const ACK_REQ_INTERVAL: u64 = 32;
@@ -21,6 +21,7 @@ pub(super) struct Written {
 
 impl Requester {
     /// Writes packet `next` of a WQE into the buffer. None if the buffer is too small.
+    #[inline]
     pub(super) fn write_request(
         &self,
         wqe: &Wqe,
@@ -34,6 +35,45 @@ impl Requester {
         let (packet, mtu) = (self.next, attributes.mtu);
         let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
         let part = part_of(packet == wqe.first, packet + packets == wqe.end);
+        // One implementation, compiled for what is sent most, and for anything.
+        match (operation, part) {
+            (Operation::Send, Part::Only) => self.write_part(
+                wqe,
+                packets,
+                (Operation::Send, Part::Only),
+                attributes,
+                host,
+                buffer,
+            ),
+            parts => self.write_any(wqe, packets, parts, attributes, host, buffer),
+        }
+    }
+
+    #[inline(never)]
+    fn write_any(
+        &self,
+        wqe: &Wqe,
+        packets: u64,
+        parts: (Operation, Part),
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<Written>, LocalError> {
+        self.write_part(wqe, packets, parts, attributes, host, buffer)
+    }
+
+    /// [`Requester::write_request`] for this number of packets, which are this part of a message.
+    #[inline(always)]
+    fn write_part(
+        &self,
+        wqe: &Wqe,
+        packets: u64,
+        (operation, part): (Operation, Part),
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<Written>, LocalError> {
+        let (packet, mtu) = (self.next, attributes.mtu);
         let psn = self.queue.psn(packet);
         let mut headers = emit::connected_headers(attributes, operation, part, psn, buffer);
         if attributes.config.service == Service::XrcSend {
@@ -54,7 +94,7 @@ impl Requester {
 
     /// Writes packet `next` of a WQE, which stands for that many packets of the path MTU, behind these
     /// headers, with `len` bytes of payload. None if the buffer is too small.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_packet(
         &self,
         wqe: &Wqe,

@@ -13,6 +13,7 @@ use crate::engine::{Access, RemoteKey, Service, XrcError};
 
 impl Responder {
     /// Executes the request packet with the ePSN of a reliable connection.
+    #[inline(always)]
     pub(super) fn execute(
         &mut self,
         operation: Operation,
@@ -43,6 +44,7 @@ impl Responder {
     }
 
     /// Takes the receive WR for a message.
+    #[inline(always)]
     fn take_recv(
         &mut self,
         packet: &Packet,
@@ -65,6 +67,7 @@ impl Responder {
     }
 
     /// A packet of a SEND (9.7.4.1, 9.7.5).
+    #[inline(always)]
     pub(super) fn execute_send(
         &mut self,
         part: Part,
@@ -308,6 +311,7 @@ impl Responder {
     }
 
     /// A packet of a SEND or WRITE was executed. Sends an ACK if the packet requests one.
+    #[inline(always)]
     fn accept(&mut self, packet: &Packet, attributes: &Attributes, ends_message: bool) {
         let bth = &packet.bth;
         self.epsn = bth.psn + packet.packets();
@@ -338,6 +342,7 @@ impl Responder {
 }
 
 /// Writes a payload to a receive WR, after the `len` bytes that it holds, and adds to `len`.
+#[inline(always)]
 pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
     if payload.is_empty() {
         return Ok(());
@@ -361,6 +366,7 @@ pub fn capacity(wr: &RecvWr) -> u64 {
 /// flag is set for every service: each RoCE packet has a global route. ibv_poll_cq(3) defines it for UD only.
 /// But rxe sets it always, and rdma-core's mlx5, mlx4, mthca and hns take it from the CQE for every service;
 /// bnxt_re, irdma and ocrdma set it for UD only.
+#[inline(always)]
 pub fn recv_completion(
     wr: &RecvWr,
     opcode: ibv_wc_opcode,
@@ -405,6 +411,7 @@ fn check_access(attributes: &Attributes, access: ibv_access_flags) -> Executed {
 
 /// Whether the payload has the length that its part of a message must have (9.7.4.1.6): all packets that it
 /// stands for are full, but the last one of a message.
+#[inline(always)]
 fn check_payload_len(part: Part, packet: &Packet, mtu: u32) -> Executed {
     let len = packet.payload.len();
     let most = packet.packets() as usize * mtu as usize;

@@ -158,6 +158,7 @@ impl Responder {
     }
 
     /// A request packet of a reliable connection.
+    #[inline(always)]
     pub fn on_request(
         &mut self,
         operation: Operation,
@@ -190,6 +191,7 @@ impl Responder {
     /// Whether a request may be executed before the READs that wait are answered. READs have the bytes
     /// from before it, as RNICs answer a READ before they execute the next request. The specification
     /// promises that to requests with a fence only (10.8.3.3), but programs rely on it.
+    #[inline(always)]
     fn may_execute(&mut self, operation: Operation, packet: &Packet, host: &mut impl Host) -> bool {
         match operation {
             Operation::ReadRequest | Operation::Flush => true,

@@ -2,8 +2,9 @@
 
 use super::duplicate::response_packets;
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
+use crate::engine::Clock;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
-use crate::wire::{AckTrailer, Aeth, AethKind, HeaderWriter, NakCode};
+use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
@@ -39,24 +40,6 @@ impl Responder {
         next.is_some_and(|response| !matches!(response, Response::Read(_)))
     }
 
-    /// Whether exactly one response waits, an ACK.
-    #[inline]
-    pub fn has_only_ack(&self) -> bool {
-        self.responses.lone_ack().is_some()
-    }
-
-    /// Appends the next response to a request, if it is the only one, an ACK, and there is room for it.
-    pub fn append_ack(&mut self, request: &mut Encoded, buffer: &mut [u8]) {
-        let Some(psn) = self.responses.lone_ack() else {
-            return;
-        };
-        let (kind, msn) = (ACK, self.msn);
-        let aeth = Aeth { kind, msn };
-        if request.append_ack(&AckTrailer { psn, aeth }, buffer) {
-            self.responses.on_sent();
-        }
-    }
-
     /// When the pacer allows the READ response that is next; None if the next response is no READ
     /// response.
     pub fn pacing_until(&self) -> Option<Time> {
@@ -65,10 +48,11 @@ impl Responder {
     }
 
     /// Writes the next response packet into `buffer`.
+    #[inline]
     pub fn next_response(
         &mut self,
         attributes: &Attributes,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> NextResponse {
@@ -76,39 +60,56 @@ impl Responder {
             let Some(response) = self.responses.front() else {
                 return NextResponse::None;
             };
-            let headers = match *response {
-                Response::Ack { psn } => self.headers(attributes, Operation::Ack, psn, ACK, buffer),
-                Response::Nak { psn, kind } => {
-                    self.headers(attributes, Operation::Ack, psn, kind, buffer)
-                }
-                Response::Empty { psn } => {
-                    self.headers(attributes, Operation::ReadResponse, psn, ACK, buffer)
-                }
-                Response::Atomic {
-                    psn,
-                    original_value,
-                    ..
-                } => {
-                    let mut headers =
-                        self.headers(attributes, Operation::AtomicAck, psn, ACK, buffer);
-                    headers.atomic_ack(original_value);
-                    headers
+            match *response {
+                Response::Ack { psn } => {
+                    let headers = self.headers(attributes, Operation::Ack, psn, ACK, buffer);
+                    return self.respond(headers);
                 }
                 Response::Read(_) => {
-                    match self.send_read_response(attributes, now, host, buffer) {
-                        Some(sent) => return sent,
-                        // A duplicate whose memory is not accessible any more is dropped.
-                        None => continue,
+                    let now = clock.time();
+                    // A duplicate whose memory is not accessible any more is dropped.
+                    if let Some(sent) = self.send_read_response(attributes, now, host, buffer) {
+                        return sent;
                     }
                 }
-            };
-            self.responses.on_sent();
-            let layout = Layout::of_datagram(headers.len(), 0);
-            return layout.seal(headers).into();
+                _ => return self.next_rare_response(attributes, buffer),
+            }
         }
     }
 
+    /// [`Responder::next_response`], if that is neither an ACK nor of a READ.
+    fn next_rare_response(&mut self, attributes: &Attributes, buffer: &mut [u8]) -> NextResponse {
+        let headers = match self.responses.front() {
+            Some(&Response::Nak { psn, kind }) => {
+                self.headers(attributes, Operation::Ack, psn, kind, buffer)
+            }
+            Some(&Response::Empty { psn }) => {
+                self.headers(attributes, Operation::ReadResponse, psn, ACK, buffer)
+            }
+            Some(&Response::Atomic {
+                psn,
+                original_value,
+                ..
+            }) => {
+                let mut headers = self.headers(attributes, Operation::AtomicAck, psn, ACK, buffer);
+                headers.atomic_ack(original_value);
+                headers
+            }
+            Some(Response::Ack { .. } | Response::Read(_)) | None => return NextResponse::None,
+        };
+        self.respond(headers)
+    }
+
+    /// Sends the next response, which has these headers and no payload.
+    #[inline(always)]
+    fn respond(&mut self, headers: HeaderWriter<'_>) -> NextResponse {
+        self.responses.on_sent();
+        let layout = Layout::of_datagram(headers.len(), 0);
+        layout.seal(headers).into()
+    }
+
     /// The headers of a response of one packet.
+    #[inline(always)]
     fn headers<'a>(
         &self,
         attributes: &Attributes,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::host::TestHost;
 use crate::engine::*;
-use crate::wire::{AckTrailer, ICRC_LEN, PAYLOAD_APART, Packet, Psn};
+use crate::wire::{ICRC_LEN, PAYLOAD_APART, Packet, Psn};
 
 /// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
 /// delay.
@@ -281,14 +281,7 @@ impl Network {
                 break;
             };
             assert_eq!(transmit.av.dgid, gid(1 - side));
-            let (len, ack) = match transmit.acks {
-                false => (transmit.len, None),
-                true => {
-                    let len = transmit.len - AckTrailer::LEN;
-                    (len, buffer[..transmit.len].last_chunk().copied())
-                }
-            };
-            let datagram = [&buffer[..len], &[0; ICRC_LEN]].concat();
+            let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
             let packet = parse(&datagram, transmit.gso_size);
             assert!(packet.payload.len() <= 4096 || link == Link::SharedMemory);
             assert!(packet.gso_size == 0 || link == Link::SharedMemory);
@@ -299,25 +292,6 @@ impl Network {
             assert!(!bth.ack_request || reliable && packet.aeth().is_none());
             assert!(!bth.solicited || packet.aeth().is_none());
             self.packets_sent[side] += 1;
-            if let Some(trailer) = ack {
-                // Before the packet that carries it.
-                assert_eq!(link, Link::SharedMemory);
-                let ack = AckTrailer::packet(&packet.bth, &trailer);
-                let arrival = ArrivalKey {
-                    at: self.now.after(LOCAL_DELAY),
-                    number: self.copies + 1,
-                };
-                self.copies += 1;
-                let datagram = [&ack[..], &[0; ICRC_LEN]].concat();
-                self.in_flight.insert(
-                    arrival,
-                    Arrival {
-                        side: 1 - side,
-                        datagram,
-                        gso_size: 0,
-                    },
-                );
-            }
             let arriving = Arrival {
                 side: 1 - side,
                 datagram: datagram.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
-use super::{Channel, kind};
+use super::{Channel, gso_tag};
 use crate::engine::Time;
 use crate::local::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
@@ -18,8 +18,6 @@ pub struct Written {
     pub traffic_class: u8,
     /// See [`crate::wire::Packet::gso_size`].
     pub gso_size: u32,
-    /// See [`crate::engine::Transmit::acks`].
-    pub acks: bool,
 }
 
 /// The state of a channel when a [`Sender`] has unlocked it.
@@ -84,7 +82,6 @@ impl<'a> Sender<'a> {
                 len: packet.len(),
                 traffic_class,
                 gso_size: 0,
-                acks: false,
             })
         });
     }
@@ -98,7 +95,7 @@ impl<'a> Sender<'a> {
             let written = write(buffer)?;
             Some(Filled {
                 len: written.len,
-                tag: kind(&written) | u16::from(written.traffic_class),
+                tag: gso_tag(written.gso_size) | u16::from(written.traffic_class),
             })
         });
         self.count += u64::from(is_sent);

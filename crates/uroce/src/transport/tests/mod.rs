@@ -91,7 +91,6 @@ fn push(
     buffer[head..head + len].copy_from_slice(&payload(headers.bth.psn.get(), len));
     let packet = Transmit {
         gso_size: 0,
-        acks: false,
         av: path,
         dest_qpn: headers.bth.dest_qpn,
         len: head + len,
