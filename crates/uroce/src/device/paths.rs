@@ -306,11 +306,16 @@ impl Device {
     }
 
     /// Fails the queue pairs whose peer is gone, if the program has read their completions meanwhile.
+    #[inline]
     pub(super) fn retry_unreachable(&self) {
-        let has_unreachable = &self.activity.has_unreachable;
-        if !has_unreachable.load(Ordering::Relaxed) {
-            return;
+        if self.activity.has_unreachable.load(Ordering::Relaxed) {
+            self.retry_all_unreachable();
         }
+    }
+
+    #[cold]
+    fn retry_all_unreachable(&self) {
+        let has_unreachable = &self.activity.has_unreachable;
         has_unreachable.store(false, Ordering::Relaxed);
         let queue_pairs = core::mem::take(&mut *self.unreachable.lock());
         for qp in queue_pairs {

@@ -32,6 +32,7 @@ pub(super) fn lock_for(
 }
 
 /// Delivers a packet to a queue pair. `sink`: of a program that is polling.
+#[inline(always)]
 pub(super) fn receive(
     locked: &mut LockedQp,
     packet: &Packet<'_>,
@@ -46,7 +47,7 @@ pub(super) fn receive(
 }
 
 impl Receiver for Batch<'_> {
-    #[inline]
+    #[inline(always)]
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
         // Only a wait that a NAK begins has to end at the right time.
         self.deliver_by(packet, from, packet.is_nak());
@@ -91,6 +92,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Delivers a packet.
+    #[inline(never)]
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, from: &Addresses) {
         self.deliver_by(packet, from, true);
     }
@@ -123,6 +125,7 @@ impl<'a> Batch<'a> {
 
     /// Locks another queue pair than that of the last packet. Fails with one whose lock another thread has
     /// that is taken for preempted; with none if there is no queue pair.
+    #[inline(never)]
     fn begin_receiving(&mut self, qpn: u32) -> Result<(), Option<Arc<QueuePair>>> {
         self.end_receiving();
         let locked = match self.recent.take(qpn).map(LockedQp::lock) {

@@ -181,10 +181,12 @@ impl Device {
 
     /// Sends what [`Device::defer_send`] has deferred. Returns false if some of it still is, because the
     /// thread that runs its queue pair is taken for preempted.
+    #[inline]
     pub(super) fn send_deferred(&self) -> bool {
-        if !self.activity.has_deferred.load(Ordering::Relaxed) {
-            return true;
-        }
+        !self.activity.has_deferred.load(Ordering::Relaxed) || self.send_all_deferred()
+    }
+
+    fn send_all_deferred(&self) -> bool {
         self.activity.has_deferred.store(false, Ordering::Relaxed);
         let count = self.deferred_sends.lock().len();
         let mut all_sent = true;

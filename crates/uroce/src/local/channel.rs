@@ -19,7 +19,7 @@ use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::Mutex;
 use crate::wire::{
-    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet,
+    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Opcode, Packet,
     grh::{GrhTemplate, IpHeader},
 };
 
@@ -311,11 +311,35 @@ impl Channel {
 
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes of it.
+    #[inline]
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
+        // One implementation, compiled for each of the opcodes that come most, and for any.
+        match Packet::opcode(record.head()) {
+            Opcode::RC_SEND_ONLY => self.deliver_opcode(Opcode::RC_SEND_ONLY, record, receiver),
+            Opcode::RC_ACK => self.deliver_opcode(Opcode::RC_ACK, record, receiver),
+            Opcode::UD_SEND_ONLY => self.deliver_opcode(Opcode::UD_SEND_ONLY, record, receiver),
+            _ => self.deliver_any(record, receiver),
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_any(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
+        self.deliver_opcode(Packet::opcode(record.head()), record, receiver)
+    }
+
+    /// [`Channel::deliver`] for a packet that has this opcode, which the compiler may know.
+    #[inline(always)]
+    fn deliver_opcode(
+        &self,
+        opcode: Opcode,
+        record: &Record<'_>,
+        receiver: &mut impl Receiver,
+    ) -> usize {
         let Some(gso_size) = gso_size(record.tag) else {
             return 0;
         };
-        let Ok(packet) = Packet::parse_apart(record.head(), record.body, gso_size) else {
+        let packet = Packet::parse_opcode(opcode, record.head(), record.body, gso_size);
+        let Ok(packet) = packet else {
             return 0;
         };
         if [MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {

@@ -74,7 +74,27 @@ impl<'a> Packet<'a> {
         packet: &'a [u8],
         gso_size: u32,
     ) -> Result<Packet<'a>, Malformed> {
+        Packet::parse_opcode(Packet::opcode(head), head, packet, gso_size)
+    }
+
+    /// The opcode of the packet that begins so; any if that is empty.
+    #[inline]
+    pub fn opcode(head: &[u8]) -> Opcode {
+        Opcode(head.first().copied().unwrap_or_default())
+    }
+
+    /// [`Packet::parse_apart`] for a packet that has this opcode. Where the compiler knows it, it leaves out what
+    /// packets with other opcodes have.
+    #[inline(always)]
+    pub fn parse_opcode(
+        opcode: Opcode,
+        head: &'a [u8],
+        packet: &'a [u8],
+        gso_size: u32,
+    ) -> Result<Packet<'a>, Malformed> {
         let bth = Bth::parse(head.first_chunk().ok_or(Malformed)?)?;
+        debug_assert_eq!(bth.opcode, opcode);
+        let bth = Bth { opcode, ..bth };
         let extensions = Extensions::of(bth.opcode);
         let headers_len = usize::from(extensions.end);
         let headers = head.get(..headers_len).ok_or(Malformed)?;
@@ -113,8 +133,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The same packet. `opcode` is what its BTH has: where the compiler knows it, it leaves out what packets with
-    /// other opcodes have.
+    /// The same packet. `opcode` is what its BTH has: see [`Packet::parse_opcode`].
     #[inline(always)]
     pub fn with_opcode(&self, opcode: Opcode) -> Packet<'a> {
         debug_assert_eq!(self.bth.opcode, opcode);

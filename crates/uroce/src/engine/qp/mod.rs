@@ -275,7 +275,7 @@ impl Qp {
 
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
     /// to.
-    #[inline]
+    #[inline(always)]
     pub fn receive(
         &mut self,
         packet: &Packet,

@@ -235,6 +235,7 @@ impl Requester {
     }
 
     /// Writes the next request packet of a reliable connection into `buffer`.
+    #[inline]
     pub fn next_packet(
         &mut self,
         attributes: &Attributes,
