@@ -30,8 +30,8 @@ pub struct Headers {
     pub ieth: Option<u32>,
 }
 
-/// A received packet. It has the headers of its opcode, and a payload of a length that the opcode permits. The
-/// extended transport headers are decoded when they are asked for.
+/// A received packet. It has the headers of its opcode, and a payload of a length that the opcode permits.
+/// The extended transport headers are decoded when they are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// The BTH, in every packet.
@@ -83,8 +83,8 @@ impl<'a> Packet<'a> {
         Opcode(head.first().copied().unwrap_or_default())
     }
 
-    /// [`Packet::parse_apart`] for a packet that has this opcode. Where the compiler knows it, it leaves out what
-    /// packets with other opcodes have.
+    /// [`Packet::parse_apart`] for a packet that has this opcode. Where the compiler knows it, it leaves out
+    /// the headers of other opcodes.
     #[inline(always)]
     pub fn parse_opcode(
         opcode: Opcode,

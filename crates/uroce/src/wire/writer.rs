@@ -2,9 +2,9 @@
 
 use super::{Aeth, AtomicEth, Bth, Deth, Feth, Psn, Reth};
 
-/// The headers of a packet that is being written to a buffer: the BTH, and the extended headers of its opcode, which
-/// the caller adds in their order on the wire. What the buffer has no room for is left out: [`HeaderWriter::len`]
-/// is greater than its length then.
+/// The headers of a packet that is being written to a buffer: the BTH, and the extended headers of its
+/// opcode, which the caller adds in their order on the wire. Those that the buffer has no room for are left
+/// out: [`HeaderWriter::size`] is greater than its length then.
 pub struct HeaderWriter<'a> {
     /// The BTH. It may be changed until [`HeaderWriter::finish`] writes it.
     pub bth: Bth,
@@ -79,7 +79,7 @@ impl<'a> HeaderWriter<'a> {
 
     /// The length of the headers in bytes.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.len
     }
 

@@ -131,7 +131,7 @@ impl Requester {
             headers.imm(imm);
         }
         let len = wqe.len as usize;
-        let layout = Layout::of_datagram(headers.len(), len);
+        let layout = Layout::of_datagram(headers.size(), len);
         let payload = layout
             .payload(headers.buffer())
             .ok_or(IBV_WC_LOC_QP_OP_ERR)?;

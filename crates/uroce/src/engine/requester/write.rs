@@ -104,7 +104,7 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<Option<Encoded>, LocalError> {
         let size = (packets as u32, mtu);
-        let layout = Layout::new(self.link, headers.len(), len, size);
+        let layout = Layout::new(self.link, headers.size(), len, size);
         let Some(payload) = layout.payload(headers.buffer()) else {
             return Ok(None);
         };

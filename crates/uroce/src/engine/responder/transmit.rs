@@ -104,7 +104,7 @@ impl Responder {
     #[inline(always)]
     fn respond(&mut self, headers: HeaderWriter<'_>) -> NextResponse {
         self.responses.on_sent();
-        let layout = Layout::of_datagram(headers.len(), 0);
+        let layout = Layout::of_datagram(headers.size(), 0);
         layout.seal(headers).into()
     }
 
@@ -150,7 +150,7 @@ impl Responder {
             let (kind, msn) = (ACK, self.msn);
             headers.aeth(&Aeth { kind, msn });
         }
-        let layout = Layout::new(self.link, headers.len(), len as usize, (packets, mtu));
+        let layout = Layout::new(self.link, headers.size(), len as usize, (packets, mtu));
         let Some(payload) = layout.payload(headers.buffer()) else {
             return Some(NextResponse::None);
         };
@@ -163,7 +163,7 @@ impl Responder {
             self.responses.clear();
             let kind = AethKind::Nak(NakCode::RemoteAccess);
             let nak = self.headers(attributes, Operation::Ack, psn, kind, buffer);
-            let layout = Layout::of_datagram(nak.len(), 0);
+            let layout = Layout::of_datagram(nak.size(), 0);
             return Some(NextResponse::AccessError(layout.seal(nak)));
         }
         let Some(encoded) = layout.seal(headers) else {
