@@ -22,7 +22,6 @@ use crate::local::{Channel, Unlocked};
 use crate::memory::{KnownRegions, Memory, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
-use crate::wire::port_of;
 
 /// What a queue pair is created with.
 pub struct QueuePairConfig {
@@ -355,19 +354,6 @@ impl Inner {
             sink: None,
         };
         (&mut self.engine, host, channel)
-    }
-
-    /// Whether the last lookup of a path has found that of the next packet.
-    #[inline]
-    pub fn has_path(&self, service: Service, generation: u32) -> bool {
-        let destination = match service {
-            Service::Ud => match self.engine.next_destination() {
-                Some(to) => Some((to.av, port_of(to.qpn))),
-                None => return false,
-            },
-            _ => None,
-        };
-        self.path.is_for(generation, destination)
     }
 
     /// The queue pair has sent through the channel of its path. The thread that has it locked wakes up a peer

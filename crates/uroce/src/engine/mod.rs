@@ -85,5 +85,18 @@ impl Time {
     }
 }
 
+/// Tells the engine the time, when that matters. A [`Time`] is a clock that stands still.
+pub trait Clock: Copy {
+    /// The time now. The same, or later, at each further call.
+    fn time(self) -> Time;
+}
+
+impl Clock for Time {
+    #[inline]
+    fn time(self) -> Time {
+        self
+    }
+}
+
 /// A GID, as in the GRH: an IPv6 address, or an IPv4 address mapped into one (RoCEv2 annex, A17.4.3).
 pub type Gid = [u8; 16];

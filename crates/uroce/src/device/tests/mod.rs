@@ -5,7 +5,6 @@ pub mod out_of_memory;
 mod paths;
 mod preemption;
 mod regions;
-mod short;
 
 use std::time::Duration;
 

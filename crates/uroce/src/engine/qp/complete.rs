@@ -59,7 +59,15 @@ impl Qp {
     }
 
     /// Does what the responder requires after a request.
+    #[inline(always)]
     pub(super) fn on_responder_action(&mut self, action: ResponderAction, host: &mut impl Host) {
+        if !matches!(action, ResponderAction::None) {
+            self.on_request_error(action, host);
+        }
+    }
+
+    #[cold]
+    fn on_request_error(&mut self, action: ResponderAction, host: &mut impl Host) {
         match action {
             ResponderAction::None => {}
             ResponderAction::Fatal => self.enter_fatal_error(host),
