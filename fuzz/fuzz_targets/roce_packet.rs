@@ -17,17 +17,17 @@ const V6: [IpAddr; 2] = [
 
 fuzz_target!(|datagram: &[u8]| {
     if let Ok(packet) = Packet::parse(datagram) {
-        assert!(packet.headers.encoded_len() <= MAX_HEADERS);
+        assert!(packet.headers().encoded_len() <= MAX_HEADERS);
         let mut rewritten = vec![0; MAX_HEADERS];
-        let len = packet.headers.write(&mut rewritten);
-        assert_eq!(len, packet.headers.encoded_len());
+        let len = packet.headers().write(&mut rewritten);
+        assert_eq!(len, packet.headers().encoded_len());
         rewritten.truncate(len);
         rewritten.extend(packet.payload);
-        let pad = usize::from(packet.headers.bth.pad);
+        let pad = usize::from(packet.bth.pad);
         rewritten.resize(rewritten.len() + pad + ICRC_LEN, 0);
         assert_eq!(rewritten.len(), datagram.len());
         let parsed = Packet::parse(&rewritten).unwrap();
-        assert_eq!(parsed.headers, packet.headers);
+        assert_eq!(parsed.headers(), packet.headers());
         assert_eq!(parsed.payload, packet.payload);
     }
     for [src, dst] in [V4, V6] {

@@ -12,7 +12,7 @@ use libfuzzer_sys::{
 use uroce::engine::{self, *};
 use uroce::wire::{
     Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet, Psn,
-    Reth, SHORT_MAX, Short,
+    Reth,
 };
 
 /// The host of the engine's unit tests, which the crate does not export.
@@ -260,8 +260,6 @@ struct Play {
     /// Send and receive WRs that each side has posted; the count is the next WR's wr_id.
     posted: [[u64; 2]; 2],
     in_flight: VecDeque<(usize, InFlight)>,
-    /// Packets transmitted and delivered.
-    packets: u64,
 }
 
 #[derive(Clone)]
@@ -277,7 +275,7 @@ fn parse(datagram: &[u8], gso_size: u32) -> Option<Packet<'_>> {
         return Packet::parse(datagram).ok();
     }
     let bytes = &datagram[..datagram.len() - ICRC_LEN];
-    Packet::parse_gso(bytes, bytes, gso_size).ok()
+    Packet::parse_apart(bytes, bytes, gso_size).ok()
 }
 
 impl Play {
@@ -285,7 +283,9 @@ impl Play {
         let mut buffer = [0; 12 << 10];
         let mut count = 0;
         self.qps[side].set_link(self.links[side]);
-        while let Some(packet) = self.next_packet(side, &mut buffer) {
+        while let Some(packet) =
+            self.qps[side].transmit(self.now, &mut self.hosts[side], &mut buffer)
+        {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();
             parse(&datagram, packet.gso_size).expect("transmitted a malformed packet");
             count += 1;
@@ -296,49 +296,6 @@ impl Play {
                     .push_back((1 - side, InFlight { datagram, gso_size }));
             }
         }
-    }
-
-    /// The next packet of a side, every other one by the fast path if that has it.
-    fn next_packet(&mut self, side: usize, buffer: &mut [u8]) -> Option<Transmit> {
-        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
-        let now = self.now;
-        self.packets += 1;
-        if self.packets.is_multiple_of(2) {
-            let mut bytes = [0; 4096 + 128];
-            // Longer ones, or those that fit an entry of a ring only.
-            let room = if self.packets.is_multiple_of(3) {
-                SHORT_MAX
-            } else {
-                bytes.len()
-            };
-            let attributes = qp.attributes();
-            let datagram = qp.next_destination().map(|to| (to.av, to.qpn));
-            let (av, dest_qpn) = datagram.or(attributes.av.zip(attributes.dest_qpn))?;
-            if let Some(len) = qp.transmit_short(|| now, host, &mut bytes[..room]) {
-                buffer[..len].copy_from_slice(&bytes[..len]);
-                let gso_size = 0;
-                return Some(Transmit {
-                    av,
-                    dest_qpn,
-                    len,
-                    gso_size,
-                });
-            }
-        }
-        qp.transmit(self.now, host, buffer)
-    }
-
-    /// Whether the fast path has received a packet.
-    fn deliver_short(&mut self, side: usize, packet: &InFlight, from: &Addresses) -> bool {
-        let mut bytes = [0xee; 4096 + 128];
-        let len = packet.datagram.len() - ICRC_LEN;
-        let Some(to) = bytes.get_mut(..len).filter(|_| packet.gso_size == 0) else {
-            return false;
-        };
-        to.copy_from_slice(&packet.datagram[..len]);
-        let short = Short::parse(bytes.first_chunk().unwrap(), &bytes[..len]);
-        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
-        short.is_some_and(|short| qp.receive_short(&short, from, || self.now, host))
     }
 
     fn deliver(&mut self, side: usize, packet: &InFlight) {
@@ -352,10 +309,7 @@ impl Play {
             grh: [1; 40],
             pkey_index: 0,
         };
-        self.packets += 1;
-        if self.packets.is_multiple_of(2) || !self.deliver_short(side, packet, &from) {
-            self.qps[side].receive(&parsed, &from, self.now, &mut self.hosts[side]);
-        }
+        self.qps[side].receive(&parsed, &from, self.now, &mut self.hosts[side]);
         self.transmit(side);
     }
 
@@ -550,7 +504,6 @@ fn play(script: &mut Unstructured) -> Result<()> {
         links: Vec::new(),
         posted: [[0; 2]; 2],
         in_flight: VecDeque::new(),
-        packets: 0,
     };
     for (side, service) in services.into_iter().enumerate() {
         play.qps.push(Qp::new(QpConfig {

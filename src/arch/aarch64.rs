@@ -32,6 +32,8 @@ pub unsafe fn program_counter(context: *const core::ffi::c_void) -> usize {
 
 /// The number of poll(2), which newer architectures do not have.
 pub const SYS_POLL: Option<core::ffi::c_long> = None;
+/// The number of epoll_wait(2); None if there is only epoll_pwait(2).
+pub const SYS_EPOLL_WAIT: Option<core::ffi::c_long> = None;
 
 /// Builds the `va_list` of the procedure call standard (AAPCS64, appendix B), a structure of 32 bytes, which
 /// is passed by its address. The frame has the frame record, the `va_list` at 16, x0 to x7 at 48, q0 to q7

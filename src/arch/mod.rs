@@ -12,6 +12,7 @@
 //! | `DEVICE_WRITES_ARE_ORDERED` | whether the CPU sees what a device writes in the order of the writes |
 //! | `program_counter` | where a signal has interrupted the program |
 //! | `SYS_POLL` | the number of poll(2), if there is one |
+//! | `SYS_EPOLL_WAIT` | the number of epoll_wait(2), if there is one |
 //! | `valgrind_request` | a client request, the sequence of instructions that valgrind recognises |
 //!
 //! Nothing else of the library depends on it. Offsets follow from the types, whose sizes differ between

@@ -33,6 +33,8 @@ pub unsafe fn program_counter(context: *const core::ffi::c_void) -> usize {
 
 /// The number of poll(2), which newer architectures do not have.
 pub const SYS_POLL: Option<core::ffi::c_long> = Some(libc::SYS_poll);
+/// The number of epoll_wait(2); None if there is only epoll_pwait(2).
+pub const SYS_EPOLL_WAIT: Option<core::ffi::c_long> = Some(libc::SYS_epoll_wait);
 
 /// Builds the `va_list` of the System V ABI (section 3.5.7), an array of one structure of 24 bytes, behind
 /// the area where the registers are saved.

@@ -1,11 +1,14 @@
 //! librdmacm on software devices: its functions come to the library as commands to the file of rdma_cm. Those
 //! that fail, and events that report an error, are explained.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
-use super::{shadow, watch};
+use super::{facts, shadow, watch};
 use crate::provider::software;
 
 /// Begins to observe.
@@ -19,11 +22,77 @@ pub fn initialize() {
     }
 }
 
+/// Bytes of librdmacm's structure of an id, at most, in which the condition is that a destroy waits for.
+const ID_SIZE: u64 = 1024;
+
+/// A thread that has destroyed an id: librdmacm waits until the program has acknowledged all events.
+#[derive(Clone, Copy)]
+struct Destroying {
+    id: u32,
+    uid: u64,
+    events: u32,
+    since: Instant,
+}
+
+/// The ids of librdmacm, and the threads that destroy one.
+#[derive(Default)]
+pub struct CmIds {
+    uids: BTreeMap<u32, u64>,
+    destroying: BTreeMap<i32, Destroying>,
+}
+
+impl CmIds {
+    pub const fn new() -> CmIds {
+        CmIds {
+            uids: BTreeMap::new(),
+            destroying: BTreeMap::new(),
+        }
+    }
+
+    fn known(&mut self, id: u32, uid: u64) {
+        self.uids.insert(id, uid);
+    }
+
+    fn destroyed(&mut self, id: u32, events: u32, thread: i32) {
+        let uid = self.uids.remove(&id);
+        self.destroying.remove(&thread);
+        if let Some(uid) = uid.filter(|_| events > 0) {
+            let since = Instant::now();
+            let destroying = Destroying {
+                id,
+                uid,
+                events,
+                since,
+            };
+            self.destroying.insert(thread, destroying);
+        }
+    }
+
+    /// A thread is in a system call: futex(2) with this address, or another. Reports that it waits for events
+    /// to be acknowledged, once it does so for `limit`.
+    pub fn waits(&mut self, thread: i32, futex: Option<u64>, limit: Duration) -> Option<Finding> {
+        let of = *self.destroying.get(&thread)?;
+        let is_condition = |at: u64| (of.uid..of.uid.saturating_add(ID_SIZE)).contains(&at);
+        let is_over = !futex.is_some_and(is_condition);
+        if !is_over && of.since.elapsed() < limit {
+            return None;
+        }
+        self.destroying.remove(&thread);
+        (!is_over).then(|| {
+            let (object, call) = (id_object(of.id), "rdma_destroy_id");
+            Finding::new(Rule::EventsUnacked, object, call, Outcome::Called)
+                .with("count", format!("some of {}", of.events))
+                .with("events", "events of the id")
+                .with("verb", "rdma_ack_cm_event")
+        })
+    }
+}
+
 fn id_object(id: u32) -> Object {
     Object {
         kind: Kind::CmId,
         address: id as usize + 1,
-        label: id.to_string(),
+        label: id.to_string().into(),
     }
 }
 
@@ -32,6 +101,15 @@ fn notice(notice: &CmNotice) {
     let found = match notice {
         CmNotice::Failed(failure) => Some(failed(failure)),
         CmNotice::Event { event, status, id } => of_event(*event, *status, *id),
+        CmNotice::Known { id, uid } => {
+            shadow::with(|shadow| shadow.cm_ids.known(*id, *uid));
+            None
+        }
+        CmNotice::Destroyed { id, events } => {
+            let thread = facts::thread();
+            shadow::with(|shadow| shadow.cm_ids.destroyed(*id, *events, thread));
+            None
+        }
     };
     if let Some(found) = found {
         shadow::observe(|_| vec![found]);

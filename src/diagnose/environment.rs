@@ -220,7 +220,7 @@ fn providers(installed: &Installed) -> Vec<Finding> {
         let object = Object {
             kind,
             address,
-            label: label.into(),
+            label: label.to_string().into(),
         };
         Finding::new(rule, object, call, Outcome::Succeeded)
     };
@@ -286,7 +286,7 @@ pub fn not_opened(device: &str, file: &str) {
     let object = Object {
         kind: Kind::Context,
         address: 0,
-        label: device.into(),
+        label: device.to_string().into(),
     };
     let finding = |rule| Finding::new(rule, object, "ibv_open_device", outcome);
     // The library has also tried to find the device elsewhere: errno may be that of the other place.

@@ -1,8 +1,10 @@
 //! What the machine says: GID table and port of a device, routes, mappings and limits of the process.
 //! Called for calls that failed, and once per connection; never for a request or a poll.
 
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::fs;
 use std::sync::OnceLock;
 
@@ -172,8 +174,47 @@ pub unsafe fn port(context: *mut ibv_context, number: u8) -> Option<ibv_port_att
     (err == 0).then_some(attr)
 }
 
+/// This process, and how often it was made by fork: 0 until [`pid`] is called.
+static PID: AtomicU32 = AtomicU32::new(0);
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// This thread, and the value of [`FORKS`] that it was asked for at.
+    static THREAD: Cell<(i32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// After a fork, in the child: numbers of process and thread are others.
+pub fn after_fork_in_child() {
+    PID.store(0, Ordering::Relaxed);
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The number of this process. A system call at the first call only, as each verb needs it.
+pub fn pid() -> u32 {
+    match PID.load(Ordering::Relaxed) {
+        0 => {
+            let pid = std::process::id();
+            PID.store(pid, Ordering::Relaxed);
+            pid
+        }
+        pid => pid,
+    }
+}
+
 /// This thread's number, as debuggers show it.
 pub fn thread() -> i32 {
+    let forks = FORKS.load(Ordering::Relaxed);
+    match THREAD.get() {
+        (0, _) => {}
+        (thread, at) if at == forks => return thread,
+        _ => {}
+    }
+    let thread = ask_thread();
+    THREAD.set((thread, forks));
+    thread
+}
+
+fn ask_thread() -> i32 {
     // glibc has gettid since 2.30; the prebuilt archive runs on 2.28.
     // SAFETY: gettid has no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }

@@ -43,13 +43,36 @@ impl Kind {
     }
 }
 
+/// What messages call an object. It is made into text when a message is written: most verbs find nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Label {
+    /// A number or an address.
+    Hex(u64),
+    Text(String),
+}
+
+impl core::fmt::Display for Label {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Label::Hex(number) => write!(f, "{number:#x}"),
+            Label::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<String> for Label {
+    fn from(text: String) -> Label {
+        Label::Text(text)
+    }
+}
+
 /// An object. `address` tells objects apart; 0 stands for the process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Object {
     pub kind: Kind,
     pub address: usize,
     /// As messages name it: a number, or the device's name.
-    pub label: String,
+    pub label: Label,
 }
 
 impl Object {
@@ -58,7 +81,7 @@ impl Object {
         Object {
             kind,
             address,
-            label: format!("{address:#x}"),
+            label: Label::Hex(address as u64),
         }
     }
 
@@ -67,7 +90,7 @@ impl Object {
         Object {
             kind: Kind::Qp,
             address,
-            label: format!("{number:#x}"),
+            label: Label::Hex(number.into()),
         }
     }
 
@@ -76,7 +99,7 @@ impl Object {
         Object {
             kind: Kind::Process,
             address: 0,
-            label: std::process::id().to_string(),
+            label: std::process::id().to_string().into(),
         }
     }
 }
@@ -150,6 +173,8 @@ pub struct Finding {
     pub outcome: Outcome,
     /// The values for the texts' `{name}`.
     pub values: Vec<(&'static str, String)>,
+    /// What else is known, beside the rule's texts.
+    pub notes: Vec<String>,
 }
 
 impl Finding {
@@ -160,6 +185,7 @@ impl Finding {
             call,
             outcome,
             values: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -194,8 +220,13 @@ impl Finding {
         let text = self.rule.text();
         let what = self.fill(text.what);
         let (why, advice) = (self.fill(text.why), self.fill(text.advice));
+        let notes: String = self
+            .notes
+            .iter()
+            .map(|note| format!(" Note: {note}."))
+            .collect();
         let mut line = format!(
-            "explain: {}: {} {}: {} {}: {what}. Why: {why}. Do: {advice}. [{}]",
+            "explain: {}: {} {}: {} {}: {what}. Why: {why}. Do: {advice}.{notes} [{}]",
             self.rule.severity().name(),
             self.object.kind.name(),
             self.object.label,
@@ -223,12 +254,15 @@ impl Finding {
         member("severity", self.rule.severity().name());
         member("class", text.class.name());
         member("object", self.object.kind.name());
-        member("label", &self.object.label);
+        member("label", &self.object.label.to_string());
         member("call", self.call);
         member("outcome", &self.outcome.text());
         member("what", &self.fill(text.what));
         member("why", &self.fill(text.why));
         member("do", &self.fill(text.advice));
+        if !self.notes.is_empty() {
+            member("note", &self.notes.join(". "));
+        }
         if let Some(from) = from {
             member("from", from);
         }

@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_abi::ibv_context;
 
-use crate::{env, log, memory};
+use crate::{env, log, memory, provider};
 
 mod backtrace;
 mod calls;
@@ -164,8 +164,9 @@ unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
         }
         if asked.explain {
             let name = device.to_string_lossy().into_owned();
+            let driver = provider::device::driver_name((*context).device);
             shadow::observe(|shadow| {
-                shadow.opened(context as usize, name, (*context).async_fd);
+                shadow.opened(context as usize, name, driver, (*context).async_fd);
                 Vec::new()
             });
             watch::start();
@@ -191,6 +192,17 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
     if is_enabled() && unsafe { wrap::is_wrapped(context) } {
         // SAFETY: the context is open and wrapped.
         unsafe { calls::query_failed(context, call, port, index) };
+    }
+}
+
+/// ibv_qp_to_qp_ex returns NULL.
+///
+/// # Safety
+/// `qp` is alive.
+#[cold]
+pub unsafe fn not_extended(qp: *mut ibverbs_abi::ibv_qp) {
+    if is_enabled() {
+        shadow::observe(|shadow| shadow.not_extended(qp as usize));
     }
 }
 

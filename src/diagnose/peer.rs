@@ -66,6 +66,8 @@ facts! {
     room
     send_rnr_err
     rcvd_pkts
+    /// Milliseconds for which its program has polled its CQ for receives and found nothing.
+    waits_ms
     /// The status of its first error.
     error_status
     /// The key asked for is known: 1 if it is that of a region, 0 if that was deregistered.

@@ -126,7 +126,8 @@ static SETTINGS: OnceLock<Settings<'static>> = OnceLock::new();
 /// Whether a finding is to be reported.
 pub fn is_wanted(finding: &Finding) -> bool {
     let settings = SETTINGS.get();
-    settings.is_none_or(|settings| settings.reports(finding.rule, &finding.object.label))
+    settings
+        .is_none_or(|settings| settings.reports(finding.rule, &finding.object.label.to_string()))
 }
 
 /// Opens the output. Falls back to stderr, with a warning, if the file cannot be opened.
@@ -189,7 +190,7 @@ pub fn write(findings: &[Finding]) {
         let stops = settings.map_or(&[][..], |settings| &settings.stops);
         let of = |(selector, _): &&(_, _)| {
             let selector: &super::settings::Selector = selector;
-            selector.selects(finding.rule, &finding.object.label)
+            selector.selects(finding.rule, &finding.object.label.to_string())
         };
         match stops.iter().find(of) {
             // SAFETY: raise takes a number; a debugger stops, or the program ends.

@@ -170,8 +170,8 @@ rules! {
          stays full",
         "set IBV_SEND_SIGNALED at least once per max_send_wr requests, and poll its completion";
     RecvQueueFull "recv-queue-full" Queues:
-        "the receive queue is full: {outstanding} of {max} receives are posted",
-        "a slot is free only after the completion of its receive was polled",
+        "the receive queue is full: of {max} receives, {outstanding} have no polled completion",
+        "a slot is free only after the completion of its receive was polled, not when the message arrives",
         "poll the CQ before posting more, or create the queue with a larger size";
     CqOverrunForeseen "cq-overrun-foreseen" Queues:
         "{outstanding} signaled requests are outstanding on the CQ, whose capacity is {cqe}",

@@ -71,7 +71,15 @@ fn run() {
         let alone = threads.len() == 1;
         let mut seen = Vec::new();
         for tid in threads {
-            let Some((what, activity)) = waits_for(tid, &awaited) else {
+            let Some((number, arguments)) = system_call(tid) else {
+                continue;
+            };
+            let futex = (number == libc::SYS_futex).then_some(arguments[0]);
+            shadow::observe(|shadow| {
+                let found = shadow.cm_ids.waits(tid, futex, limit);
+                found.into_iter().collect()
+            });
+            let Some((what, activity)) = waits_for(number, arguments, &awaited) else {
                 continue;
             };
             seen.push((tid, what));
@@ -107,10 +115,19 @@ fn threads(own: i32) -> Vec<i32> {
     numbers.filter(|tid| *tid != own && !is_ours(tid)).collect()
 }
 
-/// What a thread waits for, and how much has happened to that.
-fn waits_for(tid: i32, awaited: &BTreeMap<i32, (Awaited, u64)>) -> Option<(Awaited, u64)> {
+/// The system call that a thread sleeps in, and its first arguments.
+fn system_call(tid: i32) -> Option<(c_long, [u64; 3])> {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
-    let (number, arguments) = parse(&text)?;
+    parse(&text)
+}
+
+/// What a thread in a system call waits for, and how much has happened to that.
+fn waits_for(
+    number: c_long,
+    arguments: [u64; 3],
+    awaited: &BTreeMap<i32, (Awaited, u64)>,
+) -> Option<(Awaited, u64)> {
+    let limited = has_limit(number, arguments[2]);
     let polled = match number {
         libc::SYS_read => vec![arguments[0] as i32],
         libc::SYS_recvfrom => {
@@ -122,7 +139,8 @@ fn waits_for(tid: i32, awaited: &BTreeMap<i32, (Awaited, u64)>) -> Option<(Await
             });
             return Some((Awaited::Cm(fd), digest));
         }
-        _ if is_poll(number, arguments[2]) => descriptors(arguments[0], arguments[1] as usize)?,
+        _ if is_poll(number) => descriptors(arguments[0], arguments[1] as usize)?,
+        _ if is_epoll(number) => in_epoll(arguments[0] as i32)?,
         _ => return None,
     };
     let mut of: Vec<(Awaited, u64)> = Vec::new();
@@ -130,12 +148,41 @@ fn waits_for(tid: i32, awaited: &BTreeMap<i32, (Awaited, u64)>) -> Option<(Await
         of.push(*awaited.get(&fd)?);
     }
     of.sort();
-    of.first().copied()
+    let first = of.first().copied();
+    // A program may look for asynchronous events now and then.
+    first.filter(|(what, _)| !(limited && matches!(what, Awaited::Async(_))))
 }
 
-/// A poll(2) without a time limit: a negative number, or for ppoll(2) no structure.
-fn is_poll(number: c_long, limit: u64) -> bool {
-    number == libc::SYS_ppoll && limit == 0 || arch::SYS_POLL == Some(number) && (limit as i32) < 0
+/// Whether a poll(2), ppoll(2) or epoll_wait(2) may have a time limit: then a program calls it again and
+/// again, and is found there each time.
+fn has_limit(number: c_long, third: u64) -> bool {
+    match number {
+        libc::SYS_read => false,
+        libc::SYS_ppoll => third != 0,
+        _ => arch::SYS_POLL != Some(number) || third as i32 >= 0,
+    }
+}
+
+fn is_poll(number: c_long) -> bool {
+    number == libc::SYS_ppoll || arch::SYS_POLL == Some(number)
+}
+
+fn is_epoll(number: c_long) -> bool {
+    number == libc::SYS_epoll_pwait || arch::SYS_EPOLL_WAIT == Some(number)
+}
+
+/// The descriptors that an epoll(7) descriptor watches; None if there are none, or many.
+fn in_epoll(fd: i32) -> Option<Vec<i32>> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    let of = |line: &str| {
+        line.strip_prefix("tfd:")?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    };
+    let watched: Vec<i32> = text.lines().filter_map(of).collect();
+    (1..=MAX_POLLED).contains(&watched.len()).then_some(watched)
 }
 
 /// The number and the first arguments of a system call, as the file of a thread that sleeps shows them.
@@ -203,7 +250,7 @@ fn no_async_event(shadow: &Shadow, context: usize) -> Vec<Finding> {
     let object = Object {
         kind: Kind::Context,
         address: context,
-        label: shadow.device_of(context),
+        label: shadow.device_of(context).into(),
     };
     let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
     let call = "ibv_get_async_event";
@@ -216,11 +263,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn limits_of_waits() {
+        assert!(!has_limit(libc::SYS_read, 8));
+        assert!(has_limit(libc::SYS_ppoll, 0x7ffd_1000) && !has_limit(libc::SYS_ppoll, 0));
+        if let Some(poll) = arch::SYS_POLL {
+            assert!(has_limit(poll, 2000) && !has_limit(poll, u64::from(u32::MAX)));
+        }
+    }
+
+    #[test]
     fn system_calls() {
         let read = parse("0 0x5 0x7ffd1601e7e0 0x8 0x0 0x0 0x0 0x7ffd 0x7f00\n");
         assert_eq!(read, Some((0, [5, 0x7ffd_1601_e7e0, 8])));
         assert_eq!(parse("running\n"), None);
         assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn descriptors_in_epoll() {
+        // SAFETY: the calls take numbers and a structure that is readable; the descriptors are this test's.
+        unsafe {
+            let (epoll, event) = (libc::epoll_create1(0), libc::eventfd(0, 0));
+            assert_eq!(in_epoll(epoll), None);
+            let mut wanted = libc::epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: 7,
+            };
+            assert_eq!(
+                libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, event, &mut wanted),
+                0
+            );
+            assert_eq!(in_epoll(epoll), Some(vec![event]));
+            assert_eq!((libc::close(epoll), libc::close(event)), (0, 0));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use libc::c_int;
 use super::dispatch::dispatch;
 use crate::abi::*;
 use crate::arch::DEVICE_WRITES_ARE_ORDERED;
+use crate::diagnose;
 use crate::provider::ops::ops;
 
 dispatch! {
@@ -95,6 +96,8 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     if extended {
         qp.cast()
     } else {
+        // SAFETY: the queue pair is alive.
+        unsafe { diagnose::not_extended(qp) };
         core::ptr::null_mut()
     }
 }

@@ -170,6 +170,12 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
+static void leave(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
 /* Waits for an event that nothing causes. */
 static void waits_unresolved(bool wrong)
 {
@@ -185,6 +191,63 @@ static void waits_unresolved(bool wrong)
 	finish(cm);
 }
 
+/* An event is not acknowledged: rdma_destroy_id waits for that. */
+static void destroy_unacked(bool wrong)
+{
+	struct cm cm = begin();
+	struct sockaddr_in to = address("127.0.0.1");
+	struct rdma_cm_event *event;
+
+	CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
+	CHECK(rdma_get_cm_event(cm.channel, &event) == 0);
+	if (wrong) {
+		/* It does not return. */
+		signal(SIGALRM, leave);
+		alarm(3);
+	} else {
+		rdma_ack_cm_event(event);
+	}
+	finish(cm);
+}
+
+/* The id of the listener is accepted, not that of the event. */
+static void accept_listener(bool wrong)
+{
+	struct cm cm = begin();
+	struct sockaddr_in local = address("127.0.0.1");
+	struct rdma_conn_param param = { .initiator_depth = 1 };
+
+	CHECK(rdma_bind_addr(cm.id, (struct sockaddr *)&local) == 0 && rdma_listen(cm.id, 1) == 0);
+	if (wrong)
+		CHECK(rdma_accept(cm.id, &param) != 0);
+	finish(cm);
+}
+
+/* Nothing leads to the destination. */
+static void no_route(bool wrong)
+{
+	struct cm cm = begin();
+	struct sockaddr_in to = address(wrong ? "198.51.100.9" : "127.0.0.1");
+	int error = rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 500);
+
+	if (!error)
+		CHECK(next(cm) == (wrong ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED));
+	finish(cm);
+}
+
+/* Disconnected before it is connected. */
+static void disconnect_early(bool wrong)
+{
+	struct cm cm = begin();
+
+	resolve(cm, true);
+	make_qp(cm);
+	if (wrong)
+		CHECK(rdma_disconnect(cm.id) != 0);
+	rdma_destroy_qp(cm.id);
+	finish(cm);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(bool wrong);
@@ -196,6 +259,10 @@ static const struct {
 	{ "bind-elsewhere", bind_elsewhere },
 	{ "port-in-use", port_in_use },
 	{ "waits-unresolved", waits_unresolved },
+	{ "destroy-unacked", destroy_unacked },
+	{ "accept-listener", accept_listener },
+	{ "no-route", no_route },
+	{ "disconnect-early", disconnect_early },
 };
 
 int main(int argc, char **argv)

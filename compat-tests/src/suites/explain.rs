@@ -157,7 +157,11 @@ const SCENES: [(&str, &[&str], &str); 60] = [
         &["never-signaled"],
         "full with 16 of 16 requests",
     ),
-    ("recv-queue-full", &["recv-queue-full"], "16 of 16 receives"),
+    (
+        "recv-queue-full",
+        &["recv-queue-full"],
+        "16 have no polled completion",
+    ),
     (
         "cq-overrun",
         &["cq-overrun", "cq-overrun-foreseen"],
@@ -330,7 +334,7 @@ fn explained(cx: &Context) -> Result<Explained, Failure> {
         }
         let member = |name: &str| json[name].as_str().unwrap_or_default().to_string();
         found.rules.insert(member("rule"));
-        let text = ["what", "why", "do"].map(member).join(". ");
+        let text = ["what", "why", "do", "note"].map(member).join(". ");
         // Structures are shown as `{ member = value }`.
         let is_name = |(at, _): (usize, &str)| text[at + 1..].starts_with(char::is_alphabetic);
         let complete = !text.match_indices('{').any(is_name);

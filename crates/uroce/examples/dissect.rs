@@ -60,7 +60,7 @@ fn line(ip: &[u8]) -> Option<String> {
     let Ok(packet) = Packet::parse(payload) else {
         return Some(format!("{} > {}: malformed", flow.src, flow.dst));
     };
-    let bth = &packet.headers.bth;
+    let bth = &packet.bth;
     let (transport, operation, part) = bth.opcode.parts()?;
     let icrc = match flow.check(payload) {
         Some(_) => "right",
@@ -74,13 +74,13 @@ fn line(ip: &[u8]) -> Option<String> {
         bth.psn.get(),
         packet.payload.len(),
     );
-    if let Some(reth) = &packet.headers.reth {
+    if let Some(reth) = packet.reth() {
         line += &format!(
             ", R_Key {:#x}, {} bytes at {:#x}",
             reth.rkey, reth.len, reth.va
         );
     }
-    if let Some(aeth) = &packet.headers.aeth {
+    if let Some(aeth) = packet.aeth() {
         line += &format!(", {:?}", aeth.kind);
     }
     Some(line)

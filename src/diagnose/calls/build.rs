@@ -219,6 +219,8 @@ fn ops(qp: *mut ibv_qp_ex) -> BuildOps {
 }
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
+    let thread = facts::thread();
+    observe(|shadow| shadow.building(qp as usize, thread, "ibv_wr_start"));
     if let Some(start) = ops(qp).start {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { start(qp) };
@@ -266,6 +268,7 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     with(|shadow| {
         if let Some(qp) = shadow.qps.get_mut(&(qp as usize)) {
             qp.building.clear();
+            qp.thread = 0;
         }
     });
     if let Some(abort) = ops(qp).abort {

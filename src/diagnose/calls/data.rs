@@ -7,10 +7,10 @@ use ibverbs_abi::*;
 
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
-use super::super::shadow::{Completion, Receive, Remote, SendRequest, Sge};
+use super::super::shadow::{Completion, Qp, Receive, Remote, SendRequest, Sge};
 use super::super::wrap::original;
 use super::super::{facts, report};
-use super::{aside, look_up, observe, polled_empty, with};
+use super::{aside, empty_for_long, look_up, observe, with};
 use crate::provider::software;
 
 /// Whether a queue pair of a software device has been destroyed, which is reported. Its memory is still
@@ -91,6 +91,17 @@ struct Posts {
     samples: bool,
 }
 
+impl Posts {
+    fn of(qp: &Qp) -> Posts {
+        Posts {
+            kind: qp.kind,
+            max_sge: qp.cap.max_send_sge,
+            sig_all: qp.sig_all,
+            samples: qp.sends_posted < ALL_SAMPLED || qp.sends_posted % SAMPLED == 0,
+        }
+    }
+}
+
 /// A request of a queue pair.
 ///
 /// # Safety
@@ -122,6 +133,7 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
             false => 0,
         },
         sges,
+        num_sge: wr.num_sge,
         remote,
         ah,
         remote_qpn,
@@ -223,15 +235,7 @@ pub unsafe extern "C" fn post_send(
     let address = qp as usize;
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let (context, post) = unsafe { ((*qp).context, original((*qp).context).post_send) };
-    let known = with(|shadow| {
-        let qp = shadow.qps.get(&address);
-        qp.map(|qp| Posts {
-            kind: qp.kind,
-            max_sge: qp.cap.max_send_sge,
-            sig_all: qp.sig_all,
-            samples: qp.sends_posted < ALL_SAMPLED || qp.sends_posted % SAMPLED == 0,
-        })
-    });
+    let known = with(|shadow| shadow.qps.get(&address).map(Posts::of));
     let Some(known) = known.flatten() else {
         if is_dead(context, address, CALL) {
             // SAFETY: `bad_wr` is NULL or writable.
@@ -243,6 +247,7 @@ pub unsafe extern "C" fn post_send(
         // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
         return unsafe { post(qp, wr, bad_wr) };
     };
+    // Not with the lock held: if the list is not readable after all, that is reported with it.
     // SAFETY: the program's list is readable.
     let (list, loops) = unsafe { requests(wr, known) };
     let thread = facts::thread();
@@ -407,17 +412,22 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         wr_id: wc.wr_id,
         status: wc.status,
         opcode: wc.opcode,
+        vendor_err: wc.vendor_err,
     };
     let completions: Vec<Completion> = got.iter().map(completion).collect();
     look_up(address, &completions);
+    let mut overdue = None;
     observe(|shadow| {
         shadow.poll_ended(address);
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
+        if count == 0 {
+            overdue = shadow.overdue(address);
+        }
         found
     });
-    if count == 0 {
-        polled_empty(address, CALL);
+    if let Some(addresses) = overdue {
+        empty_for_long(address, &addresses, CALL);
     }
     count
 }

@@ -307,10 +307,13 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
 
 /// The device as an object of messages.
 fn device(shadow: &Shadow, context: usize) -> Object {
-    Object {
-        kind: Kind::Context,
-        address: context,
-        label: shadow.device_of(context),
+    match shadow.contexts.get(&context) {
+        Some(opened) => Object {
+            kind: Kind::Context,
+            address: context,
+            label: opened.device.clone().into(),
+        },
+        None => Object::at(Kind::Context, context),
     }
 }
 

@@ -113,12 +113,18 @@ fn look_up(cq: usize, completions: &[Completion]) {
 fn polled_empty(cq: usize, call: &'static str) {
     let overdue = with(|shadow| shadow.overdue(cq)).flatten();
     if let Some(addresses) = overdue {
-        aside(|| peer::examine(&addresses));
-        observe(|shadow| {
-            let found = shadow.polled_too_long(cq, call, peer::unread);
-            found.into_iter().collect()
-        });
+        empty_for_long(cq, &addresses, call);
     }
+}
+
+/// A CQ has been empty for too long: says why. `addresses`: of the queue pairs that are to be examined.
+#[cold]
+fn empty_for_long(cq: usize, addresses: &[usize], call: &'static str) {
+    aside(|| peer::examine(addresses));
+    observe(|shadow| {
+        let found = shadow.polled_too_long(cq, call, peer::unread);
+        found.into_iter().collect()
+    });
 }
 
 /// Reports a child of fork that calls `verb` on an object of its parent.

@@ -103,6 +103,10 @@ unsafe fn polled(cq: *mut ibv_cq_ex, ret: c_int, call: &'static str) {
                 (Some(read), IBV_WC_SUCCESS) => read(cq),
                 _ => 0,
             },
+            vendor_err: match ((*cq).read_vendor_err, status) {
+                (Some(read), 1..) => read(cq),
+                _ => 0,
+            },
         }
     };
     look_up(cq as usize, &[completion]);

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr)
         let (context, asked) = ((*pd).context, (*attr).cap);
         check_process(context, "ibv_create_qp");
         let qp = (original(context).create_qp)(pd, attr);
-        created(context, pd, qp, attr, asked, "ibv_create_qp");
+        created(context, pd, qp, attr, (asked, 0), "ibv_create_qp");
         qp
     }
 }
@@ -41,8 +41,21 @@ pub unsafe extern "C" fn create_qp_ex(
             _ => (*attr).pd,
         };
         let qp = (original(context).create_qp_ex)(context, attr);
-        created(context, pd, qp, attr.cast(), asked, "ibv_create_qp_ex");
-        if !qp.is_null() && mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
+        let is_extended = mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
+        let send_ops = if is_extended {
+            (*attr).send_ops_flags
+        } else {
+            0
+        };
+        created(
+            context,
+            pd,
+            qp,
+            attr.cast(),
+            (asked, send_ops),
+            "ibv_create_qp_ex",
+        );
+        if !qp.is_null() && is_extended {
             build::wrap(qp.cast());
         }
         qp
@@ -56,7 +69,7 @@ unsafe fn created(
     pd: *mut ibv_pd,
     qp: *mut ibv_qp,
     attr: *const ibv_qp_init_attr,
-    asked: ibv_qp_cap,
+    (asked, send_ops): (ibv_qp_cap, u64),
     call: &'static str,
 ) {
     let outcome = Outcome::of_pointer(qp.is_null());
@@ -77,6 +90,7 @@ unsafe fn created(
             kind: (*attr).qp_type,
             cap: (*attr).cap,
             sig_all: (*attr).sq_sig_all != 0,
+            send_ops,
         }
     };
     with(|shadow| shadow.add_qp(qp as usize, new));
@@ -165,7 +179,7 @@ pub fn report_unread(address: usize, call: &'static str) {
                 qpn: qp.number,
                 wr_id,
                 status,
-                opcode: 0,
+                ..Completion::default()
             };
             Some((cq, failed))
         })

@@ -120,7 +120,8 @@ pub unsafe fn too_large(
                 address: context as usize,
                 label: label
                     .map(|opened| opened.device.clone())
-                    .unwrap_or_default(),
+                    .unwrap_or_default()
+                    .into(),
             };
             let found = memory::over_limit(&sizes(&device), &object, call, &outcome);
             found.into_iter().collect()

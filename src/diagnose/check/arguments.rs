@@ -176,12 +176,12 @@ fn object_is_wrong(
 ) -> Option<Finding> {
     let shown = format!("{address:#x}");
     if shadow.is_gone(kind, address) {
-        return Some(
-            finding(Rule::DeadObject)
-                .with("member", member)
-                .with("kind", kind.name())
-                .with("address", shown),
-        );
+        let mut found = finding(Rule::DeadObject)
+            .with("member", member)
+            .with("kind", kind.name())
+            .with("address", shown);
+        found.notes.extend(shadow.how_gone(kind, address));
+        return Some(found);
     }
     let other = shadow.context_of(kind, address)?;
     (other != context).then(|| {

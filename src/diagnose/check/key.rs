@@ -83,7 +83,21 @@ pub fn refused<'a>(
                 };
                 about(Rule::KeySwapped, mr).with("other", other)
             }
-            None => start(Rule::KeyUnknown),
+            None => {
+                let mut found = start(Rule::KeyUnknown);
+                let reversed = live
+                    .clone()
+                    .find(|mr| access.key_of(mr) == access.key.swap_bytes());
+                found.notes.extend(reversed.map(|mr| {
+                    let key = hex(access.key_of(mr));
+                    format!(
+                        "with its bytes in reverse order it is {key}, the {member} of {}: \
+                        htonl or ntohl is missing, or is there once too often",
+                        region(mr)
+                    )
+                }));
+                found
+            }
         });
     };
     if !same(mr.pd, access.pd) {
@@ -102,14 +116,47 @@ pub fn refused<'a>(
             true => (u128::from(mr.start - access.addr), "before its start"),
             false => (end - mr_end, "behind its end"),
         };
-        return Some(
-            about(Rule::KeyRange, mr)
-                .with("excess", excess)
-                .with("end", at),
-        );
+        let mut found = about(Rule::KeyRange, mr)
+            .with("excess", excess)
+            .with("end", at);
+        found.notes.extend(range_note(access, mr));
+        return Some(found);
     }
     let lacking = access.right & !mr.access;
     (lacking != 0).then(|| about(Rule::KeyAccess, mr).with("right", rights(lacking)))
+}
+
+/// What a range that leaves its region looks like.
+fn range_note(access: &Access, mr: &Mr) -> Option<String> {
+    const POINTER: u64 = size_of::<usize>() as u64;
+    let is_inside = |addr: u64| (mr.start..mr.start.saturating_add(mr.length)).contains(&addr);
+    let high = mr.start & !u64::from(u32::MAX);
+    let addr = access.addr;
+    if is_inside(addr.swap_bytes()) {
+        return Some(format!(
+            "with its bytes in reverse order the address is {:#x}, in the region: htobe64 or be64toh is \
+             missing, or is there once too often",
+            addr.swap_bytes()
+        ));
+    }
+    let has_lost_half = addr <= u32::MAX.into() || addr >> 32 == u64::from(u32::MAX);
+    if has_lost_half && is_inside(high | addr & u64::from(u32::MAX)) {
+        return Some(
+            "the address has only the lower 32 bits of one in the region: it went through an int or \
+             uint32_t, where uint64_t is needed"
+                .into(),
+        );
+    }
+    if addr < mr.length && mr.start != 0 {
+        return Some(
+            "the address looks like an offset into the region: add the address of the region"
+                .into(),
+        );
+    }
+    (mr.length == POINTER && addr == mr.start).then(|| {
+        "the region is as long as a pointer: sizeof of a pointer was passed as its length, perhaps"
+            .into()
+    })
 }
 
 /// A key as messages show it.
@@ -248,6 +295,31 @@ mod tests {
             judge(Access { key: 7, ..remote }, &[MR], &[]),
             Some(Rule::KeySwapped)
         );
+    }
+
+    #[test]
+    fn looks_of_addresses_and_keys() {
+        const HIGH: Mr = Mr {
+            start: 0x7f00_1234_5000,
+            ..MR
+        };
+        let notes = |key: u32, addr: u64| {
+            let finding = |rule| {
+                let outcome = Outcome::Completion(IBV_WC_LOC_PROT_ERR);
+                Finding::new(rule, Object::qp(1, 2), "ibv_poll_cq", outcome)
+            };
+            let (live, same) = ([HIGH], |a: usize, b: usize| a == b);
+            let access = local(key, addr, 64);
+            let found = refused(&access, live.iter(), [].iter(), same, finding);
+            found.unwrap().notes.concat()
+        };
+        assert!(notes(7, HIGH.start.swap_bytes()).contains("htobe64"));
+        assert!(notes(7, 0x1234_5000).contains("uint64_t"));
+        assert!(notes(7, 0xffff_ffff_1234_5000).contains("uint64_t"));
+        assert!(notes(7, 0x40).contains("offset"));
+        assert_eq!(notes(7, HIGH.start - 1), "");
+        assert!(notes(7_u32.swap_bytes(), HIGH.start).contains("htonl"));
+        assert_eq!(notes(99, HIGH.start), "");
     }
 
     #[test]

@@ -8,3 +8,4 @@ pub mod memory;
 pub mod reasons;
 pub mod state;
 pub mod values;
+pub mod vendor;

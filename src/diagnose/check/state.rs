@@ -82,6 +82,7 @@ pub fn refused(
     ) {
         return None;
     }
+    let asked = to;
     let to = to.unwrap_or(from);
     let finding = |rule| {
         Finding::new(rule, object.clone(), CALL, Outcome::of(libc::EINVAL))
@@ -89,6 +90,9 @@ pub fn refused(
             .with("to", state_name(to))
             .with("type", type_name(kind))
     };
+    if asked.is_none() && mask & IBV_QP_STATE == 0 && from == IBV_QPS_RESET {
+        return Some(without_state(finding(Rule::QpAttrMissing)));
+    }
     let Some((required, optional)) = masks(kind, from, to) else {
         return Some(finding(Rule::QpTransition).with("next", next_state_towards(from, to)));
     };
@@ -104,6 +108,15 @@ pub fn refused(
     }
     let invalid = mask & !(required | optional | ignored | IBV_QP_STATE);
     (invalid != 0).then(|| finding(Rule::QpAttrInvalid).with("bits", mask_names(invalid)))
+}
+
+/// The mask names attributes of a queue pair in RESET, and no state.
+fn without_state(finding: Finding) -> Finding {
+    let mut found = finding.with("bits", "IBV_QP_STATE");
+    let note = "without this bit the call does not change the state, whatever attr.qp_state is; a queue pair \
+                in RESET has no attributes that can change";
+    found.notes.push(note.into());
+    found
 }
 
 /// The state to go to first.

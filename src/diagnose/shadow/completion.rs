@@ -5,7 +5,7 @@ use std::time::Instant;
 use ibverbs_abi::*;
 
 use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Waiting};
-use crate::diagnose::check::reasons;
+use crate::diagnose::check::{reasons, vendor};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -18,6 +18,7 @@ pub struct Completion {
     pub status: u32,
     /// Valid without error only.
     pub opcode: u32,
+    pub vendor_err: u32,
 }
 
 /// The work queue that a completion is of.
@@ -115,6 +116,15 @@ impl Shadow {
         let Some(cq) = self.cqs.get_mut(&address) else {
             return Vec::new();
         };
+        if call == "ibv_start_poll" {
+            if cq.open_by == thread {
+                return vec![not_ended(address, call)];
+            }
+            // Another thread's poll: the lock of the queue waits for its end.
+            if cq.open_by == 0 {
+                cq.open_by = thread;
+            }
+        }
         if !cq.single_threaded {
             return Vec::new();
         }
@@ -133,6 +143,7 @@ impl Shadow {
     pub fn poll_ended(&mut self, address: usize) {
         if let Some(cq) = self.cqs.get_mut(&address) {
             cq.thread = 0;
+            cq.open_by = 0;
         }
     }
 
@@ -205,6 +216,12 @@ impl Shadow {
         let is_explained = matches!(&done, Done::Send(request) if request.is_explained);
         if found.is_empty() && !is_explained {
             found.push(self.unexplained(address, completion, operation, call));
+        }
+        let driver = self.qps.get(&address).map(|qp| self.driver_of(qp.context));
+        let is_receive = matches!(done, Done::Receive(_));
+        let meaning = driver.and_then(|of| vendor::meaning(of, completion.vendor_err, is_receive));
+        if let Some(first) = found.first_mut() {
+            first.notes.extend(meaning);
         }
         found
     }
@@ -328,15 +345,32 @@ impl Shadow {
     }
 }
 
+/// A thread begins to poll a CQ whose last poll it has not ended.
+fn not_ended(address: usize, call: &'static str) -> Finding {
+    let object = Object::at(Kind::Cq, address);
+    Finding::new(Rule::Argument, object, call, Outcome::Called)
+        .with("what", "this thread has begun to poll the CQ before, and has not called ibv_end_poll since")
+        .with(
+            "why",
+            "ibv_start_poll locks the CQ until ibv_end_poll, so the call waits without end",
+        )
+        .with(
+            "todo",
+            "call ibv_end_poll after each ibv_start_poll that returned 0, and ibv_next_poll between them",
+        )
+}
+
 /// Takes out the request of a completion, and those before it, which are done too.
 fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
     let failed = completion.status != IBV_WC_SUCCESS;
     let id = completion.wr_id;
-    let send = (qp.send_cq == cq).then(|| {
+    // Only an error leaves open whose completion it is.
+    let receives = completion.opcode & IBV_WC_RECV != 0;
+    let send = (qp.send_cq == cq && (failed || !receives)).then(|| {
         let mut sends = qp.sends.iter();
         sends.position(|request| request.wr_id == id && (request.signaled || failed))
     });
-    let receive = (qp.recv_cq == cq).then(|| {
+    let receive = (qp.recv_cq == cq && (failed || receives)).then(|| {
         let mut receives = qp.receives.iter();
         receives.position(|receive| receive.wr_id == id)
     });
@@ -349,7 +383,7 @@ fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
             _ => completion.status == IBV_WC_LOC_LEN_ERR,
         }
     } else {
-        completion.opcode & IBV_WC_RECV != 0
+        receives
     };
     if is_receive {
         let receive = receive.and_then(|at| qp.receives.remove(at));

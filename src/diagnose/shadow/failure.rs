@@ -36,7 +36,9 @@ impl Shadow {
                 found
             }
             (IBV_WC_RNR_RETRY_EXC_ERR, _) => {
-                vec![connection::rnr_exceeded(&object, call, qp)]
+                let mut found = connection::rnr_exceeded(&object, call, qp);
+                found.notes.extend(self.receives_elsewhere(address));
+                vec![found]
             }
             (IBV_WC_LOC_PROT_ERR, Done::Send(request)) => {
                 let (_, right) = key::rights_of(request.opcode);
@@ -174,13 +176,17 @@ impl Shadow {
         call: &'static str,
     ) -> Option<Finding> {
         let of_device = |mr: &&Mr| mr.context == context;
-        key::refused(
+        let mut found = key::refused(
             access,
             self.mrs.values().filter(of_device),
             self.deregistered.iter().filter(of_device),
             |a, b| self.base_pd(a) == self.base_pd(b),
             |rule| Finding::new(rule, object.clone(), call, Outcome::Completion(status)),
-        )
+        )?;
+        if found.rule == Rule::KeyUnknown {
+            found.notes.extend(self.of_other_context(access, context));
+        }
+        Some(found)
     }
 
     /// A SEND that the peer has refused: its receive is too small, if that is seen there.
@@ -343,6 +349,7 @@ impl Shadow {
             sends_consuming: Some(qp.sends_consuming),
             posted: Some(posted),
             consumed: Some(consumed),
+            waits_ms: self.waits_ms(qp.recv_cq),
             posted_ms_ago: last.map(|last| last.elapsed().as_millis() as u64),
             room: qp.receives.front().map(room),
             error_status: qp.first_error.as_ref().map(|error| error.status.into()),

@@ -7,6 +7,7 @@
 //! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
 
 mod completion;
+mod elsewhere;
 mod failure;
 mod modify;
 mod notify;
@@ -25,6 +26,8 @@ use std::time::Instant;
 use ibverbs_abi::ibv_qp_state;
 
 use super::calls::{BuildOps, PollOps};
+use super::cm::CmIds;
+use super::facts;
 use super::finding::{Finding, Kind, Object};
 use super::peer::Evidence;
 use super::report::{self, Reported};
@@ -69,6 +72,8 @@ pub struct SendRequest {
     /// The bytes of inline data that builder functions have set.
     pub inline_length: u64,
     pub sges: Vec<Sge>,
+    /// `num_sge`, which may be more than the list that was read has.
+    pub num_sge: i32,
     pub remote: Option<Remote>,
     /// The address handle of a UD request, or 0.
     pub ah: usize,
@@ -152,6 +157,8 @@ pub struct Cq {
     pub last_poll: Option<Instant>,
     /// The thread that is polling, or 0; only of single-threaded queues.
     pub thread: i32,
+    /// The thread that is between ibv_start_poll and ibv_end_poll, or 0.
+    pub open_by: i32,
     pub waiting: Waiting,
 }
 
@@ -247,7 +254,7 @@ pub struct Qp {
     /// What was found out of both ends when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
-    /// The thread that is posting a send, or 0; only of single-threaded queue pairs.
+    /// The thread that is posting a send, or building one, or 0; only of single-threaded queue pairs.
     pub thread: i32,
 }
 
@@ -280,6 +287,8 @@ pub struct Context {
     pub pid: u32,
     /// The descriptor of its asynchronous events.
     pub async_fd: i32,
+    /// The name of the device's driver.
+    pub driver: String,
 }
 
 /// The shadow: all that is known of the objects of the process.
@@ -299,6 +308,10 @@ pub struct Shadow {
     /// Devices and numbers of queue pairs that were destroyed, the latest last.
     gone_qps: VecDeque<(String, u32)>,
     gone: BTreeSet<(Kind, usize)>,
+    /// Those of them whose device was closed.
+    closed: BTreeSet<(Kind, usize)>,
+    /// Of librdmacm.
+    pub cm_ids: CmIds,
     serial: u64,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.
@@ -321,6 +334,8 @@ impl Shadow {
             numbers: BTreeMap::new(),
             gone_qps: VecDeque::new(),
             gone: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            cm_ids: CmIds::new(),
             serial: 0,
             reported: Reported::new(),
             build_ops: BTreeMap::new(),
@@ -361,6 +376,12 @@ impl Shadow {
             .find(|(at, peer)| is_peer(*at, peer))
     }
 
+    /// The name of the driver of a context's device.
+    pub fn driver_of(&self, context: usize) -> &str {
+        let opened = self.contexts.get(&context);
+        opened.map_or("", |opened| &opened.driver)
+    }
+
     fn same_device(&self, a: usize, b: usize) -> bool {
         let device = |context| self.contexts.get(&context).map(|context| &context.device);
         device(a) == device(b)
@@ -377,7 +398,7 @@ impl Shadow {
     pub fn awaited(&self) -> BTreeMap<i32, (Awaited, u64)> {
         let mut all = BTreeMap::new();
         for (at, context) in &self.contexts {
-            if context.async_fd >= 0 && context.pid == std::process::id() {
+            if context.async_fd >= 0 && context.pid == facts::pid() {
                 all.insert(context.async_fd, (Awaited::Async(*at), 0));
             }
         }
@@ -447,6 +468,7 @@ pub fn write_summary() {
 
 /// After a fork, in the child, which reports what it does itself.
 pub extern "C" fn after_fork_in_child() {
+    facts::after_fork_in_child();
     SHADOW.after_fork();
     SHADOW.with(|shadow| shadow.reported.take());
 }

@@ -96,7 +96,7 @@ impl Shadow {
                 Kind::Context => Object {
                     kind,
                     address,
-                    label: self.device_of(address),
+                    label: self.device_of(address).into(),
                 },
                 _ => Object::at(kind, address),
             };

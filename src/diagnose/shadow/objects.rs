@@ -7,6 +7,7 @@ use ibverbs_abi::*;
 
 use super::{Connection, Context, Cq, MAX_DEREGISTERED, Mr, Pd, Qp, Shadow, Srq};
 use crate::diagnose::check::key;
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::peer::Evidence;
 use crate::diagnose::rules::Rule;
@@ -28,6 +29,8 @@ pub struct NewQp {
     pub kind: ibv_qp_type,
     pub cap: ibv_qp_cap,
     pub sig_all: bool,
+    /// IBV_QP_EX_WITH_* of an extended queue pair; else 0.
+    pub send_ops: u64,
 }
 
 /// A list for messages: the first names, and how many more there are.
@@ -41,12 +44,13 @@ fn list(names: Vec<String>) -> String {
 }
 
 impl Shadow {
-    pub fn opened(&mut self, context: usize, device: String, async_fd: i32) {
-        let pid = std::process::id();
+    pub fn opened(&mut self, context: usize, device: String, driver: String, async_fd: i32) {
+        let pid = facts::pid();
         let opened = Context {
             device,
             pid,
             async_fd,
+            driver,
         };
         self.contexts.insert(context, opened);
     }
@@ -68,7 +72,8 @@ impl Shadow {
                 count(Kind::$kind, gone.len());
                 for at in gone {
                     self.$map.remove(&at);
-                    self.reported.forget(Kind::$kind, at);
+                    self.destroyed(Kind::$kind, at);
+                    self.closed.insert((Kind::$kind, at));
                 }
             )+ };
         }
@@ -80,23 +85,32 @@ impl Shadow {
             mrs Mr: |mr| mr.context;
             pds Pd: |pd| pd.context;
         }
-        for (kind, map) in [(Kind::Ah, &mut self.ahs), (Kind::Mw, &mut self.mws)] {
-            let before = map.len();
+        for kind in [Kind::Ah, Kind::Mw] {
+            let map = match kind {
+                Kind::Ah => &mut self.ahs,
+                _ => &mut self.mws,
+            };
+            let of = map.iter().filter(|(_, pd)| pds.contains(pd));
+            let gone: Vec<usize> = of.map(|(at, _)| *at).collect();
             map.retain(|_, pd| !pds.contains(pd));
-            count(kind, before - map.len());
+            count(kind, gone.len());
+            for at in gone {
+                self.destroyed(kind, at);
+                self.closed.insert((kind, at));
+            }
         }
         self.numbers.retain(|(of, _), _| *of != context);
         self.deregistered.retain(|mr| mr.context != context);
         let opened = self.contexts.remove(&context).unwrap_or_default();
         self.reported.forget(Kind::Context, context);
         // A child that closes the device of its parent has not leaked anything.
-        if left.is_empty() || opened.pid != std::process::id() {
+        if left.is_empty() || opened.pid != facts::pid() {
             return Vec::new();
         }
         let object = Object {
             kind: Kind::Context,
             address: context,
-            label: opened.device,
+            label: opened.device.into(),
         };
         let finding = Finding::new(Rule::Leak, object, "ibv_close_device", Outcome::Called);
         vec![finding.with("objects", list(left))]
@@ -109,13 +123,13 @@ impl Shadow {
 
     /// A child of fork that uses an object of its parent.
     pub fn check_process(&self, context: usize, verb: &'static str) -> Vec<Finding> {
-        let pid = std::process::id();
+        let pid = facts::pid();
         match self.contexts.get(&context) {
             Some(opened) if opened.pid != pid => {
                 let object = Object {
                     kind: Kind::Context,
                     address: context,
-                    label: opened.device.clone(),
+                    label: opened.device.clone().into(),
                 };
                 let finding = Finding::new(Rule::ChildVerb, object, verb, Outcome::Called);
                 vec![
@@ -161,8 +175,17 @@ impl Shadow {
     pub fn remember_gone(&mut self, kind: Kind, address: usize) {
         if self.gone.len() == MAX_GONE {
             self.gone.clear();
+            self.closed.clear();
         }
+        self.closed.remove(&(kind, address));
         self.gone.insert((kind, address));
+    }
+
+    /// How a destroyed object went, if that was not by a call of its own.
+    pub fn how_gone(&self, kind: Kind, address: usize) -> Option<String> {
+        let closed = self.closed.contains(&(kind, address));
+        closed
+            .then(|| "ibv_close_device has closed its device, and all that was left with it".into())
     }
 
     pub fn is_gone(&self, kind: Kind, address: usize) -> bool {
@@ -247,6 +270,21 @@ impl Shadow {
         let device = self.device_of(qp.context);
         self.gone_qps.push_back((device, qp.number));
         self.destroyed(Kind::Qp, address);
+    }
+
+    /// A queue pair without functions that build requests was asked for them.
+    pub fn not_extended(&self, address: usize) -> Vec<Finding> {
+        if !self.qps.contains_key(&address) {
+            return Vec::new();
+        }
+        let object = self.qp_object(address);
+        let what =
+            "the queue pair was created without send_ops_flags: ibv_qp_to_qp_ex returns NULL";
+        let why = "only an extended queue pair has the functions ibv_wr_*";
+        let todo = "create it with ibv_create_qp_ex, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS in comp_mask and the \
+                    operations in send_ops_flags";
+        let found = Finding::new(Rule::Argument, object, "ibv_qp_to_qp_ex", Outcome::Called);
+        vec![found.with("what", what).with("why", why).with("todo", todo)]
     }
 
     /// An object was destroyed, as the call that does it says.

@@ -50,7 +50,31 @@ fn without_initiator(
     )
 }
 
+/// More elements than this no device has.
+const SGES_ODD: i32 = 256;
+const NOT_SET: &str =
+    "num_sge looks like memory that was never set: set the whole request to zero at first";
+
 impl Shadow {
+    /// `thread` begins to build requests. Reports another one that does, if the queue pair is for one thread.
+    pub fn building(&mut self, address: usize, thread: i32, call: &'static str) -> Vec<Finding> {
+        let object = self.qp_object(address);
+        let qp = self.qps.get_mut(&address).filter(|qp| qp.single_threaded);
+        let Some(qp) = qp else { return Vec::new() };
+        let other = core::mem::replace(&mut qp.thread, thread);
+        if other == 0 || other == thread {
+            return Vec::new();
+        }
+        vec![overlap(
+            object,
+            call,
+            other,
+            thread,
+            "queue pair's domain",
+            "a TD",
+        )]
+    }
+
     /// `thread` begins to post `requests`.
     pub fn posting(
         &mut self,
@@ -157,8 +181,10 @@ impl Shadow {
             .iter()
             .find(|request| request.serial == refused.start && !refused.is_empty())
             .cloned();
-        qp.sends
-            .retain(|request| !refused.contains(&request.serial));
+        if !refused.is_empty() {
+            qp.sends
+                .retain(|request| !refused.contains(&request.serial));
+        }
         if !outcome.failed() {
             return self.send_accepted(address, &object, call, outcome);
         }
@@ -187,13 +213,19 @@ impl Shadow {
                     .with("max", qp.cap.max_inline_data),
             ];
         }
-        if request.sges.len() as u64 > u64::from(qp.cap.max_send_sge) {
-            return vec![
-                finding(Rule::SgeLimit)
-                    .with("count", request.sges.len())
-                    .with("member", "max_send_sge")
-                    .with("max", qp.cap.max_send_sge),
-            ];
+        let listed = i32::try_from(request.sges.len()).unwrap_or(i32::MAX);
+        let count = match request.num_sge {
+            negative @ ..0 => negative,
+            asked => asked.max(listed),
+        };
+        if u32::try_from(count).is_err() || count as u32 > qp.cap.max_send_sge {
+            let mut found = finding(Rule::SgeLimit)
+                .with("count", count)
+                .with("member", "max_send_sge")
+                .with("max", qp.cap.max_send_sge);
+            let is_odd = !(0..=SGES_ODD).contains(&count);
+            found.notes.extend(is_odd.then(|| NOT_SET.into()));
+            return vec![found];
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
             return vec![post_state(finding(Rule::PostState), qp.state, call, "RTS")];
@@ -267,7 +299,10 @@ impl Shadow {
         let Some(cq) = self.cqs.get(&qp.send_cq) else {
             return Vec::new();
         };
-        if qp.sends.len() < 2 && self.qps.len() < 2 {
+        // Most have room for all requests, signaled or not.
+        let on_cq = self.qps.values().filter(|of| of.send_cq == qp.send_cq);
+        let at_most: usize = on_cq.map(|of| of.sends.len()).sum();
+        if at_most <= cq.entries as usize {
             return Vec::new();
         }
         let (outstanding, _) = self.outstanding_on(qp.send_cq);

@@ -62,6 +62,7 @@ impl Shadow {
                     .with("wr_id", request.wr_id)
             };
             by_type(qp, request, &finding)
+                .or_else(|| not_asked_for(qp, request, &finding))
                 .or_else(|| of_arguments(request, &finding))
                 .or_else(|| self.of_datagram(qp, request, &finding))
         };
@@ -245,6 +246,57 @@ fn by_type(qp: &Qp, request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -
     })
 }
 
+/// The flag of ibv_create_qp_ex that allows an operation, and its name.
+fn send_op(opcode: u32) -> Option<(u64, &'static str)> {
+    macro_rules! flags {
+        ($($opcode:ident $flag:ident)+) => {
+            match opcode {
+                $($opcode => Some(($flag.into(), stringify!($flag))),)+
+                _ => None,
+            }
+        };
+    }
+    flags! {
+        IBV_WR_RDMA_WRITE IBV_QP_EX_WITH_RDMA_WRITE
+        IBV_WR_RDMA_WRITE_WITH_IMM IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
+        IBV_WR_SEND IBV_QP_EX_WITH_SEND
+        IBV_WR_SEND_WITH_IMM IBV_QP_EX_WITH_SEND_WITH_IMM
+        IBV_WR_RDMA_READ IBV_QP_EX_WITH_RDMA_READ
+        IBV_WR_ATOMIC_CMP_AND_SWP IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+        IBV_WR_ATOMIC_FETCH_AND_ADD IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+        IBV_WR_LOCAL_INV IBV_QP_EX_WITH_LOCAL_INV
+        IBV_WR_BIND_MW IBV_QP_EX_WITH_BIND_MW
+        IBV_WR_SEND_WITH_INV IBV_QP_EX_WITH_SEND_WITH_INV
+        IBV_WR_TSO IBV_QP_EX_WITH_TSO
+        IBV_WR_FLUSH IBV_QP_EX_WITH_FLUSH
+        IBV_WR_ATOMIC_WRITE IBV_QP_EX_WITH_ATOMIC_WRITE
+    }
+}
+
+/// Operations that an extended queue pair was not created for.
+fn not_asked_for(
+    qp: &Qp,
+    request: &SendRequest,
+    finding: &impl Fn(Rule) -> Finding,
+) -> Option<Finding> {
+    let (flag, name) = send_op(request.opcode).filter(|_| request.is_built && qp.send_ops != 0)?;
+    (qp.send_ops & flag == 0).then(|| {
+        let what = format!(
+            "the {} (wr_id {}) is built by a function of ibv_wr_*, and send_ops_flags of the queue \
+             pair lacks \
+             {name}",
+            operation(request.opcode),
+            request.wr_id
+        );
+        let why = "only the functions of the operations in send_ops_flags are there: on other devices the \
+                   pointer is NULL, and the program ends";
+        finding(Rule::Argument)
+            .with("what", what)
+            .with("why", why)
+            .with("todo", format!("add {name} to send_ops_flags of ibv_create_qp_ex"))
+    })
+}
+
 /// Flags, lists and lengths.
 fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
     let argument = |what: String, why: &'static str, todo: &'static str| {
@@ -253,6 +305,20 @@ fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Op
     };
     let wr_id = request.wr_id;
     let length = request.length();
+    let is_known = matches!(
+        request.opcode,
+        0..=IBV_WR_DRIVER1 | IBV_WR_FLUSH | IBV_WR_ATOMIC_WRITE
+    );
+    if !is_known {
+        return argument(
+            format!(
+                "the opcode of the request (wr_id {wr_id}) is {}, which verbs.h does not have",
+                request.opcode
+            ),
+            "the member may not have been initialised",
+            "set the whole request to zero at first, and opcode to one of enum ibv_wr_opcode",
+        );
+    }
     if request.flags & !FLAGS != 0 {
         let found = finding(Rule::UnknownBits).with("member", "send_flags");
         let found = found.with("value", format!("{:#x}", request.flags));

@@ -23,12 +23,13 @@ pub fn new_qp(number: u32) -> NewQp {
             max_inline_data: 64,
         },
         sig_all: false,
+        send_ops: 0,
     }
 }
 
 pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
     let mut shadow = Shadow::new();
-    shadow.opened(1, "uroce0".into(), -1);
+    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
     shadow.add_pd(
         10,
         Pd {

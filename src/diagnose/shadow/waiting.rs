@@ -59,6 +59,16 @@ impl Shadow {
         Some(self.qps_of(&[address]))
     }
 
+    /// Milliseconds since when a CQ that is still polled is empty; None if it is not polled.
+    pub(super) fn waits_ms(&self, cq: usize) -> Option<u64> {
+        let cq = self.cqs.get(&cq)?;
+        let polled = cq
+            .last_poll
+            .is_some_and(|last| last.elapsed() < limit().unwrap_or_default());
+        let since = cq.waiting.since.filter(|_| polled)?;
+        Some(since.elapsed().as_millis() as u64)
+    }
+
     /// Queue pairs with completions on these CQs; the first few.
     pub fn qps_of(&self, cqs: &[usize]) -> Vec<usize> {
         let uses = |qp: &Qp| cqs.contains(&qp.send_cq) || cqs.contains(&qp.recv_cq);
@@ -288,7 +298,16 @@ impl Shadow {
             let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
             return Some((of(format!("is connected to {other:#x}")), todo));
         }
+        let limit = limit()?.as_millis() as u64;
+        let peer_waits = peer.waits_ms.is_some_and(|waits| waits >= limit);
+        let peer_has_receive = peer.posted > peer.consumed;
         match (peer.sends_posted, peer.sends_consuming) {
+            (Some(0), _) if qp.sends_posted == 0 && peer_waits && peer_has_receive => Some((
+                of("has posted receives and no request, as this one has, and its program polls, too: both \
+                    sides wait for the first message"
+                    .into()),
+                "let one side send first",
+            )),
             // A program that sends too may look at memory besides polling.
             (Some(posted @ 1..), Some(0))
                 if qp.sends_posted == 0 && self.only_polled(qp.recv_cq) =>

@@ -77,6 +77,19 @@ unsafe fn references<'a>(device: *mut ibv_device) -> &'a AtomicI32 {
     unsafe { AtomicI32::from_ptr(&raw mut (*device).refcount) }
 }
 
+/// The name of the device's driver; empty if it has none.
+///
+/// # Safety
+/// As [`ops`].
+pub unsafe fn driver_name(device: *mut ibv_device) -> String {
+    // SAFETY: the caller's device is one of [`ops`]; a name is a string constant of the provider.
+    let name = unsafe {
+        let named = ops(device).filter(|ops| !ops.name.is_null());
+        named.map(|ops| core::ffi::CStr::from_ptr(ops.name))
+    };
+    name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
 /// The `verbs_device_ops` of the device's driver; `None` if the device has none.
 ///
 /// # Safety

@@ -16,7 +16,7 @@ use super::{explained, file};
 type Row = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const MISTAKES: [Row; 105] = [
+const MISTAKES: [Row; 135] = [
     ("qp-null-cq", "null-object", "send_cq is NULL"),
     ("qp-inline-huge", "argument", "cap.max_inline_data is 1048576"),
     ("qp-many-sge", "create-limit", "cap.max_send_sge = 4096"),
@@ -105,7 +105,8 @@ const MISTAKES: [Row; 105] = [
     ("in-error-since", "post-in-error", "is in ERR since a request (wr_id 77, RDMA WRITE)"),
     ("async-wait", "no-async-event", "never of requests and receives"),
     ("access-event", "async-error", "IBV_EVENT_QP_ACCESS_ERR"),
-    ("unsignaled-many", "send-queue-rnic", "17 requests are posted"),
+    ("unsignaled-many", "never-signaled", "16 of 16 requests, and none of them is signaled"),
+    ("reposted-early", "recv-queue-full", "of 16 receives, 16 have no polled completion"),
     ("buffer-changed", "buffer-changed", "64 bytes at"),
     ("receives-overlap", "receives-overlap", "64 bytes at"),
     ("stack-region", "stack-region", "of a function that has returned"),
@@ -122,11 +123,40 @@ const MISTAKES: [Row; 105] = [
     ("far-init", "retry-exceeded", "is in INIT, and receives nothing"),
     ("far-psn", "retry-exceeded", "expects PSN 7777 first"),
     ("far-read-limit", "dest-rd-atomic", "is 0, and max_rd_atomic here is 4"),
+    ("sizeof-pointer", "key-range", "sizeof of a pointer"),
+    ("address-in-int", "key-range", "where uint64_t is needed"),
+    ("address-swapped", "key-range", "htobe64 or be64toh is missing"),
+    ("rkey-swapped", "key-unknown", "htonl or ntohl is missing"),
+    ("armed-once", "no-event", "was not armed again after its last event"),
+    ("channel-busy", "busy", "it is still used by CQ"),
+    ("both-receive", "no-completion", "both sides wait for the first message"),
+    ("recv-on-other-qp", "rnr-exceeded", "1 receives are posted to another queue pair"),
+    ("retry-cnt-large", "attr-range", "retry_cnt is 10"),
+    ("rts-after-error", "qp-transition", "from ERR to INIT"),
+    ("state-not-in-mask", "qp-attr-missing", "lacks IBV_QP_STATE"),
+    ("closed-early", "dead-object", "ibv_close_device has closed its device"),
+    ("not-extended", "argument", "created without send_ops_flags"),
+    ("op-not-asked", "argument", "lacks IBV_QP_EX_WITH_RDMA_WRITE"),
+    ("srq-empty", "rnr-exceeded", "the peer's queue pair's SRQ"),
+    ("no-send-queue", "argument", "created with max_send_wr = 0"),
+    ("mcast-address", "argument", "is not that of a group"),
+    ("stale-rkey", "key-deregistered", "has been deregistered"),
+    ("epoll-unarmed", "no-event", "was never armed, and 1 completions wait in it"),
+    ("num-sge-garbage", "sge-limit", "21853 scatter/gather elements"),
+    ("opcode-unset", "argument", "is 99, which verbs.h does not have"),
+    ("mr-without-remote-write", "key-access", "lacks IBV_ACCESS_REMOTE_WRITE"),
+    ("poll-not-ended", "argument", "has not called ibv_end_poll"),
+    ("region-of-other-context", "key-unknown", "of another context, that of uroce0"),
+    ("port-of-none", "attr-range", "port_num is 2"),
+    ("two-sge", "sge-limit", "max_recv_sge is 4"),
+    ("resize-small", "attr-range", "cqe is 0"),
+    ("send-to-reset-peer", "retry-exceeded", "is in RESET, and receives nothing"),
+    ("building-at-once", "thread-domain", "were in ibv_wr_start at the same time"),
 ];
 
 /// The same with librdmacm.
 #[rustfmt::skip]
-const WITH_CM: [Row; 7] = [
+const WITH_CM: [Row; 11] = [
     ("route-before-address", "cm-failed", "RDMA_CM_EVENT_ADDR_RESOLVED"),
     ("connect-before-route", "cm-failed", "RDMA_CM_EVENT_ROUTE_RESOLVED"),
     ("private-data-long", "cm-failed", "private_data_len is 100"),
@@ -134,6 +164,10 @@ const WITH_CM: [Row; 7] = [
     ("bind-elsewhere", "cm-failed", "no RDMA device has this address"),
     ("port-in-use", "cm-failed", "has the port"),
     ("waits-unresolved", "no-cm-event", "no call is under way"),
+    ("destroy-unacked", "events-unacked", "rdma_ack_cm_event"),
+    ("accept-listener", "cm-failed", "and not the listening one"),
+    ("no-route", "cm-failed", "ip route get"),
+    ("disconnect-early", "cm-failed", "only a connection can be ended"),
 ];
 
 /// The rules that these cases provoke.
@@ -154,6 +188,27 @@ pub fn cases() -> Vec<Case> {
         cases.push(place(Case::new(format!("explain/{program}-all"), listed)).programs(&[program]));
     }
     cases
+        .push(place(Case::new("explain/slots-completed", slots_completed)).programs(&["mistakes"]));
+    cases
+}
+
+/// A device that frees slots by itself takes more requests than an RNIC: that is named.
+fn slots_completed(cx: &Context) -> Verdict {
+    let output = format!("json:{}", file(cx).display());
+    let ended = program(cx, "mistakes", &["unsignaled-many", "wrong"])?
+        .env("IBV_UROCE", "uroce0=lo,slots=completed")
+        .env("IBV_EXPLAIN", output)
+        .run()?;
+    ensure(
+        ended.exit == Exit::Code(0),
+        format!("it ended with {}", ended.exit),
+    )
+    .map_err(|failure| failure.with(ended.transcript()))?;
+    let found = explained(cx)?;
+    ensure(
+        found.rules.contains("send-queue-rnic"),
+        format!("explained: {:?}", found.rules),
+    )
 }
 
 fn program(cx: &Context, program: &str, words: &[&str]) -> Result<Program, Failure> {

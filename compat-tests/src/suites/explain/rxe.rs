@@ -19,7 +19,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// What rxe says otherwise than uroce: a part of the first explanation. Its queues are larger than requested.
 const PARTS: [(&str, &str); 2] = [
     ("gid-unreachable", "198.51.100.9 cannot be reached from rd0"),
-    ("recv-queue-full", "31 of 31 receives"),
+    ("recv-queue-full", "31 have no polled completion"),
 ];
 
 /// Rules that depend on what the device reports besides the error: events, and the peer's completions.

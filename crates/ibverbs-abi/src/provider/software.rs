@@ -106,4 +106,18 @@ pub enum CmNotice {
         /// The number of the id.
         id: u32,
     },
+    /// The program has an id, which librdmacm knows by a number of its own.
+    Known {
+        /// The number of the id.
+        id: u32,
+        /// librdmacm's: the address of its structure.
+        uid: u64,
+    },
+    /// The id is destroyed. librdmacm waits until that number of its events is acknowledged.
+    Destroyed {
+        /// The number of the id.
+        id: u32,
+        /// The events that the program has read, of the id.
+        events: u32,
+    },
 }

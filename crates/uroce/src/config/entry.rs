@@ -12,7 +12,7 @@ const NAME_MAX: usize = 63;
 /// The longest interface name, in bytes, without its NUL.
 const IFNAME_MAX: usize = libc::IFNAMSIZ - 1;
 /// The keys of values, beside the names of limits. No device behind the first can have such a name.
-const KEYS: [&str; 6] = ["profile", "mtu", "speed", "numa", "pci", "vectors"];
+const KEYS: [&str; 7] = ["profile", "mtu", "speed", "numa", "pci", "vectors", "slots"];
 
 /// Why an entry is rejected.
 pub type Why = Cow<'static, str>;
@@ -79,6 +79,13 @@ pub fn set(device: &mut Config, key: &str, value: &str) -> Result<(), Why> {
         "numa" => {
             let node = number()?.try_into();
             device.place.numa_node = Some(node.map_err(|_| "that is no NUMA node")?);
+        }
+        "slots" => {
+            device.profile.slots_by_completion = match value {
+                "polled" => false,
+                "completed" => true,
+                _ => return Err("slots are free when they are polled, or when completed".into()),
+            };
         }
         "pci" => {
             let path = PciPath::parse(value);

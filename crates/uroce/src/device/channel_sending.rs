@@ -1,6 +1,5 @@
 //! Sending through channels: what a queue pair may send now, packet by packet, until it has no more or the
-//! channel is full. Which channel it is, `paths.rs` decides; packets that are sent most have a fast path
-//! (`short.rs`).
+//! channel is full. Which channel it is, `paths.rs` decides.
 //!
 //! A peer that does not run takes nothing from its channel, which is full then. Its own queue pairs wait for
 //! it, others do not: what it does not take for [`STALLED_AFTER`] is dropped by unreliable services, as a UD
@@ -8,16 +7,20 @@
 
 use std::time::Duration;
 
+use super::clock::ReadOnce;
 use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
-use super::{Device, background};
-use crate::engine::{Link, Qp, Service, Time, Transmit};
+use super::{Device, background, clock};
+use crate::engine::{Clock, Link, Qp, Service, Time, Transmit};
 use crate::local::{Room, Sender, Written};
-use crate::transport::Outbox;
+use crate::wire::MAX_HEADERS;
 
 /// After this time without anything taken from a full channel, unreliable services drop what is for the peer.
 const STALLED_AFTER: Duration = Duration::from_millis(500);
+
+/// Room for any packet.
+const DROPPED_MAX: usize = MAX_HEADERS + 4096 + 3;
 
 /// Why a queue pair stopped sending through a channel.
 enum Filled {
@@ -27,20 +30,12 @@ enum Filled {
     Starved,
     /// One packet is sent, or dropped: the next one may have another destination.
     Packet,
-    /// The packet takes UDP.
-    ByUdp,
 }
 
 impl Device {
     /// Sends through shared memory what a queue pair may send now, if there is a channel to its peer. Returns
     /// false if the rest is to be sent by UDP.
-    pub(super) fn send_through_channels(
-        &self,
-        qp: &QueuePair,
-        inner: &mut Inner,
-        now: Time,
-        outbox: &mut Outbox,
-    ) -> bool {
+    pub(super) fn send_through_channels(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         let Some(paths) = &self.paths else {
             return false;
         };
@@ -57,34 +52,36 @@ impl Device {
                 return false;
             }
             if engine.has_held() {
-                // The peer could hold up the copy, in a page fault that it serves.
-                match background::is_this_thread() {
-                    true => engine.send_held(),
-                    false => engine.execute_held(&mut host),
-                }
+                end_waiting(engine, &mut host);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
                 // Without memory for that, by UDP: the peer accepts both.
                 return self.defer_until_room(qp, inner);
             };
             engine.set_link(Link::SharedMemory);
+            // Exact, if the end of a wait is to be seen; other deadlines may be some milliseconds late.
+            let clock = &ReadOnce::new(match engine.is_rnr_waiting() {
+                true => clock::now,
+                false => clock::coarse,
+            });
             let mut filled = match qp.service {
-                Service::Ud => self.send_datagram(qp, engine, &mut host, now, &mut sender, outbox),
-                _ => fill_channel(engine, &mut host, now, &mut sender),
+                Service::Ud => self.send_datagram(engine, &mut host, clock, &mut sender),
+                _ => fill_channel(engine, &mut host, clock, &mut sender),
             };
             if matches!(filled, Filled::Starved) {
+                let now = clock.time();
                 let is_stalled = sender.full_for(now) >= STALLED_AFTER;
                 if qp.service.is_reliable() {
                     engine.on_no_room(now);
                 } else if is_stalled {
-                    filled = self.drop_packet(engine, &mut host, now, outbox);
+                    filled = self.drop_packet(engine, &mut host, now);
                 }
             }
             let unlocked = sender.finish();
             inner.on_sent(&unlocked);
             match filled {
                 Filled::All => return true,
-                Filled::ByUdp => return false,
+                Filled::Packet if !inner.engine().may_transmit() => return true,
                 Filled::Packet => {}
                 // A response that nobody sends later takes UDP.
                 Filled::Starved => {
@@ -96,14 +93,9 @@ impl Device {
 
     /// Drops the next packet, as the peer takes none.
     #[cold]
-    fn drop_packet(
-        &self,
-        engine: &mut Qp,
-        host: &mut QpHost<'_>,
-        now: Time,
-        outbox: &mut Outbox,
-    ) -> Filled {
-        match engine.transmit(now, host, outbox.buffer()) {
+    fn drop_packet(&self, engine: &mut Qp, host: &mut QpHost<'_>, now: Time) -> Filled {
+        let mut buffer = [0; DROPPED_MAX];
+        match engine.transmit(now, host, &mut buffer) {
             None => Filled::All,
             Some(_) => {
                 self.net.count_unsent(1);
@@ -115,28 +107,26 @@ impl Device {
     /// Sends the next datagram of a UD queue pair through the channel that was looked up for it.
     fn send_datagram(
         &self,
-        qp: &QueuePair,
         engine: &mut Qp,
         host: &mut QpHost<'_>,
-        now: Time,
+        clock: impl Clock,
         sender: &mut Sender<'_>,
-        outbox: &mut Outbox,
     ) -> Filled {
         let Some(room) = sender.room() else {
             return Filled::Starved;
         };
-        let expected = engine.next_destination().map(|to| (to.av, to.qpn));
-        let Some(packet) = engine.transmit(now, host, outbox.buffer()) else {
-            return Filled::All;
-        };
-        // The WQE that the channel was looked up for may have failed.
-        if expected != Some((packet.av, packet.dest_qpn)) {
-            self.push(outbox, qp.qpn, &packet);
-            return Filled::ByUdp;
+        let to = engine.next_destination().map(|to| (to.av, to.qpn));
+        let is_sent = put(sender, room, |buffer| {
+            let packet = engine.transmit(clock, host, buffer)?;
+            // If the WQE that the channel was looked up for had failed, those behind it would be flushed.
+            let is_for_peer = to == Some((packet.av, packet.dest_qpn));
+            debug_assert!(is_for_peer);
+            is_for_peer.then_some(packet)
+        });
+        match is_sent {
+            true => Filled::Packet,
+            false => Filled::All,
         }
-        let bytes = &outbox.buffer()[..packet.len];
-        sender.push(room, bytes, packet.av.traffic_class);
-        Filled::Packet
     }
 
     /// A channel is full: the queue pair continues when the peer has received from it. False if the queue
@@ -147,11 +137,21 @@ impl Device {
     }
 }
 
+/// Lets a queue pair execute, or send, what has waited for direct access.
+#[cold]
+fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
+    // The peer could hold up the copy, in a page fault that it serves.
+    match background::is_this_thread() {
+        true => engine.send_held(),
+        false => engine.execute_held(host),
+    }
+}
+
 /// Sends through a channel what a queue pair may send now to its only peer.
 fn fill_channel(
     engine: &mut Qp,
     host: &mut QpHost<'_>,
-    now: Time,
+    clock: impl Clock,
     sender: &mut Sender<'_>,
 ) -> Filled {
     // A full channel concerns only those that have something to send.
@@ -160,14 +160,14 @@ fn fill_channel(
             // An ACK must not wait behind the requests of other queue pairs.
             while let Some(room) = sender.room_for_response() {
                 let transmit =
-                    |buffer: &mut [u8]| engine.transmit_short_response(now, host, buffer);
+                    |buffer: &mut [u8]| engine.transmit_short_response(clock, host, buffer);
                 if !put(sender, room, transmit) {
                     break;
                 }
             }
             return Filled::Starved;
         };
-        if !put(sender, room, |buffer| engine.transmit(now, host, buffer)) {
+        if !put(sender, room, |buffer| engine.transmit(clock, host, buffer)) {
             break;
         }
     }

@@ -1,12 +1,13 @@
 //! The device's clock: CLOCK_MONOTONIC, in nanoseconds.
 
+use std::cell::Cell;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::Time;
+use crate::engine::{Clock, Time};
 use crate::tick;
 
 fn read(clock: libc::clockid_t) -> u64 {
@@ -50,6 +51,37 @@ fn read_tick() -> u64 {
     let tick = 2 * (resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64).max(1);
     TICK.store(tick, Ordering::Relaxed);
     tick
+}
+
+/// A clock that is read at most once, when the time matters first, and stands still then.
+pub struct ReadOnce {
+    read: fn() -> Time,
+    time: Cell<Option<Time>>,
+}
+
+impl ReadOnce {
+    /// Reads [`now`] or [`coarse`].
+    pub fn new(read: fn() -> Time) -> ReadOnce {
+        let time = Cell::new(None);
+        ReadOnce { read, time }
+    }
+
+    /// The time, if it was read.
+    pub fn get(&self) -> Option<Time> {
+        self.time.get()
+    }
+}
+
+impl Clock for &ReadOnce {
+    #[inline]
+    fn time(self) -> Time {
+        if let Some(time) = self.time.get() {
+            return time;
+        }
+        let time = (self.read)();
+        self.time.set(Some(time));
+        time
+    }
 }
 
 /// Nanoseconds since 1970 (CLOCK_REALTIME), for wallclock timestamps of completions.

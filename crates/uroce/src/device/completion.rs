@@ -278,6 +278,21 @@ impl CompletionQueue {
         self.len.load(Ordering::Acquire)
     }
 
+    /// [`Completion::covered_before`] of the oldest completion of a queue pair's send queue, or of its
+    /// receive queue, that the program has not polled.
+    pub fn oldest_unpolled(&self, qpn: u32, is_receive: bool) -> Option<u32> {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let is_of_queue = |entry: &&Cqe| {
+            let receives = entry.completion.opcode & IBV_WC_RECV != 0;
+            entry.qpn == qpn && receives == is_receive
+        };
+        let ring = self.ring.lock();
+        let oldest = ring.entries.iter().find(is_of_queue);
+        oldest.map(|entry| entry.completion.covered_before)
+    }
+
     /// The oldest completion of a queue pair that the program has not polled and that reports an error, other
     /// than that it was flushed.
     pub fn first_failure(&self, qpn: u32) -> Option<Completion> {

@@ -229,7 +229,7 @@ impl Device {
 
 /// What is known of a received packet.
 fn facts<'a>(device: &'a Device, packet: &Packet<'_>, peer: IpAddr) -> PacketFacts<'a> {
-    let (operation, takes_receive) = match packet.headers.bth.opcode.parts() {
+    let (operation, takes_receive) = match packet.bth.opcode.parts() {
         Some((transport, operation, part)) => {
             let takes = takes_receive(operation, part) && transport != Transport::Xrc;
             (name(operation), takes)
@@ -239,7 +239,7 @@ fn facts<'a>(device: &'a Device, packet: &Packet<'_>, peer: IpAddr) -> PacketFac
     PacketFacts {
         device: &device.name,
         sent: false,
-        qpn: packet.headers.bth.dest_qpn,
+        qpn: packet.bth.dest_qpn,
         operation,
         len: packet.datagrams_len() as u64,
         peer,

@@ -51,10 +51,7 @@ pub(super) fn interface_changed() {
 impl Device {
     /// Handles a packet to queue pair 1.
     pub(super) fn receive_mad(&self, packet: &Packet<'_>, from: &Addresses) {
-        let is_gsi = packet
-            .headers
-            .deth
-            .is_some_and(|deth| deth.qkey == GSI_QKEY);
+        let is_gsi = packet.deth().is_some_and(|deth| deth.qkey == GSI_QKEY);
         let mad = packet.payload.first_chunk::<MAD_LEN>();
         if let (true, Some(mad), Some((on_mad, _))) = (is_gsi, mad, HANDLERS.get()) {
             on_mad(ReceivedMad {

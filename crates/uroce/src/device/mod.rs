@@ -16,7 +16,6 @@
 //! | `multicast.rs` | multicast groups |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
 //! | `channel_sending.rs` | sending through shared memory |
-//! | `short.rs` | a fast path for the packets that are exchanged most |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
@@ -62,7 +61,6 @@ mod receiving;
 mod recent;
 mod sending;
 pub mod shared_queue;
-mod short;
 pub mod sink;
 pub mod status;
 mod timers;

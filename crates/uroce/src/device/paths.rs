@@ -191,13 +191,24 @@ impl Device {
 
     /// Looks up the channel that the next packet of a queue pair takes ([`Inner::split_path`]; it may be
     /// dead). False: UDP.
+    #[inline]
     pub(super) fn find_path(&self, paths: &Paths, qp: &QueuePair, inner: &mut Inner) -> bool {
         let generation = paths.generation();
+        if qp.service != Service::Ud && inner.path.is_for(generation, None) {
+            return inner.path.channel.is_some();
+        }
+        self.look_up_path(paths, qp, inner, generation)
+    }
+
+    fn look_up_path(
+        &self,
+        paths: &Paths,
+        qp: &QueuePair,
+        inner: &mut Inner,
+        generation: u32,
+    ) -> bool {
         let engine = inner.engine();
         if qp.service != Service::Ud {
-            if inner.path.is_for(generation, None) {
-                return inner.path.channel.is_some();
-            }
             let flow = self.flow_to_peer(qp, engine);
             let found = flow.and_then(|flow| paths.find(&flow));
             // A queue pair keeps the channel of a peer that is gone, and does not take that of a later
@@ -295,11 +306,16 @@ impl Device {
     }
 
     /// Fails the queue pairs whose peer is gone, if the program has read their completions meanwhile.
+    #[inline]
     pub(super) fn retry_unreachable(&self) {
-        let has_unreachable = &self.activity.has_unreachable;
-        if !has_unreachable.load(Ordering::Relaxed) {
-            return;
+        if self.activity.has_unreachable.load(Ordering::Relaxed) {
+            self.retry_all_unreachable();
         }
+    }
+
+    #[cold]
+    fn retry_all_unreachable(&self) {
+        let has_unreachable = &self.activity.has_unreachable;
         has_unreachable.store(false, Ordering::Relaxed);
         let queue_pairs = core::mem::take(&mut *self.unreachable.lock());
         for qp in queue_pairs {
@@ -326,16 +342,12 @@ impl Device {
         paths.is_some_and(|paths| paths.has_news(inbox.channels()))
     }
 
-    /// Receives packets from shared memory. Returns their number.
+    /// Receives the packets that [`Device::has_local_packets`] has found. Returns their number.
     pub(super) fn receive_locally(
         &self,
         inbox: &mut InboxGuard<'_>,
         receiver: &mut impl Receiver,
     ) -> usize {
-        let Some(paths) = &self.paths else { return 0 };
-        if !paths.has_news(inbox.channels()) {
-            return 0;
-        }
         let received = inbox.channels().receive(receiver);
         match received.any_fresh {
             false => received.packets,

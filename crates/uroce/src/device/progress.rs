@@ -25,7 +25,7 @@ use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
 use super::sink::Sink;
 use super::{Device, clock, faults};
-use crate::engine::{Addresses, Qp, Time};
+use crate::engine::{Addresses, Clock, Qp, Time};
 use crate::local::Receiver;
 use crate::transport::Inbox;
 use crate::wire::Packet;
@@ -259,19 +259,28 @@ impl Device {
         skips_sockets: bool,
         receiver: &mut impl Receiver,
     ) -> (usize, usize) {
-        let local = self.receive_locally(inbox, receiver);
         if skips_sockets {
-            return (local, 0);
+            // The poller has found packets.
+            return (self.receive_locally(inbox, receiver), 0);
         }
+        let local = match self.has_local_packets(inbox) {
+            true => self.receive_locally(inbox, receiver),
+            false => 0,
+        };
         let each = &mut |packet: &Packet<'_>, from: &Addresses| receiver.packet(packet, from);
         (local, self.net.receive(inbox, each))
     }
 
     /// Delivers a multicast datagram to each queue pair that is attached to its group.
-    pub(super) fn deliver_multicast(&self, packet: &Packet<'_>, from: &Addresses, now: Time) {
+    pub(super) fn deliver_multicast(
+        &self,
+        packet: &Packet<'_>,
+        from: &Addresses,
+        clock: impl Clock,
+    ) {
         for qp in self.attached_to(&from.dst) {
             if let Some(mut locked) = receiving::lock_for(self, qp, packet, from) {
-                receiving::receive(&mut locked, packet, from, now, None);
+                receiving::receive(&mut locked, packet, from, clock, None);
                 self.finish_receiving(locked, false);
             }
         }
@@ -291,7 +300,7 @@ impl Device {
                 self.waker.wake();
             }
             let may_defer = inner.take_recv_completed() && may_defer;
-            if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner) {
+            if self.has_nothing_to_send(qp, &inner) || self.send_through_channels(qp, &mut inner) {
                 return self.unlock(qp, inner);
             }
             if may_defer {

@@ -8,8 +8,8 @@ use super::queue_pair::{Export, QueuePair};
 use super::shared_queue::SharedReceiveQueue;
 use super::sink::Sink;
 use crate::engine::{
-    Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, RemoteKey,
-    SendWr, Service, Sge, Target, WorkQueue, XrcError,
+    Access, Bind, Completion, Host, LocalError, Overrun, PolledSends, QpEvent, RecvWr, RemoteError,
+    RemoteKey, SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
 use crate::local::Channel;
 use crate::memory::{AccessingQp, MrCache, PdHandle};
@@ -24,6 +24,8 @@ pub struct QpHost<'a> {
     pub regions: &'a mut MrCache,
     /// See [`super::queue_pair::Inner`].
     pub recv_completed: &'a mut bool,
+    /// See [`super::queue_pair::Inner`].
+    pub receives: &'a mut u32,
     /// See [`super::queue_pair::Inner`].
     pub export: &'a mut Export,
     /// The channel of its path.
@@ -180,13 +182,17 @@ impl Host for QpHost<'_> {
         receive.ok_or(XrcError::NoSuchQueue)?.ok_or(XrcError::Empty)
     }
 
-    fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun> {
+    fn complete(&mut self, queue: WorkQueue, mut completion: Completion) -> Result<(), Overrun> {
         let qp = self.qp;
         *self.recv_completed |= queue != WorkQueue::Send;
         qp.counters.on_completion(queue, &completion);
         let cq = match queue {
             WorkQueue::Send => qp.send_cq.as_ref(),
-            WorkQueue::Recv => qp.recv_cq.as_ref(),
+            WorkQueue::Recv => {
+                completion.covered_before = *self.receives;
+                *self.receives = self.receives.wrapping_add(1);
+                qp.recv_cq.as_ref()
+            }
             WorkQueue::XrcSrq { .. } => {
                 let push = |srq: &SharedReceiveQueue| match &srq.cq {
                     Some(cq) => cq.push(completion, qp.qpn),
@@ -212,6 +218,29 @@ impl Host for QpHost<'_> {
 
     fn on_peer_request(&mut self, access: Access, len: Option<u32>) {
         self.qp.counters.on_peer_request(access, len);
+    }
+
+    #[cold]
+    fn polled_sends(&self) -> PolledSends {
+        let Some(cq) = self
+            .qp
+            .send_cq
+            .as_ref()
+            .filter(|_| !self.qp.slots_by_completion)
+        else {
+            return PolledSends::Ignored;
+        };
+        let oldest = cq.oldest_unpolled(self.qp.qpn, false);
+        oldest.map_or(PolledSends::All, PolledSends::Before)
+    }
+
+    #[cold]
+    fn unpolled_receives(&self) -> u32 {
+        let cq = self.qp.recv_cq.as_ref();
+        let oldest = cq
+            .filter(|_| !self.qp.slots_by_completion)
+            .and_then(|cq| cq.oldest_unpolled(self.qp.qpn, true));
+        oldest.map_or(0, |oldest| self.receives.wrapping_sub(oldest))
     }
 
     fn event(&mut self, event: QpEvent) {
@@ -295,6 +324,7 @@ mod tests {
             xrcd: Some(xrcd.clone()),
             memory,
             several_receive: Arc::default(),
+            slots_by_completion: false,
         });
         let mut inner = qp.inner.lock();
         let (_, mut host) = inner.split(&qp);

@@ -22,7 +22,6 @@ use crate::local::{Channel, Unlocked};
 use crate::memory::{Memory, MrCache, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
-use crate::wire::port_of;
 
 /// What a queue pair is created with.
 pub struct QueuePairConfig {
@@ -42,6 +41,9 @@ pub struct QueuePairConfig {
     pub memory: Arc<Memory>,
     /// Of the device: see `Inboxes::several_receive`.
     pub several_receive: Arc<AtomicBool>,
+    /// A slot of a queue is free when its work request has completed, as with Soft-RoCE. Else it is when
+    /// the program has polled a completion that covers it, as with an RNIC.
+    pub slots_by_completion: bool,
 }
 
 /// The number of async events that [`QueuePair::raise`] knows.
@@ -79,6 +81,8 @@ pub struct Inner {
     pub regions: MrCache,
     /// A receive has completed since [`Inner::take_recv_completed`].
     recv_completed: bool,
+    /// Completions of its receive queue, modulo 2^32.
+    receives: u32,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
     pub send_deferred: bool,
     /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
@@ -138,6 +142,8 @@ pub struct QueuePair {
     pub memory: Arc<Memory>,
     /// See [`QueuePairConfig::several_receive`].
     pub several_receive: Arc<AtomicBool>,
+    /// See [`QueuePairConfig::slots_by_completion`].
+    pub slots_by_completion: bool,
     /// The `ibv_qp`s that get its async events.
     pub listeners: Mutex<Vec<Arc<QpListener>>>,
     /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
@@ -172,6 +178,7 @@ impl QueuePair {
             xrcd: config.xrcd,
             memory: config.memory,
             several_receive: config.several_receive,
+            slots_by_completion: config.slots_by_completion,
             listeners: Mutex::default(),
             has_bound_mws: AtomicBool::new(false),
             counters: AttachedCounters::default(),
@@ -182,6 +189,7 @@ impl QueuePair {
                 xrc_srq: None,
                 regions: MrCache::default(),
                 recv_completed: false,
+                receives: 0,
                 send_deferred: false,
                 is_unreachable: false,
                 path: QpPath::default(),
@@ -340,24 +348,12 @@ impl Inner {
             xrc_srq: &mut self.xrc_srq,
             regions: &mut self.regions,
             recv_completed: &mut self.recv_completed,
+            receives: &mut self.receives,
             export: &mut self.export,
             channel,
             sink: None,
         };
         (&mut self.engine, host, channel)
-    }
-
-    /// Whether the last lookup of a path has found that of the next packet.
-    #[inline]
-    pub fn has_path(&self, service: Service, generation: u32) -> bool {
-        let destination = match service {
-            Service::Ud => match self.engine.next_destination() {
-                Some(to) => Some((to.av, port_of(to.qpn))),
-                None => return false,
-            },
-            _ => None,
-        };
-        self.path.is_for(generation, destination)
     }
 
     /// The queue pair has sent through the channel of its path. The thread that has it locked wakes up a peer

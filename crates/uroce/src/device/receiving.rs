@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::clock::ReadOnce;
 use super::queue_pair::{LockedQp, QueuePair, Unavailable};
 use super::recent::RecentQps;
 use super::sink::Sink;
 use super::{Device, clock};
-use crate::engine::{Addresses, Time};
+use crate::engine::{Addresses, Clock, Time};
 use crate::local::Receiver;
 use crate::transport::GSI_QPN;
-use crate::wire::{MULTICAST_QPN, Packet, Short};
+use crate::wire::{MULTICAST_QPN, Packet};
 
 /// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked and
 /// is taken for preempted: then the packet is kept.
@@ -31,41 +32,25 @@ pub(super) fn lock_for(
 }
 
 /// Delivers a packet to a queue pair. `sink`: of a program that is polling.
+#[inline(always)]
 pub(super) fn receive(
     locked: &mut LockedQp,
     packet: &Packet<'_>,
     from: &Addresses,
-    now: Time,
+    clock: impl Clock,
     sink: Option<&mut Sink>,
 ) {
     let (qp, inner) = locked.split();
     let (engine, mut host) = inner.split(qp);
     host.sink = sink;
-    engine.receive(packet, from, now, &mut host);
+    engine.receive(packet, from, clock, &mut host);
 }
 
 impl Receiver for Batch<'_> {
-    #[inline]
+    #[inline(always)]
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        self.deliver(packet, from);
-    }
-
-    #[inline]
-    fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
-        let qpn = packet.dest_qpn;
-        if self.qpn != Some(qpn) && self.begin_receiving(qpn).is_err() {
-            return false;
-        }
-        let Some(locked) = &mut self.receiving else {
-            return false;
-        };
-        let (qp, inner) = locked.split();
-        let (engine, mut host) = inner.split(qp);
-        host.sink = self.sink.as_deref_mut();
-        let now = || *self.coarse.get_or_insert_with(clock::coarse);
-        let is_received = engine.receive_short(packet, from, now, &mut host);
-        self.packets += u64::from(is_received);
-        is_received
+        // Only a wait that a NAK begins has to end at the right time.
+        self.deliver_by(packet, from, packet.is_nak());
     }
 }
 
@@ -74,10 +59,10 @@ pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
     /// What the queue pairs have to send may be deferred.
     may_defer: bool,
-    /// The time of the first packet that is not short.
-    now: Option<Time>,
-    /// That of the first ACK that is short, or somewhat later.
-    coarse: Option<Time>,
+    /// For packets that came by UDP, and NAKs.
+    exact: ReadOnce,
+    /// For other packets.
+    coarse: ReadOnce,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,
     /// Its number.
@@ -95,8 +80,8 @@ impl<'a> Batch<'a> {
         Batch {
             device,
             may_defer,
-            now: None,
-            coarse: None,
+            exact: ReadOnce::new(clock::now),
+            coarse: ReadOnce::new(clock::coarse),
             receiving: None,
             qpn: None,
             recent,
@@ -107,31 +92,40 @@ impl<'a> Batch<'a> {
     }
 
     /// Delivers a packet.
+    #[inline(never)]
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        let Some(now) = self.lock_queue_pair_of(packet, from) else {
+        self.deliver_by(packet, from, true);
+    }
+
+    /// Delivers a packet; `exactly`: the time that the queue pair reads is exact.
+    #[inline(always)]
+    fn deliver_by(&mut self, packet: &Packet<'_>, from: &Addresses, exactly: bool) {
+        if !self.lock_queue_pair_of(packet, from) {
             return;
-        };
+        }
+        let clock = if exactly { &self.exact } else { &self.coarse };
         if let Some(locked) = &mut self.receiving {
             let sink = self.sink.as_deref_mut();
-            receive(locked, packet, from, now, sink);
+            receive(locked, packet, from, clock, sink);
         }
     }
 
     /// Delivers a packet to a queue pair that pretends to have no receive posted.
     #[cold]
     pub(super) fn deliver_without_receives(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        let Some(now) = self.lock_queue_pair_of(packet, from) else {
+        if !self.lock_queue_pair_of(packet, from) {
             return;
-        };
+        }
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
             let (engine, mut host) = inner.split(qp);
-            engine.receive_without_receives(packet, from, now, &mut host);
+            engine.receive_without_receives(packet, from, &self.exact, &mut host);
         }
     }
 
     /// Locks another queue pair than that of the last packet. Fails with one whose lock another thread has
     /// that is taken for preempted; with none if there is no queue pair.
+    #[inline(never)]
     fn begin_receiving(&mut self, qpn: u32) -> Result<(), Option<Arc<QueuePair>>> {
         self.end_receiving();
         let locked = match self.recent.take(qpn).map(LockedQp::lock) {
@@ -162,36 +156,35 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Counts a packet, and locks its queue pair. None if the packet is for no queue pair, or for several:
+    /// Counts a packet, and locks its queue pair. False if the packet is for no queue pair, or for several:
     /// those it delivers itself.
-    #[inline]
-    fn lock_queue_pair_of(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<Time> {
+    #[inline(always)]
+    fn lock_queue_pair_of(&mut self, packet: &Packet<'_>, from: &Addresses) -> bool {
         self.packets += 1;
-        let parts = packet.headers.bth.opcode.parts();
+        let parts = packet.bth.opcode.parts();
         self.one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
-        let now = *self.now.get_or_insert_with(clock::now);
-        let qpn = packet.headers.bth.dest_qpn;
+        let qpn = packet.bth.dest_qpn;
         if qpn == GSI_QPN {
             self.device.receive_mad(packet, from);
-            return None;
+            return false;
         }
         let device = self.device;
         if qpn == MULTICAST_QPN {
             self.end_receiving();
-            device.deliver_multicast(packet, from, now);
-            return None;
+            device.deliver_multicast(packet, from, &self.exact);
+            return false;
         }
         if self.qpn != Some(qpn) {
             if let Err(preempted) = self.begin_receiving(qpn) {
                 preempted.inspect(|qp| device.keep_missed(qp, packet, from));
-                return None;
+                return false;
             }
         }
-        Some(now)
+        true
     }
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the
-    /// time of the first packet, if it was read, and the queue pairs of recent ones.
+    /// time, if it was read exactly, and the queue pairs of recent packets.
     pub(super) fn finish(mut self) -> (Option<Time>, RecentQps) {
         self.end_receiving();
         let activity = &self.device.activity;
@@ -202,6 +195,6 @@ impl<'a> Batch<'a> {
         activity
             .packets
             .store(before + self.packets, Ordering::Relaxed);
-        (self.now, self.recent)
+        (self.exact.get(), self.recent)
     }
 }

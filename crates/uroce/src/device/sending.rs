@@ -68,13 +68,13 @@ impl Device {
     /// Unlocks the queue pair, and sends what it may send now.
     #[inline]
     pub(super) fn send(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
-        if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner) {
+        if self.has_nothing_to_send(qp, &inner) || self.send_through_channels(qp, &mut inner) {
             return self.unlock(qp, inner);
         }
         self.send_batches(qp, inner);
     }
 
-    /// [`Device::send`] by the general path.
+    /// [`Device::send`] by UDP.
     pub(super) fn send_batches(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>) {
         let now = clock::now();
         self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));
@@ -129,7 +129,8 @@ impl Device {
             let Ok(mut inner) = qp.lock_unless_preempted() else {
                 break;
             };
-            more = self.fill_outbox(qp, &mut inner, now, outbox);
+            more = !self.send_through_channels(qp, &mut inner)
+                && self.fill_outbox(qp, &mut inner, now, outbox);
             self.unlock_and_flush(qp, inner, outbox);
         }
     }
@@ -143,9 +144,6 @@ impl Device {
         now: Time,
         outbox: &mut Outbox,
     ) -> bool {
-        if self.send_through_channels(qp, inner, now, outbox) {
-            return false;
-        }
         let (engine, mut host) = inner.split(qp);
         engine.set_link(Link::Network);
         while !outbox.is_full() {
@@ -183,10 +181,12 @@ impl Device {
 
     /// Sends what [`Device::defer_send`] has deferred. Returns false if some of it still is, because the
     /// thread that runs its queue pair is taken for preempted.
+    #[inline]
     pub(super) fn send_deferred(&self) -> bool {
-        if !self.activity.has_deferred.load(Ordering::Relaxed) {
-            return true;
-        }
+        !self.activity.has_deferred.load(Ordering::Relaxed) || self.send_all_deferred()
+    }
+
+    fn send_all_deferred(&self) -> bool {
         self.activity.has_deferred.store(false, Ordering::Relaxed);
         let count = self.deferred_sends.lock().len();
         let mut all_sent = true;

@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
 use super::{Host, Time};
-use crate::wire::{AethKind, NakCode, Operation, Packet, Psn};
+use crate::wire::{AethKind, NakCode, Operation, Packet};
 
 /// A sequence-error NAK for a packet is ignored within this time of the packet's retransmission, or
 /// within twice the SRTT if that is longer: it was caused by the first transmission.
@@ -104,6 +104,7 @@ impl Completer {
 
     /// A packet from the peer's responder. Acknowledges what it covers and returns what else it
     /// requires; None if the packet is a duplicate, or responds to a packet that was never sent.
+    #[inline(always)]
     pub fn on_packet(
         &mut self,
         requester: &mut Requester,
@@ -112,15 +113,15 @@ impl Completer {
         attributes: &Attributes,
         now: Time,
     ) -> Option<CompleterAction> {
-        let headers = &packet.headers;
-        let number = requester.sent_packet(headers.bth.psn)?;
-        if let Some(aeth) = &headers.aeth {
+        let number = requester.sent_packet(packet.bth.psn)?;
+        let aeth = packet.aeth();
+        if let Some(aeth) = &aeth {
             requester.on_credits(aeth);
         }
         if number < requester.oldest_unacked() {
             return None;
         }
-        let kind = headers.aeth.map(|aeth| aeth.kind);
+        let kind = aeth.map(|aeth| aeth.kind);
         let acked_end = match (operation, kind) {
             (Operation::Ack, Some(AethKind::Ack { .. })) => number + 1,
             _ => number,
@@ -143,27 +144,6 @@ impl Completer {
             (_, None | Some(AethKind::Ack { .. })) => CompleterAction::TakeResponse,
             (_, Some(_)) => CompleterAction::Fail(IBV_WC_BAD_RESP_ERR),
         })
-    }
-
-    /// [`Completer::on_packet`] for an ACK that does not count credits. None if it is of no packet in flight,
-    /// and nothing was changed. Otherwise whether all that it covers is acknowledged; if not, some responses
-    /// were lost.
-    #[inline]
-    pub fn on_short_ack(
-        &mut self,
-        requester: &mut Requester,
-        psn: Psn,
-        attributes: &Attributes,
-        now: Time,
-    ) -> Option<bool> {
-        let number = requester.sent_packet(psn)?;
-        if number < requester.oldest_unacked() {
-            return None;
-        }
-        requester.on_no_credits();
-        let acked = requester.on_ack(number + 1, attributes, now);
-        self.on_progress(acked, attributes);
-        Some(acked.complete)
     }
 
     /// Takes the data of a READ response or ATOMIC ACK for the oldest packet. An error is the status

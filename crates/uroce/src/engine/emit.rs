@@ -3,7 +3,7 @@
 
 use super::Link;
 use super::attributes::Attributes;
-use crate::wire::{Aeth, Bth, Headers, ICRC_LEN, Opcode, Operation, PAYLOAD_APART, Part, Psn};
+use crate::wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, PAYLOAD_APART, Part, Psn};
 
 /// The default P_Key, with full membership.
 const PKEY: u16 = 0xffff;
@@ -19,13 +19,15 @@ pub fn part_of(is_first: bool, is_last: bool) -> Part {
 }
 
 /// The headers of a packet to the peer of a connected queue pair, without extension headers.
-pub fn connected_headers(
+#[inline]
+pub fn connected_headers<'a>(
     attributes: &Attributes,
     operation: Operation,
     part: Part,
     psn: Psn,
-) -> Headers {
-    Headers::new(connected_bth(attributes, operation, part, psn))
+    buffer: &'a mut [u8],
+) -> HeaderWriter<'a> {
+    HeaderWriter::new(connected_bth(attributes, operation, part, psn), buffer)
 }
 
 /// The BTH of a packet to the peer of a connected queue pair.
@@ -36,8 +38,8 @@ pub fn connected_bth(attributes: &Attributes, operation: Operation, part: Part, 
 }
 
 /// The headers of a packet, without extension headers.
-pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Headers {
-    Headers::new(bth(opcode, dest_qpn, psn))
+pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn, buffer: &mut [u8]) -> HeaderWriter<'_> {
+    HeaderWriter::new(bth(opcode, dest_qpn, psn), buffer)
 }
 
 fn bth(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Bth {
@@ -106,20 +108,12 @@ impl Layout {
         buffer.get_mut(self.start..self.start + self.len)
     }
 
-    /// Writes the headers before the payload and the padding after it. None if the buffer is too small.
-    pub fn seal(&self, mut headers: Headers, buffer: &mut [u8]) -> Option<Encoded> {
-        let (encoded, pad) = self.pad(buffer)?;
-        headers.bth.pad = pad;
-        headers.write(buffer);
-        Some(encoded)
-    }
-
-    /// [`Layout::seal`] for a packet with a BTH only.
+    /// Writes the padding behind the payload, and the BTH. None if the buffer is too small.
     #[inline]
-    pub fn seal_bth(&self, mut bth: Bth, buffer: &mut [u8]) -> Option<Encoded> {
-        let (encoded, pad) = self.pad(buffer)?;
-        bth.pad = pad;
-        buffer.get_mut(..Bth::LEN)?.copy_from_slice(&bth.bytes());
+    pub fn seal(&self, mut headers: HeaderWriter<'_>) -> Option<Encoded> {
+        let (encoded, pad) = self.pad(headers.buffer())?;
+        headers.bth.pad = pad;
+        headers.finish();
         Some(encoded)
     }
 
@@ -146,15 +140,4 @@ fn pad_payload(end: usize, pad: usize, buffer: &mut [u8]) -> Option<usize> {
         buffer.get_mut(end..end + pad)?.fill(0);
     }
     (end + pad <= buffer.len()).then_some(end + pad)
-}
-
-/// The length of an ACK or a NAK.
-pub const ACK_LEN: usize = Bth::LEN + Aeth::LEN;
-
-/// An ACK or a NAK.
-pub fn ack(bth: Bth, aeth: &Aeth) -> [u8; ACK_LEN] {
-    let mut packet = [0; ACK_LEN];
-    packet[..Bth::LEN].copy_from_slice(&bth.bytes());
-    packet[Bth::LEN..].copy_from_slice(&aeth.bytes());
-    packet
 }

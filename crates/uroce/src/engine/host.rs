@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Bind, Completion, RecvWr, SendWr, Sge, Target};
+use super::{Bind, Completion, PolledSends, RecvWr, SendWr, Sge, Target};
 
 /// Local memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +202,17 @@ pub trait Host {
     /// An RDMA WRITE or READ of the peer was executed, whose message has `len` bytes; None: it was refused.
     fn on_peer_request(&mut self, access: Access, len: Option<u32>) {
         let _ = (access, len);
+    }
+
+    /// Which completions of the send queue the program has polled.
+    fn polled_sends(&self) -> PolledSends {
+        PolledSends::Ignored
+    }
+
+    /// Completions of the queue pair's own receive queue that the program has not polled, and that occupy
+    /// their slots until then.
+    fn unpolled_receives(&self) -> u32 {
+        0
     }
 
     /// Raises an asynchronous event of the queue pair.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
 //! | `requester`, `send_queue`, `slots` | which request packet is sent next, and what is in flight |
+//! | `slot_count` | when a slot of the send queue is free again |
 //! | `completer` | responses: acknowledgments, NAKs, retries and ack timeouts |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
 //! | `response_queue`, `read_copy` | responses waiting to be sent, in PSN order |
@@ -43,6 +44,7 @@ mod responder;
 mod response_queue;
 mod rtt;
 mod send_queue;
+mod slot_count;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -60,6 +62,7 @@ pub use host::{
 pub use link::Link;
 pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};
+pub use slot_count::PolledSends;
 pub use work::{
     Bind, Completion, Data, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress,
 };
@@ -79,6 +82,19 @@ impl Time {
     /// The time since `earlier`; zero if `earlier` is later than `self`.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Tells the engine the time, when that matters. A [`Time`] is a clock that stands still.
+pub trait Clock: Copy {
+    /// The time now. The same, or later, at each further call.
+    fn time(self) -> Time;
+}
+
+impl Clock for Time {
+    #[inline]
+    fn time(self) -> Time {
+        self
     }
 }
 

@@ -1,38 +1,40 @@
 //! A copy of a received packet, for a later time: the packet itself lies in the receiver's buffer.
 
-use crate::wire::{Headers, Packet, Psn};
+use crate::wire::{Bth, Packet};
 
 /// A packet that is delivered later.
 pub struct PacketCopy {
-    headers: Headers,
-    payload: Vec<u8>,
+    bth: Bth,
+    /// Headers and payload.
+    bytes: Vec<u8>,
+    headers_len: usize,
     gso_size: u32,
 }
 
 impl PacketCopy {
     /// None if there is no memory.
     pub fn try_new(packet: &Packet<'_>) -> Option<PacketCopy> {
-        let mut payload = Vec::new();
-        payload.try_reserve_exact(packet.payload.len()).ok()?;
-        payload.extend_from_slice(packet.payload);
+        let (head, payload) = (packet.head(), packet.payload);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(head.len() + payload.len()).ok()?;
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(payload);
         Some(PacketCopy {
-            headers: packet.headers,
-            payload,
+            bth: packet.bth,
+            bytes,
+            headers_len: head.len(),
             gso_size: packet.gso_size,
         })
     }
 
     /// The packet.
     pub fn packet(&self) -> Packet<'_> {
-        Packet {
-            headers: self.headers,
-            payload: &self.payload,
-            gso_size: self.gso_size,
-        }
+        let (head, payload) = self.bytes.split_at(self.headers_len);
+        Packet::from_parts(self.bth, head, payload, self.gso_size)
     }
 
-    /// Its PSN.
-    pub fn psn(&self) -> Psn {
-        self.headers.bth.psn
+    /// Its BTH.
+    pub fn bth(&self) -> &Bth {
+        &self.bth
     }
 }

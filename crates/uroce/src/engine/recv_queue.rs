@@ -13,6 +13,10 @@ pub struct RecvQueue {
     returned: Option<RecvWr>,
     /// WRs come from a shared receive queue.
     has_srq: bool,
+    /// WRs that were posted, modulo 2^32.
+    posted: u32,
+    /// Those of them whose slots are known to be free again.
+    freed: u32,
 }
 
 impl RecvQueue {
@@ -22,7 +26,30 @@ impl RecvQueue {
             wrs: VecDeque::new(),
             returned: None,
             has_srq,
+            posted: 0,
+            freed: 0,
         }
+    }
+
+    /// Whether a WR can be posted to a queue of `max` slots. As on an RNIC, a slot is free again when the
+    /// program has polled the completion of its WR.
+    #[inline]
+    pub fn has_slot(&mut self, max: u32, host: &impl Host) -> bool {
+        if self.posted.wrapping_sub(self.freed) < max {
+            return true;
+        }
+        let left = self.depth() + u32::from(self.returned.is_some());
+        let taken = self.posted.wrapping_sub(left);
+        // More were not taken: that is an entry of an older queue pair with the same number.
+        let unpolled = host.unpolled_receives();
+        let unpolled = if unpolled <= taken { unpolled } else { 0 };
+        self.freed = taken.wrapping_sub(unpolled);
+        self.posted.wrapping_sub(self.freed) < max
+    }
+
+    /// A WR was posted that is flushed at once.
+    pub fn skip(&mut self) {
+        self.posted = self.posted.wrapping_add(1);
     }
 
     /// WRs posted to the queue pair's own receive queue and not taken.
@@ -36,6 +63,7 @@ impl RecvQueue {
         let reserved = self.wrs.try_reserve(1).is_ok();
         if reserved {
             self.wrs.push_back(wr);
+            self.posted = self.posted.wrapping_add(1);
         }
         reserved
     }

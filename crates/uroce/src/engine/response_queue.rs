@@ -124,21 +124,6 @@ impl ResponseQueue {
         self.queue.front()
     }
 
-    /// Whether there is no response but one ACK at most.
-    #[inline]
-    pub fn has_only_acks(&self) -> bool {
-        self.queue.is_empty() || self.lone_ack().is_some()
-    }
-
-    /// The PSN of the only response, if it is an ACK.
-    #[inline]
-    pub fn lone_ack(&self) -> Option<Psn> {
-        match self.queue.front() {
-            Some(Response::Ack { psn }) if self.queue.len() == 1 => Some(*psn),
-            _ => None,
-        }
-    }
-
     /// Removes the first response, which has been sent or is dropped.
     pub fn pop_front(&mut self) {
         self.queue.pop_front();
@@ -308,13 +293,6 @@ impl ResponseQueue {
         let yields = !self.yielded && matches!(self.queue.front(), Some(Response::Ack { .. }));
         self.yielded |= yields;
         yields
-    }
-
-    /// Whether there is no response, or only an ACK that [`ResponseQueue::yields_to_request`] returns true
-    /// for.
-    #[inline]
-    pub fn would_yield_to_request(&self) -> bool {
-        self.queue.is_empty() || !self.yielded && self.lone_ack().is_some()
     }
 
     /// Whether the next response is a READ response, which the pacer may delay.

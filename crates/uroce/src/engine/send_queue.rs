@@ -6,6 +6,7 @@
 
 use ibverbs_abi::*;
 
+use super::slot_count::{PolledSends, SlotCount};
 use super::slots::Slots;
 use super::{Completion, SendFlags, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
@@ -171,6 +172,7 @@ pub struct SendQueue {
     /// Packets and messages of WQEs that were executed instead of sent.
     unsent_packets: u64,
     unsent_messages: u32,
+    slots: SlotCount,
 }
 
 impl SendQueue {
@@ -282,11 +284,40 @@ impl SendQueue {
         }
     }
 
-    /// Removes the oldest WQE and returns its completion with that status.
+    /// Removes the oldest WQE and returns its completion with that status, which is reported if that is an
+    /// error: for others see [`SendQueue::report`].
     pub fn pop_front(&mut self, status: ibv_wc_status) -> Option<Completion> {
         let wqe = self.wqes.pop_front()?;
         wqe.wr.data.free();
-        Some(wqe.completion(status))
+        let mut completion = wqe.completion(status);
+        self.slots.on_completed();
+        if status != IBV_WC_SUCCESS {
+            self.report(&mut completion);
+        }
+        Some(completion)
+    }
+
+    /// A WR was executed without an entry of the queue, which is empty.
+    #[inline]
+    pub fn skip(&mut self) {
+        self.slots.on_completed();
+    }
+
+    /// The completion of the WQE that was removed last is about to be reported.
+    #[inline]
+    pub fn report(&mut self, completion: &mut Completion) {
+        completion.covered_before = self.slots.on_reported();
+    }
+
+    /// Slots that are not known to be free.
+    #[inline]
+    pub fn occupied(&self) -> u32 {
+        self.slots.occupied(self.wqes.len() as u32)
+    }
+
+    /// The program has polled these completions.
+    pub fn free_slots(&mut self, polled: PolledSends) {
+        self.slots.free(polled);
     }
 
     /// Removes all WQEs and returns their completions, oldest first. The next WQE's first packet is

@@ -328,6 +328,9 @@ pub struct Completion {
     /// The completion raises an event on a completion queue that is armed for solicited completions. Every
     /// error does.
     pub solicited: bool,
+    /// How many requests of the same queue the completions before it cover, modulo 2^32: set when it is
+    /// reported.
+    pub covered_before: u32,
 }
 
 impl Completion {
@@ -345,6 +348,7 @@ impl Completion {
             sl: 0,
             vendor_err: 0,
             solicited: status != IBV_WC_SUCCESS,
+            covered_before: 0,
         }
     }
 }

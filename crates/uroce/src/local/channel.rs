@@ -19,7 +19,7 @@ use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::Mutex;
 use crate::wire::{
-    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, Short, ShortContent,
+    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Opcode, Packet,
     grh::{GrhTemplate, IpHeader},
 };
 
@@ -272,10 +272,7 @@ impl Channel {
         while count < PACKETS_PER_CALL && copied < COPIED_PER_CALL {
             let popped = consumer.pop(ring, |record| {
                 len = record.body.len();
-                match self.deliver_short(record, receiver) {
-                    true => 0,
-                    false => self.deliver(record, receiver),
-                }
+                self.deliver(record, receiver)
             });
             match popped {
                 Ok(Some(bytes)) => copied += bytes,
@@ -312,57 +309,46 @@ impl Channel {
         self.hang_up();
     }
 
-    /// Passes a short packet to `receiver`. False if it is none, or was not taken.
-    #[inline(always)]
-    fn deliver_short(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> bool {
-        if record.tag & KIND != 0 {
-            return false;
-        }
-        let short = Short::parse(&record.line, record.body);
-        short.is_some_and(|packet| {
-            ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
-                && match packet.content {
-                    ShortContent::Datagram { .. } => {
-                        receiver.short(&packet, &self.datagram_addresses(record))
-                    }
-                    _ => receiver.short(&packet, &self.addresses),
-                }
-        })
-    }
-
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes of it.
+    #[inline]
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
+        // One implementation, compiled for each of the opcodes that come most, and for any.
+        match Packet::opcode(record.head()) {
+            Opcode::RC_SEND_ONLY => self.deliver_opcode(Opcode::RC_SEND_ONLY, record, receiver),
+            Opcode::RC_ACK => self.deliver_opcode(Opcode::RC_ACK, record, receiver),
+            Opcode::UD_SEND_ONLY => self.deliver_opcode(Opcode::UD_SEND_ONLY, record, receiver),
+            _ => self.deliver_any(record, receiver),
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_any(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
+        self.deliver_opcode(Packet::opcode(record.head()), record, receiver)
+    }
+
+    /// [`Channel::deliver`] for a packet that has this opcode, which the compiler may know.
+    #[inline(always)]
+    fn deliver_opcode(
+        &self,
+        opcode: Opcode,
+        record: &Record<'_>,
+        receiver: &mut impl Receiver,
+    ) -> usize {
         let Some(gso_size) = gso_size(record.tag) else {
             return 0;
         };
-        // By reference: a packet has more than 200 bytes of headers.
-        let (common, other);
-        common = match gso_size {
-            0 => Packet::parse_common(record.head(), record.body),
-            _ => None,
+        let packet = Packet::parse_opcode(opcode, record.head(), record.body, gso_size);
+        let Ok(packet) = packet else {
+            return 0;
         };
-        let packet = match &common {
-            Some(packet) => packet,
-            None => {
-                other = match gso_size {
-                    0 => Packet::parse_apart(record.head(), record.body),
-                    _ => Packet::parse_gso(record.head(), record.body, gso_size),
-                };
-                match &other {
-                    Ok(packet) => packet,
-                    Err(_) => return 0,
-                }
-            }
-        };
-        if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
+        if [MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {
             return 0;
         }
-        if packet.headers.deth.is_none() {
-            receiver.packet(packet, &self.addresses);
-            return record.body.len();
+        match packet.deth() {
+            None => receiver.packet(&packet, &self.addresses),
+            Some(_) => receiver.packet(&packet, &self.datagram_addresses(record)),
         }
-        receiver.packet(packet, &self.datagram_addresses(record));
         record.body.len()
     }
 

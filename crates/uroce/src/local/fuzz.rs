@@ -11,7 +11,7 @@ use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends, Receiver};
 use crate::descriptors;
 use crate::engine::Addresses;
-use crate::wire::{Flow, Packet, Short, ShortContent, gid_of};
+use crate::wire::{Flow, Packet, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
 const MAX_SENT: usize = 640;
@@ -90,17 +90,6 @@ impl Receiver for Checks<'_> {
         assert!(packet.payload.len() < BODY_MAX);
         assert_eq!(from.src_port, self.channel.flow().dst_port);
         assert!(packet.packets() == 1 || packet.gso_size >= 256);
-    }
-
-    /// Every other one is left to [`Checks::packet`].
-    fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
-        assert_eq!(from.src_port, self.channel.flow().dst_port);
-        let is_taken = packet.psn.get() % 2 == 0;
-        if let ShortContent::Send { payload, .. } = packet.content {
-            assert!(payload.len() + 12 <= packet.len && packet.len <= BODY_MAX);
-        }
-        self.passed += usize::from(is_taken);
-        is_taken
     }
 }
 

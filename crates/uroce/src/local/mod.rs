@@ -40,7 +40,7 @@ use crate::descriptors::{self, Owned};
 use crate::direct::Exports;
 use crate::engine::Addresses;
 use crate::sync::{Mutex, RwLock};
-use crate::wire::{Flow, Packet, Short};
+use crate::wire::{Flow, Packet};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
 pub use ring::Room;
@@ -69,13 +69,6 @@ pub type FindEnds<'a> = dyn Fn(&Flow) -> Option<Ends> + 'a;
 pub trait Receiver {
     /// A packet, and where it comes from.
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
-
-    /// A short packet. False if nothing was done: then it comes as any other packet, too.
-    #[inline]
-    fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
-        let _ = (packet, from);
-        false
-    }
 }
 
 impl<F: FnMut(&Packet<'_>, &Addresses)> Receiver for F {

@@ -68,8 +68,8 @@ fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
         assert_eq!(addresses.src, gid_of(from.src));
         assert_eq!(addresses.dst, gid_of(from.dst));
         assert_eq!(addresses.src_port, from.src_port);
-        assert_eq!(packet.headers.bth.dest_qpn, 5);
-        psns.push(packet.headers.bth.psn.get());
+        assert_eq!(packet.bth.dest_qpn, 5);
+        psns.push(packet.bth.psn.get());
     });
     psns
 }

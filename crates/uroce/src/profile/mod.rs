@@ -216,6 +216,9 @@ pub struct Profile {
     pub timestamp_mask: u64,
     /// `ibv_device_attr_ex.hca_core_clock`, in kHz.
     pub core_clock: u64,
+    /// A slot of a queue is free when its work request has completed, as with Soft-RoCE; else when the
+    /// program has polled a completion that covers it, as with RNICs.
+    pub slots_by_completion: bool,
     /// A path MTU above the active MTU is refused.
     pub refuses_large_mtu: bool,
     pub port: PortProfile,

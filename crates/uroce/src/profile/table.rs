@@ -115,6 +115,7 @@ pub const DEFAULT: Profile = Profile {
     },
     timestamp_mask: u64::MAX,
     core_clock: 1_000_000,
+    slots_by_completion: false,
     refuses_large_mtu: false,
     port: PortProfile {
         cap_flags: IBV_PORT_CM_SUP,
@@ -165,6 +166,8 @@ const RXE: Profile = Profile {
     odp: NO_ODP,
     timestamp_mask: 0,
     core_clock: 0,
+    // rxe_comp.c advances the queue when a request has completed, whoever polls.
+    slots_by_completion: true,
     ..DEFAULT
 };
 

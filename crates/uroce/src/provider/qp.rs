@@ -166,6 +166,7 @@ impl QpRefs {
                 xrcd: (!self.xrcd.is_null()).then(|| Xrcd::of(self.xrcd.cast()).domain.clone()),
                 memory: device.memory.clone(),
                 several_receive: device.several_receive(),
+                slots_by_completion: device.profile.slots_by_completion,
             }
         }
     }

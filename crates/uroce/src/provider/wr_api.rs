@@ -217,8 +217,7 @@ fn post_all(object: &Qp, pending: &mut PendingWrs) -> Result<()> {
         if !post::sends_in(engine.state()) {
             return Err(Errno(EINVAL));
         }
-        let room = object.cap.max_send_wr.saturating_sub(engine.send_depth());
-        if pending.wrs.len() > room as usize {
+        if !engine.has_send_slots(pending.wrs.len() as u32, host) {
             return Err(Errno(ENOMEM));
         }
         for wr in pending.wrs.drain(..) {

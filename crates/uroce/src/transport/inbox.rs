@@ -247,7 +247,7 @@ impl Net {
         let local = &arrival.socket.local;
         let dst = local.peer_gid();
         let meta = &arrival.meta;
-        let grh = match packet.headers.deth {
+        let grh = match packet.deth() {
             Some(_) => IpHeader {
                 src: local.in_grh(ip_of(&src)),
                 dst: local.in_grh(ip_of(&dst)),
@@ -291,10 +291,10 @@ impl Net {
         // A queue pair's own number is valid at the device's addresses only, the multicast number in groups
         // only.
         let to_group = arrival.socket.local.ip.is_multicast();
-        if to_group != (packet.headers.bth.dest_qpn == MULTICAST_QPN) {
+        if to_group != (packet.bth.dest_qpn == MULTICAST_QPN) {
             return Err(Rejected(DropReason::Malformed, fragmentation));
         }
-        if packet.headers.bth.pkey & PKEY_MASK != PKEY_MASK {
+        if packet.bth.pkey & PKEY_MASK != PKEY_MASK {
             return Err(Rejected(DropReason::Pkey, fragmentation));
         }
         Ok((packet, fragmentation))
@@ -369,7 +369,7 @@ impl Net {
             // Senders that count reach these values too, when their numbers wrap around.
             IpIds::Low | IpIds::Any if low => senders.continues((src, dst), found, now),
             IpIds::Others | IpIds::Any if !low => {
-                let transport = packet.headers.bth.opcode.parts().map(|parts| parts.0);
+                let transport = packet.bth.opcode.parts().map(|parts| parts.0);
                 let unreliable = matches!(transport, Some(Transport::Uc | Transport::Ud));
                 senders.accepts((src, dst), found, now, unreliable)
             }

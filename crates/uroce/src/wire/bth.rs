@@ -36,6 +36,7 @@ impl Bth {
 
     /// Parses the header. Fails for a transport header version (TVer) other than 0. Reserved bits and those
     /// of congestion notification (FECN, BECN) are ignored.
+    #[inline]
     pub(super) fn parse(bytes: &[u8; Bth::LEN]) -> Result<Bth, Malformed> {
         let &[opcode, flags, k0, k1, _, q0, q1, q2, ack, p0, p1, p2] = bytes;
         if flags & VERSION != 0 {

@@ -182,6 +182,12 @@ impl Aeth {
         })
     }
 
+    /// Whether the header, which is valid, is that of a NAK or an RNR NAK.
+    #[inline]
+    pub(super) fn is_nak(bytes: &[u8; Aeth::LEN]) -> bool {
+        bytes[0] >> 5 != ACK
+    }
+
     /// The header as it is on the wire.
     #[inline]
     pub fn bytes(&self) -> [u8; Aeth::LEN] {

@@ -13,9 +13,9 @@ mod opcode;
 mod packet;
 mod psn;
 mod qpn;
-mod short;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 pub use address::{gid_of, ip_of, link_local_gid_of};
 pub use bth::Bth;
@@ -25,7 +25,7 @@ pub use opcode::{Opcode, Operation, Part, Transport};
 pub use packet::{Headers, Malformed, PAYLOAD_APART, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
-pub use short::{SHORT_DATAGRAM_MAX, SHORT_MAX, Short, ShortBytes, ShortContent};
+pub use writer::HeaderWriter;
 
 /// The UDP port of RoCEv2.
 pub const PORT: u16 = 4791;

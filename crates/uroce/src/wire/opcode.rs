@@ -143,6 +143,13 @@ const TABLE: [Option<Parts>; 256] = {
 };
 
 impl Opcode {
+    /// A SEND of one packet, of a reliable connection.
+    pub const RC_SEND_ONLY: Opcode = Opcode::new(Transport::Rc, Operation::Send, Part::Only);
+    /// An acknowledge of a reliable connection.
+    pub const RC_ACK: Opcode = Opcode::new(Transport::Rc, Operation::Ack, Part::Only);
+    /// A datagram without immediate data.
+    pub const UD_SEND_ONLY: Opcode = Opcode::new(Transport::Ud, Operation::Send, Part::Only);
+
     /// The opcode of a packet. The first and middle packets of a SEND or WRITE with immediate data or
     /// invalidate have the opcodes of a plain SEND or WRITE. Operations that always are one packet ignore
     /// `part`. If the service lacks the operation, [`Opcode::parts`] of the result is None.
@@ -186,6 +193,7 @@ impl Opcode {
 
     /// The meaning of the opcode; None if it is of a transport service that uroce lacks, or reserved in an
     /// unreliable one.
+    #[inline]
     pub const fn parts(self) -> Option<Parts> {
         TABLE[self.0 as usize]
     }

@@ -1,7 +1,8 @@
 //! Whole packets: parsing and writing the headers that an opcode has.
 
 use super::{
-    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reth, Transport,
+    Aeth, AtomicEth, Bth, Deth, Feth, HeaderWriter, ICRC_LEN, MAX_HEADERS, Opcode, Operation, Part,
+    Psn, Reth, Transport,
 };
 
 /// The headers of a packet: the BTH, and the extended transport headers that its opcode has.
@@ -30,10 +31,13 @@ pub struct Headers {
 }
 
 /// A received packet. It has the headers of its opcode, and a payload of a length that the opcode permits.
+/// The extended transport headers are decoded when they are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// BTH and extended headers.
-    pub headers: Headers,
+    /// The BTH, in every packet.
+    pub bth: Bth,
+    /// All headers, and nothing behind them.
+    head: &'a [u8],
     /// Without padding and ICRC.
     pub payload: &'a [u8],
     /// As in Linux's segmentation offload: the payload is that of several packets, of this number of bytes
@@ -48,100 +52,185 @@ pub const PAYLOAD_APART: usize = 56;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-impl Packet<'_> {
+impl<'a> Packet<'a> {
     /// Parses a datagram, which ends with the ICRC. The ICRC is not checked here, but by
     /// [`super::Flow::check_expecting`].
-    pub fn parse(datagram: &[u8]) -> Result<Packet<'_>, Malformed> {
+    pub fn parse(datagram: &'a [u8]) -> Result<Packet<'a>, Malformed> {
         let len = datagram.len().checked_sub(ICRC_LEN).ok_or(Malformed)?;
         Packet::parse_without_icrc(&datagram[..len])
     }
 
-    /// [`Packet::parse_apart`] for the packets that are most frequent: a SEND of RC or UC, and an ACK or NAK.
-    /// None: it is another, or malformed.
-    #[inline(always)]
-    pub fn parse_common<'a>(head: &'a [u8], packet: &'a [u8]) -> Option<Packet<'a>> {
-        let (bth, rest) = head.split_first_chunk::<{ Bth::LEN }>()?;
-        let bth = Bth::parse(bth).ok()?;
-        let (transport, operation, _) = bth.opcode.parts()?;
-        let is_connected = matches!(transport, Transport::Rc | Transport::Uc);
-        let (aeth, payload) = match operation {
-            Operation::Send if is_connected && packet.len() % 4 == 0 => {
-                let end = packet.len().checked_sub(bth.pad.into())?;
-                (None, source(head, packet).get(Bth::LEN..end)?)
-            }
-            Operation::Ack if bth.pad == 0 && packet.len() == head.len() => {
-                (Some(Aeth::parse(rest.try_into().ok()?).ok()?), &rest[..0])
-            }
-            _ => return None,
-        };
-        Some(Packet {
-            headers: Headers {
-                aeth,
-                ..Headers::new(bth)
-            },
-            payload,
-            gso_size: 0,
-        })
-    }
-
     /// Parses a packet that has no ICRC.
-    pub fn parse_without_icrc(bytes: &[u8]) -> Result<Packet<'_>, Malformed> {
-        Packet::parse_apart(bytes, bytes)
+    pub fn parse_without_icrc(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
+        Packet::parse_apart(bytes, bytes, 0)
     }
 
     /// Parses a packet without ICRC in memory that others may write to. `head` is a copy of its first bytes,
-    /// with all headers, or of all: only these are examined.
-    pub fn parse_apart<'a>(head: &'a [u8], packet: &'a [u8]) -> Result<Packet<'a>, Malformed> {
-        let mut rest = Rest(head);
-        let headers = rest.headers()?;
-        let start = head.len() - rest.0.len();
-        let padded = source(head, packet).get(start..).ok_or(Malformed)?;
-        Packet::with_payload(headers, padded)
-    }
-
-    /// [`Packet::parse_apart`] for one with a [`Packet::gso_size`]: its payload begins at [`PAYLOAD_APART`].
-    pub fn parse_gso<'a>(
-        head: &[u8],
+    /// with all headers, or of all: only these are examined. With a `gso_size`, see [`Packet::gso_size`], the
+    /// payload begins at [`PAYLOAD_APART`].
+    #[inline]
+    pub fn parse_apart(
+        head: &'a [u8],
         packet: &'a [u8],
         gso_size: u32,
     ) -> Result<Packet<'a>, Malformed> {
-        let headers = Rest(head).headers()?;
-        let padded = packet.get(PAYLOAD_APART..).ok_or(Malformed)?;
-        let packet = Packet::with_payload(headers, padded)?;
-        Ok(Packet { gso_size, ..packet })
+        Packet::parse_opcode(Packet::opcode(head), head, packet, gso_size)
     }
 
-    fn with_payload(headers: Headers, padded: &[u8]) -> Result<Packet<'_>, Malformed> {
-        let (_, operation, _) = headers.bth.opcode.parts().ok_or(Malformed)?;
-        let payload = padded
-            .len()
-            .checked_sub(headers.bth.pad.into())
-            .and_then(|len| padded.get(..len))
-            .ok_or(Malformed)?;
-        let len_allowed = match operation {
-            Operation::Send
-            | Operation::SendImm
-            | Operation::SendInv
-            | Operation::Write
-            | Operation::WriteImm
-            | Operation::ReadResponse => padded.len() % 4 == 0,
-            Operation::AtomicWrite => payload.len() == 8 && headers.bth.pad == 0,
-            Operation::ReadRequest
-            | Operation::Ack
-            | Operation::AtomicAck
-            | Operation::CmpSwap
-            | Operation::FetchAdd
-            | Operation::Flush => padded.is_empty(),
-            Operation::Reserved => true,
+    /// The opcode of the packet that begins so; any if that is empty.
+    #[inline]
+    pub fn opcode(head: &[u8]) -> Opcode {
+        Opcode(head.first().copied().unwrap_or_default())
+    }
+
+    /// [`Packet::parse_apart`] for a packet that has this opcode. Where the compiler knows it, it leaves out
+    /// the headers of other opcodes.
+    #[inline(always)]
+    pub fn parse_opcode(
+        opcode: Opcode,
+        head: &'a [u8],
+        packet: &'a [u8],
+        gso_size: u32,
+    ) -> Result<Packet<'a>, Malformed> {
+        let bth = Bth::parse(head.first_chunk().ok_or(Malformed)?)?;
+        debug_assert_eq!(bth.opcode, opcode);
+        let bth = Bth { opcode, ..bth };
+        let extensions = Extensions::of(bth.opcode);
+        let headers_len = usize::from(extensions.end);
+        let headers = head.get(..headers_len).ok_or(Malformed)?;
+        let padded = match gso_size {
+            0 => source(head, packet).get(headers_len..),
+            _ => packet.get(PAYLOAD_APART..),
         };
-        if !len_allowed {
-            return Err(Malformed);
-        }
-        Ok(Packet {
-            headers,
+        let padded = padded.ok_or(Malformed)?;
+        let payload = padded.len().checked_sub(bth.pad.into());
+        let payload = payload.and_then(|len| padded.get(..len)).ok_or(Malformed)?;
+        let is_valid = match extensions.payload {
+            PayloadRule::Padded => padded.len() % 4 == 0,
+            PayloadRule::Empty => padded.is_empty(),
+            PayloadRule::Eight => payload.len() == 8 && bth.pad == 0,
+            PayloadRule::Any => true,
+            PayloadRule::NoPacket => false,
+        };
+        let parsed = Packet {
+            bth,
+            head: headers,
             payload,
-            gso_size: 0,
-        })
+            gso_size,
+        };
+        // The only extended header with invalid values.
+        let is_valid = is_valid && (extensions.at(Extension::Aeth) == 0 || parsed.aeth().is_some());
+        is_valid.then_some(parsed).ok_or(Malformed)
+    }
+
+    /// The packet that a copy was made of: of its BTH, all its headers ([`Packet::head`]) and its payload.
+    pub fn from_parts(bth: Bth, head: &'a [u8], payload: &'a [u8], gso_size: u32) -> Packet<'a> {
+        Packet {
+            bth,
+            head,
+            payload,
+            gso_size,
+        }
+    }
+
+    /// The same packet. `opcode` is what its BTH has: see [`Packet::parse_opcode`].
+    #[inline(always)]
+    pub fn with_opcode(&self, opcode: Opcode) -> Packet<'a> {
+        debug_assert_eq!(self.bth.opcode, opcode);
+        let bth = Bth { opcode, ..self.bth };
+        Packet { bth, ..*self }
+    }
+
+    /// All headers, as they are in the packet.
+    pub fn head(&self) -> &'a [u8] {
+        self.head
+    }
+
+    /// All headers, decoded.
+    pub fn headers(&self) -> Headers {
+        Headers {
+            bth: self.bth,
+            deth: self.deth(),
+            xrc_srqn: self.xrc_srqn(),
+            feth: self.feth(),
+            reth: self.reth(),
+            atomic: self.atomic(),
+            aeth: self.aeth(),
+            atomic_ack: self.atomic_ack(),
+            imm: self.imm(),
+            ieth: self.ieth(),
+        }
+    }
+
+    /// The bytes of an extended header, if the packet has it.
+    #[inline]
+    fn extension<const LEN: usize>(&self, which: Extension) -> Option<&'a [u8; LEN]> {
+        match Extensions::of(self.bth.opcode).at(which) {
+            0 => None,
+            at => self.head.get(at..)?.first_chunk(),
+        }
+    }
+
+    /// The DETH, in datagrams.
+    #[inline]
+    pub fn deth(&self) -> Option<Deth> {
+        self.extension(Extension::Deth).map(Deth::parse)
+    }
+
+    /// XRCETH: the number of the shared receive queue.
+    #[inline]
+    pub fn xrc_srqn(&self) -> Option<u32> {
+        let bytes = self.extension(Extension::Xrceth)?;
+        Some(u32::from_be_bytes(*bytes) & Psn::MASK)
+    }
+
+    /// The FETH, in FLUSH.
+    pub fn feth(&self) -> Option<Feth> {
+        self.extension(Extension::Feth).map(Feth::parse)
+    }
+
+    /// The RETH, in the first packet of a WRITE, in READ requests, FLUSH and ATOMIC WRITE.
+    #[inline]
+    pub fn reth(&self) -> Option<Reth> {
+        self.extension(Extension::Reth).map(Reth::parse)
+    }
+
+    /// The AtomicETH, in CmpSwap and FetchAdd.
+    pub fn atomic(&self) -> Option<AtomicEth> {
+        self.extension(Extension::AtomicEth).map(AtomicEth::parse)
+    }
+
+    /// The AETH, in acknowledges, and in READ responses but the middle ones.
+    #[inline]
+    pub fn aeth(&self) -> Option<Aeth> {
+        Aeth::parse(self.extension(Extension::Aeth)?).ok()
+    }
+
+    /// Whether it is a NAK or an RNR NAK.
+    #[inline]
+    pub fn is_nak(&self) -> bool {
+        self.extension(Extension::Aeth).is_some_and(Aeth::is_nak)
+    }
+
+    /// AtomicAckETH: the value in memory before the operation.
+    #[inline]
+    pub fn atomic_ack(&self) -> Option<u64> {
+        let bytes = self.extension(Extension::AtomicAckEth)?;
+        Some(u64::from_be_bytes(*bytes))
+    }
+
+    /// ImmDt: immediate data in network byte order, as in `ibv_wc.imm_data`.
+    #[inline]
+    pub fn imm(&self) -> Option<u32> {
+        self.extension(Extension::ImmDt)
+            .map(|bytes| u32::from_ne_bytes(*bytes))
+    }
+
+    /// IETH: the R_Key to invalidate.
+    #[inline]
+    pub fn ieth(&self) -> Option<u32> {
+        self.extension(Extension::Ieth)
+            .map(|bytes| u32::from_be_bytes(*bytes))
     }
 
     /// The number of packets that it stands for.
@@ -161,10 +250,11 @@ impl Packet<'_> {
     }
 
     /// The length of the datagrams: headers, payload, padding and ICRC.
+    #[inline]
     pub fn datagrams_len(&self) -> usize {
-        let padded = self.payload.len() + usize::from(self.headers.bth.pad);
+        let padded = self.payload.len() + usize::from(self.bth.pad);
         let others = self.packets() as usize - 1;
-        self.headers.encoded_len() + padded + ICRC_LEN + others * (Bth::LEN + ICRC_LEN)
+        self.head.len() + padded + ICRC_LEN + others * (Bth::LEN + ICRC_LEN)
     }
 }
 
@@ -203,72 +293,146 @@ impl Headers {
     /// Writes the headers to the start of `buffer`, in their order on the wire. Returns their length. A
     /// buffer of [`MAX_HEADERS`] bytes is long enough; headers that do not fit are left out.
     pub fn write(&self, buffer: &mut [u8]) -> usize {
-        let mut to = Writer { buffer, len: 0 };
-        to.put(&self.bth.bytes());
-        if let Some(deth) = &self.deth {
-            to.put(&deth.bytes());
-        }
-        if let Some(srqn) = self.xrc_srqn {
-            to.put(&(srqn & Psn::MASK).to_be_bytes());
-        }
-        if let Some(feth) = &self.feth {
-            to.put(&feth.bytes());
-        }
-        if let Some(reth) = &self.reth {
-            to.put(&reth.bytes());
-        }
-        if let Some(atomic) = &self.atomic {
-            to.put(&atomic.bytes());
-        }
-        if let Some(aeth) = &self.aeth {
-            to.put(&aeth.bytes());
-        }
-        if let Some(before) = self.atomic_ack {
-            to.put(&before.to_be_bytes());
-        }
-        if let Some(imm) = self.imm {
-            to.put(&imm.to_ne_bytes());
-        }
-        if let Some(rkey) = self.ieth {
-            to.put(&rkey.to_be_bytes());
-        }
-        to.len
+        let mut to = HeaderWriter::new(self.bth, buffer);
+        self.deth.iter().for_each(|deth| to.deth(deth));
+        self.xrc_srqn.iter().for_each(|srqn| to.xrceth(*srqn));
+        self.feth.iter().for_each(|feth| to.feth(feth));
+        self.reth.iter().for_each(|reth| to.reth(reth));
+        self.atomic.iter().for_each(|atomic| to.atomic(atomic));
+        self.aeth.iter().for_each(|aeth| to.aeth(aeth));
+        self.atomic_ack
+            .iter()
+            .for_each(|value| to.atomic_ack(*value));
+        self.imm.iter().for_each(|imm| to.imm(*imm));
+        self.ieth.iter().for_each(|rkey| to.ieth(*rkey));
+        to.finish()
     }
 }
 
-/// Which extended transport headers a packet has.
+/// The extended transport headers, in their order on the wire.
+#[derive(Clone, Copy)]
+enum Extension {
+    Deth,
+    Xrceth,
+    Feth,
+    Reth,
+    AtomicEth,
+    Aeth,
+    AtomicAckEth,
+    ImmDt,
+    Ieth,
+}
+
+/// The length of each extended transport header.
+const EXTENSION_LEN: [usize; 9] = [
+    Deth::LEN,
+    4,
+    Feth::LEN,
+    Reth::LEN,
+    AtomicEth::LEN,
+    Aeth::LEN,
+    8,
+    4,
+    4,
+];
+
+/// The payload that packets with an opcode may have.
+#[derive(Clone, Copy)]
+enum PayloadRule {
+    /// Any, which is padded to a multiple of four bytes.
+    Padded,
+    Empty,
+    /// Eight bytes.
+    Eight,
+    Any,
+    /// No packet has the opcode.
+    NoPacket,
+}
+
+/// What follows the BTH in packets with an opcode.
+#[derive(Clone, Copy)]
 struct Extensions {
-    deth: bool,
-    xrc: bool,
-    feth: bool,
-    reth: bool,
-    atomic: bool,
-    aeth: bool,
-    atomic_ack: bool,
-    imm: bool,
-    ieth: bool,
+    /// The offset of each header in the packet; 0 if the packet has none. In the order of [`Extension`].
+    offsets: [u8; 9],
+    /// The length of all headers, BTH included.
+    end: u8,
+    payload: PayloadRule,
 }
 
 impl Extensions {
-    fn of(transport: Transport, operation: Operation, part: Part) -> Extensions {
+    #[inline]
+    fn of(opcode: Opcode) -> &'static Extensions {
+        static TABLE: [Extensions; 256] = {
+            let mut table = [Extensions::new(Opcode(0)); 256];
+            let mut opcode = 0;
+            while opcode < 256 {
+                table[opcode] = Extensions::new(Opcode(opcode as u8));
+                opcode += 1;
+            }
+            table
+        };
+        &TABLE[usize::from(opcode.0)]
+    }
+
+    /// The offset of a header in the packet; 0 if the packet has none.
+    #[inline]
+    fn at(&self, which: Extension) -> usize {
+        usize::from(self.offsets[which as usize])
+    }
+
+    const fn new(opcode: Opcode) -> Extensions {
+        let mut extensions = Extensions {
+            offsets: [0; 9],
+            end: Bth::LEN as u8,
+            payload: PayloadRule::NoPacket,
+        };
+        let Some((transport, operation, part)) = opcode.parts() else {
+            return extensions;
+        };
+        let has = Extensions::of_packet(transport, operation, part);
+        let mut i = 0;
+        while i < has.len() {
+            if has[i] {
+                extensions.offsets[i] = extensions.end;
+                extensions.end += EXTENSION_LEN[i] as u8;
+            }
+            i += 1;
+        }
+        extensions.payload = payload_rule(operation);
+        extensions
+    }
+
+    /// Which headers a packet has, in the order of [`Extension`].
+    const fn of_packet(transport: Transport, operation: Operation, part: Part) -> [bool; 9] {
         use Operation::*;
         let starts = matches!(part, Part::First | Part::Only);
         let answers = matches!(operation, Ack | AtomicAck | ReadResponse);
-        Extensions {
-            deth: transport == Transport::Ud,
-            xrc: transport == Transport::Xrc && !answers && operation != Reserved,
-            feth: operation == Flush,
-            reth: starts
+        let is_request = !answers && !matches!(operation, Reserved);
+        [
+            matches!(transport, Transport::Ud),
+            matches!(transport, Transport::Xrc) && is_request,
+            matches!(operation, Flush),
+            starts
                 && matches!(
                     operation,
                     Write | WriteImm | ReadRequest | Flush | AtomicWrite
                 ),
-            atomic: matches!(operation, CmpSwap | FetchAdd),
-            aeth: answers && part != Part::Middle,
-            atomic_ack: operation == AtomicAck,
-            imm: matches!(operation, SendImm | WriteImm),
-            ieth: operation == SendInv,
-        }
+            matches!(operation, CmpSwap | FetchAdd),
+            answers && !matches!(part, Part::Middle),
+            matches!(operation, AtomicAck),
+            matches!(operation, SendImm | WriteImm),
+            matches!(operation, SendInv),
+        ]
+    }
+}
+
+const fn payload_rule(operation: Operation) -> PayloadRule {
+    use Operation::*;
+    match operation {
+        Send | SendImm | SendInv | Write | WriteImm | ReadResponse => PayloadRule::Padded,
+        AtomicWrite => PayloadRule::Eight,
+        ReadRequest | Ack | AtomicAck | CmpSwap | FetchAdd | Flush => PayloadRule::Empty,
+        Reserved => PayloadRule::Any,
     }
 }
 
@@ -279,67 +443,6 @@ fn source<'a>(head: &'a [u8], packet: &'a [u8]) -> &'a [u8] {
         head
     } else {
         packet
-    }
-}
-
-/// The part of a packet that is not parsed yet.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    /// Takes the headers that the packet begins with.
-    fn headers(&mut self) -> Result<Headers, Malformed> {
-        let bth = Bth::parse(self.take()?)?;
-        let (transport, operation, part) = bth.opcode.parts().ok_or(Malformed)?;
-        let mut headers = Headers::new(bth);
-        let has = Extensions::of(transport, operation, part);
-        if has.deth {
-            headers.deth = Some(Deth::parse(self.take()?));
-        }
-        if has.xrc {
-            headers.xrc_srqn = Some(u32::from_be_bytes(*self.take()?) & Psn::MASK);
-        }
-        if has.feth {
-            headers.feth = Some(Feth::parse(self.take()?));
-        }
-        if has.reth {
-            headers.reth = Some(Reth::parse(self.take()?));
-        }
-        if has.atomic {
-            headers.atomic = Some(AtomicEth::parse(self.take()?));
-        }
-        if has.aeth {
-            headers.aeth = Some(Aeth::parse(self.take()?)?);
-        }
-        if has.atomic_ack {
-            headers.atomic_ack = Some(u64::from_be_bytes(*self.take()?));
-        }
-        if has.imm {
-            headers.imm = Some(u32::from_ne_bytes(*self.take()?));
-        }
-        if has.ieth {
-            headers.ieth = Some(u32::from_be_bytes(*self.take()?));
-        }
-        Ok(headers)
-    }
-
-    fn take<const LEN: usize>(&mut self) -> Result<&'a [u8; LEN], Malformed> {
-        let (first, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(first)
-    }
-}
-
-struct Writer<'a> {
-    buffer: &'a mut [u8],
-    len: usize,
-}
-
-impl Writer<'_> {
-    fn put<const LEN: usize>(&mut self, bytes: &[u8; LEN]) {
-        if let Some(to) = self.buffer.get_mut(self.len..self.len + LEN) {
-            to.copy_from_slice(bytes);
-            self.len += LEN;
-        }
     }
 }
 

@@ -130,7 +130,7 @@ fn headers_are_as_in_the_specification() {
     want.extend(b"IMMDabc\0\0\0\0\0");
     assert_eq!(written(&headers, b"abc"), want);
     let packet = Packet::parse(&want).unwrap();
-    assert_eq!((packet.headers, packet.payload), (headers, &b"abc"[..]));
+    assert_eq!((packet.headers(), packet.payload), (headers, &b"abc"[..]));
 
     let mut headers = Headers::new(bth(Opcode(0x12)));
     headers.aeth = Some(Aeth {
@@ -176,7 +176,7 @@ fn headers_are_as_in_the_specification() {
 fn syndromes() {
     let parsed = |syndrome: u8| {
         let packet = [&[0x11; 1][..], &[0x40; 1], &[0; 10], &[syndrome], &[0; 7]].concat();
-        Packet::parse(&packet).map(|packet| packet.headers.aeth.unwrap().kind)
+        Packet::parse(&packet).map(|packet| packet.aeth().unwrap().kind)
     };
     assert_eq!(parsed(0x1f), Ok(AethKind::Ack { credits: 31 }));
     assert_eq!(parsed(0x2e), Ok(AethKind::RnrNak { timer: 14 }));
@@ -260,36 +260,11 @@ proptest! {
     fn round_trip(bth in any_bth(), mut bytes in prop::collection::vec(any::<u8>(), 44..100)) {
         Headers::new(bth).write(&mut bytes);
         if let Ok(packet) = Packet::parse(&bytes) {
-            let again = written(&packet.headers, packet.payload);
+            let again = written(&packet.headers(), packet.payload);
             let parsed = Packet::parse(&again).unwrap();
-            prop_assert_eq!(parsed.headers, packet.headers);
+            prop_assert_eq!(parsed.headers(), packet.headers());
             prop_assert_eq!(parsed.payload, packet.payload);
             prop_assert_eq!(again.len(), bytes.len());
-        }
-    }
-
-    /// The packets that are parsed in a way of their own.
-    #[test]
-    fn frequent_packets_are_parsed_as_others(
-        bth in any_bth(),
-        pad in 0..4_u8,
-        mut bytes in prop::collection::vec(any::<u8>(), 12..40),
-    ) {
-        use Operation::{Ack, Send};
-        for (operation, part) in [(Send, Part::Only), (Send, Part::Middle), (Ack, Part::Only)] {
-            for transport in [Transport::Rc, Transport::Uc, Transport::Ud, Transport::Xrc] {
-                let opcode = Opcode::new(transport, operation, part);
-                Headers::new(Bth { opcode, pad, ..bth }).write(&mut bytes);
-                let full = Packet::parse_without_icrc(&bytes).ok();
-                let is_frequent = match operation {
-                    Ack => true,
-                    _ => matches!(transport, Transport::Rc | Transport::Uc),
-                };
-                let full = full.filter(|_| is_frequent).map(|full| (full.headers, full.payload));
-                let common = Packet::parse_common(&bytes, &bytes);
-                let common = common.map(|common| (common.headers, common.payload));
-                prop_assert_eq!(common, full);
-            }
         }
     }
 
@@ -467,16 +442,16 @@ fn packets_of_kernel_rxe() {
         };
         assert_eq!(flow.check(datagram), Some(fragmentation), "{hex}");
         let packet = Packet::parse(datagram).unwrap();
-        assert!(!packet.headers.bth.migrated);
+        assert!(!packet.bth.migrated);
         assert_eq!(packet.payload, vec![0x7b; len]);
         assert_eq!(
-            written(&packet.headers, packet.payload)[..datagram.len() - 4],
+            written(&packet.headers(), packet.payload)[..datagram.len() - 4],
             datagram[..datagram.len() - 4]
         );
-        match packet.headers.bth.opcode.parts().unwrap() {
-            (Transport::Ud, ..) => assert_eq!(packet.headers.deth.unwrap().src_qpn, 0x11),
+        match packet.bth.opcode.parts().unwrap() {
+            (Transport::Ud, ..) => assert_eq!(packet.deth().unwrap().src_qpn, 0x11),
             (_, Operation::Ack, _) => {
-                let aeth = packet.headers.aeth.unwrap();
+                let aeth = packet.aeth().unwrap();
                 assert_eq!((aeth.kind, aeth.msn), (AethKind::Ack { credits: 31 }, 1));
             }
             _ => {}

@@ -9,7 +9,7 @@ fn failed(shadow: &mut Shadow, wr_id: u64, status: u32) -> Vec<Rule> {
         qpn: 17,
         wr_id,
         status,
-        opcode: 0,
+        ..Completion::default()
     };
     rules(&shadow.polled(20, 1, &[completion], "ibv_poll_cq"))
 }

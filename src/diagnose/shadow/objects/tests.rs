@@ -24,7 +24,7 @@ const MR: Mr = Mr {
 
 fn shadow() -> Shadow {
     let mut shadow = Shadow::new();
-    shadow.opened(1, "uroce0".into(), -1);
+    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
     shadow.add_pd(10, PD);
     shadow.add_cq(
         20,
@@ -96,7 +96,7 @@ fn what_is_left_at_close() {
     assert_eq!(rules(&found), [Rule::Leak]);
     assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
     assert!(shadow.qps.is_empty() && shadow.numbers.is_empty());
-    shadow.opened(1, "uroce0".into(), -1);
+    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
     assert!(shadow.closed(1).is_empty());
 }
 

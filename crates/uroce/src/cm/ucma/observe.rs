@@ -71,7 +71,7 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, 
                 hook(&CmNotice::Event { event, status, id });
             }
         }
-        Ok(()) => {}
+        Ok(()) => hook_lifetime(*hook, command, input, word(0)),
         Err(errno) => {
             let Some((call, at)) = function(command) else {
                 return;
@@ -87,6 +87,23 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, 
                 is_datagram: known.is_some_and(|(_, is_datagram)| is_datagram),
             }));
         }
+    }
+}
+
+/// Ids that come and go. `word` is the first of the response.
+fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word: Option<u32>) {
+    let uid = input.u64(0);
+    match (command, word) {
+        (Command::CreateId, Some(id)) => hook(&CmNotice::Known { id, uid }),
+        (Command::Accept, _) => {
+            let id = input.u32(280);
+            hook(&CmNotice::Known { id, uid });
+        }
+        (Command::DestroyId, Some(events)) => {
+            let id = input.u32(8);
+            hook(&CmNotice::Destroyed { id, events });
+        }
+        _ => {}
     }
 }
 

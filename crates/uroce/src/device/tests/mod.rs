@@ -5,7 +5,6 @@ pub mod out_of_memory;
 mod paths;
 mod preemption;
 mod regions;
-mod short;
 
 use std::time::Duration;
 
@@ -139,6 +138,7 @@ pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
         xrcd: None,
         memory: device.memory.clone(),
         several_receive: device.several_receive(),
+        slots_by_completion: false,
     }));
     device.add_queue_pair(qp.clone());
     qp

@@ -46,6 +46,7 @@ pub fn queue_pair_with(
         xrcd: None,
         memory: device.memory.clone(),
         several_receive: device.several_receive(),
+        slots_by_completion: false,
     }));
     device.add_queue_pair(qp.clone());
     qp

@@ -17,7 +17,7 @@ impl Qp {
                     signaled,
                 } => {
                     self.counters.rdma_sends += u64::from(completion.opcode == IBV_WC_SEND);
-                    if self.complete_send(signaled, completion, host).is_err() {
+                    if self.report_send(signaled, completion, host).is_err() {
                         return self.enter_fatal_error(host);
                     }
                 }
@@ -27,18 +27,20 @@ impl Qp {
         self.check_drained(host);
     }
 
-    /// A send WQE has succeeded: adds its completion, if the program wants one.
-    pub(super) fn complete_send(
-        &self,
+    /// Reports the completion of the WR that has succeeded last, if the program wants one.
+    #[inline]
+    pub(super) fn report_send(
+        &mut self,
         signaled: bool,
-        completion: Completion,
+        mut completion: Completion,
         host: &mut impl Host,
     ) -> Result<(), Overrun> {
-        if signaled || self.attributes.config.sq_sig_all {
-            return host.complete(WorkQueue::Send, completion);
+        if !signaled && !self.attributes.config.sq_sig_all {
+            host.on_unsignaled(&completion);
+            return Ok(());
         }
-        host.on_unsignaled(&completion);
-        Ok(())
+        self.requester.queue_mut().report(&mut completion);
+        host.complete(WorkQueue::Send, completion)
     }
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).
@@ -57,7 +59,15 @@ impl Qp {
     }
 
     /// Does what the responder requires after a request.
+    #[inline(always)]
     pub(super) fn on_responder_action(&mut self, action: ResponderAction, host: &mut impl Host) {
+        if !matches!(action, ResponderAction::None) {
+            self.on_request_error(action, host);
+        }
+    }
+
+    #[cold]
+    fn on_request_error(&mut self, action: ResponderAction, host: &mut impl Host) {
         match action {
             ResponderAction::None => {}
             ResponderAction::Fatal => self.enter_fatal_error(host),

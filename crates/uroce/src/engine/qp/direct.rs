@@ -67,7 +67,8 @@ impl Qp {
         host: &mut impl Host,
     ) {
         self.counters.direct_ops += 1;
-        if self.complete_send(signaled, completion, host).is_err() {
+        self.requester.queue_mut().skip();
+        if self.report_send(signaled, completion, host).is_err() {
             self.enter_fatal_error(host);
         }
     }

@@ -3,8 +3,9 @@
 
 mod complete;
 mod direct;
+mod receive;
 mod reliable;
-mod short;
+mod slots;
 mod uc;
 mod ud;
 
@@ -15,14 +16,14 @@ use super::attributes::Attributes;
 use super::completer::Completer;
 use super::counters::Counters;
 use super::emit::Encoded;
-use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
+use super::send_queue::SendQueue;
 use super::{
-    AddressVector, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
-    SendWr, Service, Time, UdAddress, WorkQueue,
+    AddressVector, Clock, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState,
+    RecvWr, SendWr, Service, Time, UdAddress, WorkQueue,
 };
-use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
+use crate::wire::{ICRC_LEN, Operation, Packet};
 
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +219,7 @@ impl Qp {
     /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
     #[inline]
     pub fn post_next_send(&mut self, host: &mut impl Host) -> bool {
-        if self.send_depth() >= self.attributes.config.limits.max_send_wr {
+        if !self.has_send_slots(1, host) {
             return false;
         }
         let Some(wr) = self.requester.written_wr() else {
@@ -240,107 +241,37 @@ impl Qp {
     /// is flushed.
     #[inline]
     pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
+        let max = self.attributes.config.limits.max_recv_wr;
+        if !self.responder.recv_queue_mut().has_slot(max, host) {
+            return false;
+        }
         if self.state == QpState::Err {
             let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
+            self.responder.recv_queue_mut().skip();
             let _ = host.complete(WorkQueue::Recv, completion);
             return true;
-        }
-        if self.recv_depth() >= self.attributes.config.limits.max_recv_wr {
-            return false;
         }
         self.responder.recv_queue_mut().post(wr)
     }
 
-    /// [`Qp::receive`] as if no receive was posted: a SEND or a WRITE with immediate gets an RNR NAK. Injects
-    /// faults. Receives of XRC are not affected.
-    pub fn receive_without_receives(
-        &mut self,
-        packet: &Packet,
-        from: &Addresses,
-        now: Time,
-        host: &mut impl Host,
-    ) {
-        let queue = core::mem::replace(self.responder.recv_queue_mut(), RecvQueue::new(false));
-        self.receive(packet, from, now, host);
-        self.responder.recv_queue_mut().restore(queue);
-        if self.state == QpState::Err {
-            self.flush_receives(host);
-        }
-    }
-
-    /// Whether packets have an effect in the current state.
-    #[inline]
-    fn may_receive(&self) -> bool {
-        !matches!(self.state, QpState::Reset | QpState::Init | QpState::Err)
-    }
-
-    /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
-    /// to.
-    pub fn receive(&mut self, packet: &Packet, from: &Addresses, now: Time, host: &mut impl Host) {
-        self.counters.rcvd_pkts += u64::from(packet.packets());
-        self.counters.rcvd_bytes += packet.datagrams_len() as u64;
-        if !self.may_receive() {
-            return;
-        }
-        let Some((transport, operation, part)) = packet.headers.bth.opcode.parts() else {
-            return;
-        };
-        let service = self.attributes.config.service;
-        if transport != service.transport() {
-            return;
-        }
-        if packet.gso_size != 0 && service == Service::Ud {
-            return;
-        }
-        if service == Service::Ud {
-            self.receive_datagram(operation, packet, from, host);
-            return;
-        }
-        if !self.is_of_peer(from) {
-            return;
-        }
-        let is_response = matches!(
-            operation,
-            Operation::Ack | Operation::AtomicAck | Operation::ReadResponse
-        );
-        match service {
-            Service::Rc | Service::XrcSend if is_response => {
-                self.receive_response(operation, packet, now, host);
-            }
-            // Without memory the packet is dropped, as a network may do.
-            Service::Rc | Service::XrcRecv if !is_response && self.responder.try_reserve() => {
-                self.receive_request(operation, part, packet, host);
-            }
-            Service::Uc => self.receive_uc_packet(packet, host),
-            _ => {}
-        }
-    }
-
-    /// 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
-    /// queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
-    #[inline]
-    fn is_of_peer(&self, from: &Addresses) -> bool {
-        let peer_port = port_of(self.attributes.dest_qpn);
-        from.src == self.attributes.peer && (peer_port == PORT || from.src_port == peer_port)
-    }
-
     /// Writes the next packet that may be sent now into `buffer`; None if there is none. The buffer has
     /// room for [`crate::wire::MAX_HEADERS`], the path MTU, 3 bytes of padding, and the ICRC.
+    #[inline(always)]
     pub fn transmit(
         &mut self,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
         let encoded = match self.attributes.config.service {
             Service::Ud => {
-                let packet = self.next_datagram(now, host, buffer)?;
+                let packet = self.next_datagram(clock.time(), host, buffer)?;
                 self.counters.sent_pkts += 1;
                 self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
                 return Some(packet);
             }
-            Service::Uc => self.next_uc_packet(now, host, buffer),
-            _ => self.next_reliable(now, host, buffer),
+            Service::Uc => self.next_uc_packet(clock.time(), host, buffer),
+            _ => self.next_reliable(clock, host, buffer),
         };
         encoded.map(|encoded| self.sent_to_peer(&encoded))
     }
@@ -349,14 +280,14 @@ impl Qp {
     /// None if the next response is another, or there is none.
     pub fn transmit_short_response(
         &mut self,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
         if !self.responder.next_is_short() {
             return None;
         }
-        let response = self.next_response(now, host, buffer)?;
+        let response = self.next_response(clock, host, buffer)?;
         Some(self.sent_to_peer(&response))
     }
 
@@ -365,6 +296,12 @@ impl Qp {
     pub fn may_transmit(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
         self.responder.has_response() || sends && self.requester.has_unsent()
+    }
+
+    /// Whether the requester waits after an RNR NAK.
+    #[inline]
+    pub fn is_rnr_waiting(&self) -> bool {
+        self.requester.is_rnr_waiting()
     }
 
     /// Whether a response waits to be sent.
@@ -466,13 +403,6 @@ impl Qp {
     pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, host: &mut impl Host) {
         if matches!(self.state, QpState::Rts | QpState::Sqd) {
             self.requester_timeout(now, peer, host);
-        }
-    }
-
-    /// Raises the communication-established event for the first packet in RTR (11.6.3.1).
-    fn check_established(&mut self, host: &mut impl Host) {
-        if self.state == QpState::Rtr && self.responder.take_established() {
-            host.event(QpEvent::CommunicationEstablished);
         }
     }
 

@@ -1,15 +1,16 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
 use super::{Host, Qp, QpEvent, QpState, Time};
-use crate::engine::PeerActivity;
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::Encoded;
 use crate::engine::requester::NextPacket;
 use crate::engine::responder::NextResponse;
+use crate::engine::{Clock, PeerActivity};
 use crate::wire::{Operation, Packet, Part};
 
 impl Qp {
     /// A request packet from the peer.
+    #[inline(always)]
     pub(super) fn receive_request(
         &mut self,
         operation: Operation,
@@ -25,6 +26,7 @@ impl Qp {
     }
 
     /// An ACK, NAK, READ response or ATOMIC ACK from the peer.
+    #[inline(always)]
     pub(super) fn receive_response(
         &mut self,
         operation: Operation,
@@ -80,27 +82,33 @@ impl Qp {
 
     /// Writes the next packet into `buffer`. Responses go before requests, except
     /// that one request may go before an ACK (see `Responder::yields_to_request`).
+    #[inline(always)]
     pub(super) fn next_reliable(
         &mut self,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         if self.requester.has_unsent() && self.responder.yields_to_request() {
-            if let Some(request) = self.next_request(now, host, buffer) {
+            if let Some(request) = self.next_request(clock, host, buffer) {
                 return Some(request);
             }
         }
-        self.next_response(now, host, buffer)
-            .or_else(|| self.next_request(now, host, buffer))
+        self.next_response(clock, host, buffer)
+            .or_else(|| self.next_request(clock, host, buffer))
     }
 
+    #[inline(always)]
     fn next_request(
         &mut self,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
+        if !self.requester.has_unsent() {
+            return None;
+        }
+        let now = clock.time();
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let next = self
                 .requester
@@ -114,15 +122,16 @@ impl Qp {
         None
     }
 
+    #[inline(always)]
     pub(super) fn next_response(
         &mut self,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         let next = self
             .responder
-            .next_response(&self.attributes, now, host, buffer);
+            .next_response(&self.attributes, clock, host, buffer);
         match next {
             NextResponse::None => None,
             NextResponse::Packet(encoded) => Some(encoded),

@@ -32,14 +32,14 @@ impl EarlyPackets {
 
     /// Removes the packet with that PSN.
     fn take(&mut self, psn: Psn) -> Option<PacketCopy> {
-        let at = self.0.iter().position(|early| early.psn() == psn)?;
+        let at = self.0.iter().position(|early| early.bth().psn == psn)?;
         Some(self.0.swap_remove(at))
     }
 
     /// Removes the packet that comes first after that PSN.
     fn take_first(&mut self, epsn: Psn) -> Option<PacketCopy> {
         let numbered = self.0.iter().enumerate();
-        let (at, _) = numbered.min_by_key(|(_, early)| early.psn().distance(epsn))?;
+        let (at, _) = numbered.min_by_key(|(_, early)| early.bth().psn.distance(epsn))?;
         Some(self.0.swap_remove(at))
     }
 }
@@ -68,7 +68,7 @@ impl Qp {
     /// A packet from the peer.
     pub(super) fn receive_uc_packet(&mut self, packet: &Packet, host: &mut impl Host) {
         self.check_established(host);
-        let ahead = packet.headers.bth.psn.distance(self.responder.epsn()) > 0;
+        let ahead = packet.bth.psn.distance(self.responder.epsn()) > 0;
         if ahead && host.may_reorder() && self.early.keep(packet) {
             return;
         }
@@ -110,7 +110,7 @@ impl Qp {
     }
 
     fn execute_uc_packet(&mut self, packet: &Packet, host: &mut impl Host) {
-        let parts = packet.headers.bth.opcode.parts();
+        let parts = packet.bth.opcode.parts();
         let Some((_, operation, part)) = parts.filter(|_| self.may_receive()) else {
             return;
         };

@@ -5,7 +5,7 @@ use ibverbs_abi::*;
 use super::{Addresses, Host, Qp, Time, Transmit, WorkQueue};
 use crate::engine::responder::{NakCause, capacity, failed, place, recv_completion};
 use crate::engine::{Completion, RecvWr};
-use crate::wire::{Deth, Operation, Packet, SHORT_DATAGRAM_MAX};
+use crate::wire::{Deth, Operation, Packet};
 
 /// The service level of a received datagram, which RoCE packets do not have. As with mlx5 it says which
 /// header the packet had: bit 3 for UDP, bits 0 to 2 for the network type. UCX before 1.19 reads the
@@ -13,8 +13,6 @@ use crate::wire::{Deth, Operation, Packet, SHORT_DATAGRAM_MAX};
 const SL_UDP_IPV4: u8 = 0b1010;
 const SL_UDP_IPV6: u8 = 0b1001;
 
-/// The GRH at the beginning of each receive.
-const GRH_LEN: usize = 40;
 /// The longest payload of a datagram in bytes.
 const MAX_DATAGRAM_LEN: usize = 4096;
 
@@ -41,6 +39,7 @@ impl Qp {
     }
 
     /// A datagram to this queue pair.
+    #[inline(always)]
     pub(super) fn receive_datagram(
         &mut self,
         operation: Operation,
@@ -48,7 +47,7 @@ impl Qp {
         from: &Addresses,
         host: &mut impl Host,
     ) {
-        let Some(deth) = packet.headers.deth else {
+        let Some(deth) = packet.deth() else {
             return;
         };
         let is_send = matches!(operation, Operation::Send | Operation::SendImm);
@@ -101,47 +100,6 @@ impl Qp {
             return self.enter_fatal_error(host);
         }
         self.counters.rdma_recvs += 1;
-    }
-
-    /// [`Qp::receive_datagram`] for a short one, if a receive WR has room for it. False if nothing was done.
-    #[inline]
-    pub(super) fn receive_short_datagram(
-        &mut self,
-        deth: &Deth,
-        solicited: bool,
-        payload: &[u8],
-        from: &Addresses,
-        host: &mut impl Host,
-    ) -> bool {
-        if !self.may_receive() || deth.qkey != self.attributes.qkey {
-            return false;
-        }
-        let Some(wr) = self.responder.recv_queue_mut().take(host) else {
-            return false;
-        };
-        // In one copy: GRH and payload.
-        let mut bytes = [0; GRH_LEN + SHORT_DATAGRAM_MAX];
-        let len = GRH_LEN + payload.len();
-        bytes[..GRH_LEN].copy_from_slice(&from.grh);
-        let has_room = len as u64 <= capacity(&wr);
-        let is_placed = has_room
-            && bytes.get_mut(GRH_LEN..len).is_some_and(|to| {
-                to.copy_from_slice(payload);
-                true
-            })
-            && host.scatter_recv(&wr.sges, 0, &bytes[..len]).is_ok();
-        if !is_placed {
-            self.responder.recv_queue_mut().put_back(wr);
-            return false;
-        }
-        let completion = Completion {
-            byte_len: len as u32,
-            wc_flags: IBV_WC_GRH,
-            solicited,
-            ..Completion::new(wr.wr_id, IBV_WC_SUCCESS, IBV_WC_RECV)
-        };
-        self.complete_datagram(completion, deth, from, host);
-        true
     }
 
     /// The memory of a receive WR cannot be written: it fails, and the queue pair with it (9.9.3,

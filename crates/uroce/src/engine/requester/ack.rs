@@ -65,13 +65,8 @@ impl Requester {
         }
     }
 
-    /// [`Requester::on_credits`] for an ACK that does not count credits.
-    #[inline]
-    pub fn on_no_credits(&mut self) {
-        self.limit_ssn = None;
-    }
-
     /// The peer has executed every packet before `end`.
+    #[inline(always)]
     pub fn on_ack(&mut self, end: u64, attributes: &Attributes, now: Time) -> Acked {
         let before = self.oldest_unacked;
         for wqe in self.queue.iter() {
@@ -113,9 +108,9 @@ impl Requester {
         };
         let mtu = attributes.mtu;
         let packets = u64::from(packet.packets());
-        let part = packet.headers.bth.opcode.parts().map(|parts| parts.2);
+        let part = packet.bth.opcode.parts().map(|parts| parts.2);
         let mut ends_request = true;
-        match (wqe.class(), operation, packet.headers.atomic_ack) {
+        match (wqe.class(), operation, packet.atomic_ack()) {
             (OpClass::Read, Operation::ReadResponse, _) => {
                 let offset = (number - wqe.first) * u64::from(mtu);
                 let most = packets * u64::from(mtu);
@@ -153,6 +148,7 @@ impl Requester {
     }
 
     /// The packets from `before` on are newly acknowledged. Returns whether there are any.
+    #[inline(always)]
     fn on_progress(&mut self, before: u64, attributes: &Attributes, now: Time) -> bool {
         let count = self.oldest_unacked - before;
         if count == 0 {

@@ -1,8 +1,6 @@
 //! What the engine's tests read of a requester.
 
 use super::Requester;
-use crate::engine::Host;
-use crate::engine::attributes::Attributes;
 
 impl Requester {
     pub fn cwnd(&self) -> u64 {
@@ -15,21 +13,6 @@ impl Requester {
 
     pub fn rd_atomic_in_flight(&self) -> u32 {
         self.rd_atomic_in_flight
-    }
-
-    /// Writes the next packet, of a SEND: as such, and as other requests are written. Returns the lengths.
-    pub fn write_both<const LEN: usize>(
-        &self,
-        attributes: &Attributes,
-        host: &mut impl Host,
-        [one, other]: &mut [[u8; LEN]; 2],
-    ) -> [Option<usize>; 2] {
-        let wqe = self.queue.get(self.current).unwrap();
-        [
-            self.write_send(wqe, attributes, host, one),
-            self.write_request(wqe, attributes, host, other),
-        ]
-        .map(|written| written.unwrap().map(|written| written.encoded.len))
     }
 
     /// What holds between any two calls.

@@ -11,7 +11,6 @@ mod held;
 #[cfg(test)]
 mod inspect;
 mod payload;
-mod short;
 mod unreliable;
 mod write;
 
@@ -27,8 +26,7 @@ use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
 use super::timer::{Timer, TimerTable};
 use super::{
-    Completion, Host, Link, LocalError, QpConfig, SendOp, SendWr, Service, Time, UdAddress,
-    encoding,
+    Completion, Host, Link, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding,
 };
 use crate::wire::Psn;
 
@@ -237,6 +235,7 @@ impl Requester {
     }
 
     /// Writes the next request packet of a reliable connection into `buffer`.
+    #[inline]
     pub fn next_packet(
         &mut self,
         attributes: &Attributes,
@@ -351,13 +350,7 @@ impl Requester {
         let Some(wqe) = self.queue.get(self.current) else {
             return Ok(None);
         };
-        let is_plain = wqe.wr.op == SendOp::Send && attributes.config.service == Service::Rc;
-        let written = if is_plain {
-            self.write_send(wqe, attributes, host, buffer)?
-        } else {
-            self.write_request(wqe, attributes, host, buffer)?
-        };
-        let Some(written) = written else {
+        let Some(written) = self.write_request(wqe, attributes, host, buffer)? else {
             return Ok(None);
         };
         let (class, end) = (wqe.class(), wqe.end);
@@ -395,12 +388,6 @@ impl Requester {
         }
         self.highest_sent = self.highest_sent.max(self.next);
         self.start_timers(attributes.timeout, now);
-    }
-
-    /// Whether the next acknowledgment is a sample of the round-trip time.
-    #[inline]
-    pub fn measures_rtt(&self) -> bool {
-        self.rtt_probe.is_some()
     }
 
     fn execute_local(&mut self, host: &mut impl Host) {

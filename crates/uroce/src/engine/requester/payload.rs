@@ -2,7 +2,7 @@
 
 use super::{OpClass, SendOp, Wqe};
 use crate::engine::{Data, Host, LocalError};
-use crate::wire::{AtomicEth, Feth, Headers, Part, Reth};
+use crate::wire::{AtomicEth, Feth, HeaderWriter, Part, Reth};
 
 /// What [`extend_headers`] found out about a packet.
 pub struct PacketContent {
@@ -22,12 +22,13 @@ pub fn packets(wqe: &Wqe, packet: u64, most: u32) -> u64 {
 }
 
 /// Adds the extension headers of a packet of `wqe` that stands for `count` packets.
+#[inline(always)]
 pub fn extend_headers(
     wqe: &Wqe,
     packet: u64,
     (count, mtu): (u64, u32),
     part: Part,
-    headers: &mut Headers,
+    headers: &mut HeaderWriter<'_>,
 ) -> PacketContent {
     let most = count * u64::from(mtu);
     let offset = ((packet - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;
@@ -40,25 +41,31 @@ pub fn extend_headers(
     match wqe.wr.op {
         SendOp::Send => payload_len = most.min(remaining.into()),
         SendOp::SendImm { imm } => {
-            headers.imm = ends.then_some(imm);
+            if ends {
+                headers.imm(imm);
+            }
             payload_len = most.min(remaining.into());
         }
         SendOp::SendInv { rkey } => {
-            headers.ieth = ends.then_some(rkey);
+            if ends {
+                headers.ieth(rkey);
+            }
             payload_len = most.min(remaining.into());
         }
         SendOp::Write { va, rkey } | SendOp::WriteImm { va, rkey, .. } => {
             let len = wqe.len;
-            headers.reth = starts.then_some(Reth { va, rkey, len });
-            if let SendOp::WriteImm { imm, .. } = wqe.wr.op {
-                headers.imm = ends.then_some(imm);
+            if starts {
+                headers.reth(&Reth { va, rkey, len });
+            }
+            if let (SendOp::WriteImm { imm, .. }, true) = (wqe.wr.op, ends) {
+                headers.imm(imm);
             }
             payload_len = most.min(remaining.into());
         }
         SendOp::Read { va, rkey } => {
             next_packet = wqe.read_end(packet, mtu);
             let limit = (next_packet - packet) * u64::from(mtu);
-            headers.reth = Some(Reth {
+            headers.reth(&Reth {
                 va: va.wrapping_add(offset.into()),
                 rkey,
                 len: u64::from(remaining).min(limit) as u32,
@@ -70,7 +77,7 @@ pub fn extend_headers(
             compare,
             swap,
         } => {
-            headers.atomic = Some(AtomicEth {
+            headers.atomic(&AtomicEth {
                 va,
                 rkey,
                 swap_add: swap,
@@ -78,7 +85,7 @@ pub fn extend_headers(
             });
         }
         SendOp::FetchAdd { va, rkey, add } => {
-            headers.atomic = Some(AtomicEth {
+            headers.atomic(&AtomicEth {
                 va,
                 rkey,
                 swap_add: add,
@@ -86,7 +93,7 @@ pub fn extend_headers(
             });
         }
         SendOp::AtomicWrite { va, rkey, .. } => {
-            headers.reth = Some(Reth { va, rkey, len: 8 });
+            headers.reth(&Reth { va, rkey, len: 8 });
             payload_len = 8;
         }
         SendOp::Flush {
@@ -96,11 +103,11 @@ pub fn extend_headers(
             placement,
             selectivity,
         } => {
-            headers.feth = Some(Feth {
+            headers.feth(&Feth {
                 placement,
                 selectivity,
             });
-            headers.reth = Some(Reth { va, rkey, len });
+            headers.reth(&Reth { va, rkey, len });
         }
         SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
     }
@@ -110,14 +117,8 @@ pub fn extend_headers(
     }
 }
 
-/// The length of the payload of a packet of `wqe`, a SEND, that stands for `count` packets.
-pub fn send_len(wqe: &Wqe, packet: u64, count: u64, mtu: u32) -> usize {
-    let offset = (packet - wqe.first) * u64::from(mtu);
-    let left = u64::from(wqe.len).saturating_sub(offset);
-    left.min(count * u64::from(mtu)) as usize
-}
-
 /// Copies the payload of a packet of `wqe`, as much as `payload` holds.
+#[inline(always)]
 pub fn fill(
     wqe: &Wqe,
     packet: u64,

@@ -76,14 +76,14 @@ impl Requester {
         }
         let part = part_of(is_first, is_last);
         let psn = self.queue.psn(packet);
-        let mut headers = emit::connected_headers(attributes, operation, part, psn);
+        let mut headers = emit::connected_headers(attributes, operation, part, psn, buffer);
         if headers.bth.opcode.parts().is_none() {
             return Err(IBV_WC_LOC_QP_OP_ERR);
         }
         let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
         let len = content.payload_len;
         let encoded = self
-            .write_packet(wqe, (packets, mtu), headers, len, host, buffer)
+            .write_packet(wqe, (packets, mtu), headers, len, host)
             .map_err(|error| error.status())?;
         let Some(encoded) = encoded else {
             return Ok(None);
@@ -117,10 +117,9 @@ impl Requester {
             return Ok(None);
         }
         let opcode = Opcode::new(Transport::Ud, operation, Part::Only);
-        let mut headers = emit::headers(opcode, to.qpn, self.queue.psn(wqe.first));
+        let mut headers = emit::headers(opcode, to.qpn, self.queue.psn(wqe.first), buffer);
         headers.bth.solicited = wqe.wr.flags.solicited;
-        headers.imm = imm;
-        headers.deth = Some(Deth {
+        headers.deth(&Deth {
             qkey: if to.qkey & CONTROLLED_QKEY != 0 {
                 attributes.qkey
             } else {
@@ -128,12 +127,17 @@ impl Requester {
             },
             src_qpn: attributes.config.qpn,
         });
+        if let Some(imm) = imm {
+            headers.imm(imm);
+        }
         let len = wqe.len as usize;
-        let layout = Layout::of_datagram(headers.encoded_len(), len);
-        let payload = layout.payload(buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        let layout = Layout::of_datagram(headers.size(), len);
+        let payload = layout
+            .payload(headers.buffer())
+            .ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         payload::fill(wqe, wqe.first, attributes.mtu, payload, host)
             .map_err(|error| error.status())?;
-        let encoded = layout.seal(headers, buffer);
+        let encoded = layout.seal(headers);
         let len = encoded.ok_or(IBV_WC_LOC_QP_OP_ERR)?.len;
         self.on_unreliable_sent(end, true);
         self.pacer.on_sent(len);

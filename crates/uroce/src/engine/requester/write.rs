@@ -5,7 +5,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, Wqe, WqeState};
 use crate::engine::{Host, LocalError, Service};
-use crate::wire::{Bth, Headers, Operation, Part};
+use crate::wire::{HeaderWriter, Operation, Part};
 
 /// The most packets in a row that do not request an acknowledgment.
 const ACK_REQ_INTERVAL: u64 = 32;
@@ -21,6 +21,7 @@ pub(super) struct Written {
 
 impl Requester {
     /// Writes packet `next` of a WQE into the buffer. None if the buffer is too small.
+    #[inline]
     pub(super) fn write_request(
         &self,
         wqe: &Wqe,
@@ -34,73 +35,81 @@ impl Requester {
         let (packet, mtu) = (self.next, attributes.mtu);
         let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
         let part = part_of(packet == wqe.first, packet + packets == wqe.end);
-        let psn = self.queue.psn(packet);
-        let mut headers = emit::connected_headers(attributes, operation, part, psn);
-        let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
-        let next_packet = content.next_packet;
-        headers.xrc_srqn =
-            (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
-        let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
-        headers.bth.ack_request = ack_req;
-        let len = content.payload_len;
-        let encoded = self.write_packet(wqe, (packets, mtu), headers, len, host, buffer)?;
-        Ok(encoded.map(|encoded| Written {
-            encoded,
-            next_packet,
-            ack_req,
-        }))
+        // One implementation, compiled for what is sent most, and for anything.
+        match (operation, part) {
+            (Operation::Send, Part::Only) => self.write_part(
+                wqe,
+                packets,
+                (Operation::Send, Part::Only),
+                attributes,
+                host,
+                buffer,
+            ),
+            parts => self.write_any(wqe, packets, parts, attributes, host, buffer),
+        }
     }
 
-    /// Writes packet `next` of a WQE, which stands for that many packets of the path MTU, with these headers
-    /// and `len` bytes of payload. None if the buffer is too small.
-    #[inline]
-    pub(super) fn write_packet(
+    #[inline(never)]
+    fn write_any(
         &self,
         wqe: &Wqe,
-        (packets, mtu): (u64, u32),
-        headers: Headers,
-        len: usize,
+        packets: u64,
+        parts: (Operation, Part),
+        attributes: &Attributes,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Result<Option<Encoded>, LocalError> {
-        let size = (packets as u32, mtu);
-        let layout = Layout::new(self.link, headers.encoded_len(), len, size);
-        let Some(payload) = layout.payload(buffer) else {
-            return Ok(None);
-        };
-        payload::fill(wqe, self.next, mtu, payload, host)?;
-        Ok(layout.seal(headers, buffer))
+    ) -> Result<Option<Written>, LocalError> {
+        self.write_part(wqe, packets, parts, attributes, host, buffer)
     }
 
-    /// [`Requester::write_request`] for a SEND of RC, whose packets have a BTH only.
-    pub(super) fn write_send(
+    /// [`Requester::write_request`] for this number of packets, which are this part of a message.
+    #[inline(always)]
+    fn write_part(
         &self,
         wqe: &Wqe,
+        packets: u64,
+        (operation, part): (Operation, Part),
         attributes: &Attributes,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Result<Option<Written>, LocalError> {
         let (packet, mtu) = (self.next, attributes.mtu);
-        let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
-        let next_packet = packet + packets;
-        let part = part_of(packet == wqe.first, next_packet == wqe.end);
         let psn = self.queue.psn(packet);
-        let mut bth = emit::connected_bth(attributes, Operation::Send, part, psn);
-        let payload_len = payload::send_len(wqe, packet, packets, mtu);
+        let mut headers = emit::connected_headers(attributes, operation, part, psn, buffer);
+        if attributes.config.service == Service::XrcSend {
+            headers.xrceth(wqe.wr.xrc_srqn);
+        }
+        let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
+        let next_packet = content.next_packet;
         let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
-        bth.ack_request = ack_req;
-        bth.solicited = wqe.wr.flags.solicited && matches!(part, Part::Last | Part::Only);
-        let layout = Layout::new(self.link, Bth::LEN, payload_len, (packets as u32, mtu));
-        let Some(payload) = layout.payload(buffer) else {
-            return Ok(None);
-        };
-        payload::fill(wqe, packet, mtu, payload, host)?;
-        let encoded = layout.seal_bth(bth, buffer);
+        headers.bth.ack_request = ack_req;
+        let len = content.payload_len;
+        let encoded = self.write_packet(wqe, (packets, mtu), headers, len, host)?;
         Ok(encoded.map(|encoded| Written {
             encoded,
             next_packet,
             ack_req,
         }))
+    }
+
+    /// Writes packet `next` of a WQE, which stands for that many packets of the path MTU, behind these
+    /// headers, with `len` bytes of payload. None if the buffer is too small.
+    #[inline(always)]
+    pub(super) fn write_packet(
+        &self,
+        wqe: &Wqe,
+        (packets, mtu): (u64, u32),
+        mut headers: HeaderWriter<'_>,
+        len: usize,
+        host: &mut impl Host,
+    ) -> Result<Option<Encoded>, LocalError> {
+        let size = (packets as u32, mtu);
+        let layout = Layout::new(self.link, headers.size(), len, size);
+        let Some(payload) = layout.payload(headers.buffer()) else {
+            return Ok(None);
+        };
+        payload::fill(wqe, self.next, mtu, payload, host)?;
+        Ok(layout.seal(headers))
     }
 
     /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that

@@ -51,7 +51,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) {
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         match operation {
             Operation::AtomicWrite | Operation::Flush => {
                 self.responses.push_duplicate(Response::Empty { psn });
@@ -101,8 +101,8 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) {
-        let psn = packet.headers.bth.psn;
-        let (Some(resource), Some(reth)) = (self.resource(psn), packet.headers.reth) else {
+        let psn = packet.bth.psn;
+        let (Some(resource), Some(reth)) = (self.resource(psn), packet.reth()) else {
             return;
         };
         let SavedResult::Read(saved) = resource.result else {

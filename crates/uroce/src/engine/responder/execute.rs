@@ -13,6 +13,7 @@ use crate::engine::{Access, RemoteKey, Service, XrcError};
 
 impl Responder {
     /// Executes the request packet with the ePSN of a reliable connection.
+    #[inline(always)]
     pub(super) fn execute(
         &mut self,
         operation: Operation,
@@ -43,6 +44,7 @@ impl Responder {
     }
 
     /// Takes the receive WR for a message.
+    #[inline(always)]
     fn take_recv(
         &mut self,
         packet: &Packet,
@@ -50,7 +52,7 @@ impl Responder {
         host: &mut impl Host,
     ) -> Result<TakenRecv, NakCause> {
         if attributes.config.service == Service::XrcRecv {
-            let srqn = packet.headers.xrc_srqn.ok_or(NakCause::InvalidRequest)?;
+            let srqn = packet.xrc_srqn().ok_or(NakCause::InvalidRequest)?;
             let queue = WorkQueue::XrcSrq { srqn };
             return match host.take_xrc_srq_wr(srqn) {
                 Ok(wr) => Ok(TakenRecv { wr, queue }),
@@ -65,6 +67,7 @@ impl Responder {
     }
 
     /// A packet of a SEND (9.7.4.1, 9.7.5).
+    #[inline(always)]
     pub(super) fn execute_send(
         &mut self,
         part: Part,
@@ -92,10 +95,10 @@ impl Responder {
             }
         };
         let mut done = place(&recv.wr, &mut len, packet.payload, host);
-        if let (Ok(()), Some(rkey)) = (done, packet.headers.ieth) {
+        if let (Ok(()), Some(rkey)) = (done, packet.ieth()) {
             let invalidated = host.invalidate_remote(remote_key(packet, rkey));
             done = invalidated.map_err(|_| NakCause::Invalidate {
-                ack_request: packet.headers.bth.ack_request,
+                ack_request: packet.bth.ack_request,
             });
         }
         if done.is_err() || !ends {
@@ -122,7 +125,7 @@ impl Responder {
     ) -> Executed {
         let payload_len = packet.payload.len() as u32;
         check_payload_len(part, packet, attributes.mtu)?;
-        let (reth, offset) = match (&self.message, packet.headers.reth) {
+        let (reth, offset) = match (&self.message, packet.reth()) {
             (None, Some(reth)) => {
                 check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
                 if reth.len > MAX_MESSAGE_LEN {
@@ -143,7 +146,7 @@ impl Responder {
             Some(1..) if !ends => {}
             _ => return Err(NakCause::InvalidRequest),
         }
-        let recv = match packet.headers.imm {
+        let recv = match packet.imm() {
             Some(_) => Some(self.take_recv(packet, attributes, host)?),
             None => None,
         };
@@ -180,7 +183,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let reth = packet.headers.reth.ok_or(NakCause::InvalidRequest)?;
+        let reth = packet.reth().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_READ)?;
         self.check_resources(attributes)?;
         if reth.len > MAX_MESSAGE_LEN {
@@ -190,7 +193,7 @@ impl Responder {
         if reth.len > 0 {
             host.check_remote(key, reth.va, reth.len.into(), Access::Read)?;
         }
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let packets = response_packets(reth.len, attributes.mtu);
         let resource = Resource {
             first_psn: psn,
@@ -221,7 +224,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let eth = packet.headers.atomic.ok_or(NakCause::InvalidRequest)?;
+        let eth = packet.atomic().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_ATOMIC)?;
         self.check_resources(attributes)?;
         check_aligned(eth.va)?;
@@ -231,7 +234,7 @@ impl Responder {
             Operation::CmpSwap => value,
             _ => value.wrapping_add(eth.swap_add),
         })?;
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let resource = Resource {
             first_psn: psn,
             packets: 1,
@@ -257,7 +260,7 @@ impl Responder {
         host: &mut impl Host,
     ) -> Executed {
         let invalid = NakCause::InvalidRequest;
-        let reth = packet.headers.reth.ok_or(invalid)?;
+        let reth = packet.reth().ok_or(invalid)?;
         check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
         if attributes.max_dest_rd_atomic == 0 {
             return Err(invalid);
@@ -282,8 +285,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let headers = &packet.headers;
-        let (Some(feth), Some(reth)) = (headers.feth, headers.reth) else {
+        let (Some(feth), Some(reth)) = (packet.feth(), packet.reth()) else {
             return Err(NakCause::InvalidRequest);
         };
         let whole = match u32::from(feth.selectivity) {
@@ -312,8 +314,9 @@ impl Responder {
     }
 
     /// A packet of a SEND or WRITE was executed. Sends an ACK if the packet requests one.
+    #[inline(always)]
     fn accept(&mut self, packet: &Packet, attributes: &Attributes, ends_message: bool) {
-        let bth = &packet.headers.bth;
+        let bth = &packet.bth;
         self.epsn = bth.psn + packet.packets();
         self.ack_psn = self.epsn - 1;
         if ends_message {
@@ -325,7 +328,7 @@ impl Responder {
     }
 
     fn accept_with_empty_response(&mut self, packet: &Packet) {
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         self.epsn = psn.next();
         self.count_message();
         self.responses.push(Response::Empty { psn });
@@ -342,6 +345,7 @@ impl Responder {
 }
 
 /// Writes a payload to a receive WR, after the `len` bytes that it holds, and adds to `len`.
+#[inline(always)]
 pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
     if payload.is_empty() {
         return Ok(());
@@ -365,14 +369,14 @@ pub fn capacity(wr: &RecvWr) -> u64 {
 /// flag is set for every service: each RoCE packet has a global route. ibv_poll_cq(3) defines it for UD only.
 /// But rxe sets it always, and rdma-core's mlx5, mlx4, mthca and hns take it from the CQE for every service;
 /// bnxt_re, irdma and ocrdma set it for UD only.
+#[inline(always)]
 pub fn recv_completion(
     wr: &RecvWr,
     opcode: ibv_wc_opcode,
     len: u32,
     packet: &Packet,
 ) -> Completion {
-    let headers = &packet.headers;
-    let (imm_or_rkey, wc_flags) = match (headers.imm, headers.ieth) {
+    let (imm_or_rkey, wc_flags) = match (packet.imm(), packet.ieth()) {
         (Some(imm), _) => (imm, IBV_WC_GRH | IBV_WC_WITH_IMM),
         (_, Some(rkey)) => (rkey, IBV_WC_GRH | IBV_WC_WITH_INV),
         _ => (0, IBV_WC_GRH),
@@ -381,7 +385,7 @@ pub fn recv_completion(
         byte_len: len,
         imm_or_rkey,
         wc_flags,
-        solicited: headers.bth.solicited,
+        solicited: packet.bth.solicited,
         ..Completion::new(wr.wr_id, IBV_WC_SUCCESS, opcode)
     }
 }
@@ -390,7 +394,7 @@ pub fn recv_completion(
 pub fn remote_key(packet: &Packet, rkey: u32) -> RemoteKey {
     RemoteKey {
         rkey,
-        xrc_srqn: packet.headers.xrc_srqn,
+        xrc_srqn: packet.xrc_srqn(),
     }
 }
 
@@ -410,6 +414,7 @@ fn check_access(attributes: &Attributes, access: ibv_access_flags) -> Executed {
 
 /// Whether the payload has the length that its part of a message must have (9.7.4.1.6): all packets that it
 /// stands for are full, but the last one of a message.
+#[inline(always)]
 fn check_payload_len(part: Part, packet: &Packet, mtu: u32) -> Executed {
     let len = packet.payload.len();
     let most = packet.packets() as usize * mtu as usize;

@@ -9,7 +9,6 @@
 mod duplicate;
 mod execute;
 mod nak;
-mod short;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -159,6 +158,7 @@ impl Responder {
     }
 
     /// A request packet of a reliable connection.
+    #[inline(always)]
     pub fn on_request(
         &mut self,
         operation: Operation,
@@ -167,7 +167,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> ResponderAction {
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let ahead = psn.distance(self.epsn);
         if ahead > 0 {
             self.counters.out_of_seq_request += 1;
@@ -194,6 +194,7 @@ impl Responder {
     /// Whether a request may be executed before the READs that wait are answered. READs have the bytes
     /// from before it, as RNICs answer a READ before they execute the next request. The specification
     /// promises that to requests with a fence only (10.8.3.3), but programs rely on it.
+    #[inline(always)]
     fn may_execute(&mut self, operation: Operation, packet: &Packet, host: &mut impl Host) -> bool {
         match operation {
             Operation::ReadRequest | Operation::Flush => true,
@@ -212,7 +213,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> ResponderAction {
-        let psn = packet.headers.bth.psn;
+        let psn = packet.bth.psn;
         let starts = matches!(part, Part::First | Part::Only);
         if starts || psn != self.epsn {
             self.drop_message();

@@ -93,14 +93,21 @@ impl Fault {
 }
 
 impl Responder {
+    /// Takes the outcome of a request that was executed.
+    #[inline(always)]
+    pub fn on_executed(&mut self, executed: Executed, attributes: &Attributes) -> ResponderAction {
+        match executed {
+            Ok(()) => ResponderAction::None,
+            Err(cause) => self.on_fault(cause, attributes),
+        }
+    }
+
     /// The fault behavior of the responder, classes B, C and J of 9.9.3: queues the NAK, which unreliable
     /// connections do not have.
-    pub fn on_executed(&mut self, executed: Executed, attributes: &Attributes) -> ResponderAction {
+    #[cold]
+    fn on_fault(&mut self, cause: NakCause, attributes: &Attributes) -> ResponderAction {
         use NakCode::{InvalidRequest, RemoteAccess, RemoteOperational};
         use QpEvent::{AccessError, RequestError};
-        let Err(cause) = executed else {
-            return ResponderAction::None;
-        };
         let fault = match cause {
             NakCause::Drop => return ResponderAction::None,
             NakCause::ReceiverNotReady => {

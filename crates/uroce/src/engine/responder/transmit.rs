@@ -2,8 +2,9 @@
 
 use super::duplicate::response_packets;
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
-use crate::engine::emit::{self, ACK_LEN, Encoded, Layout, part_of};
-use crate::wire::{Aeth, AethKind, Headers, ICRC_LEN, NakCode};
+use crate::engine::Clock;
+use crate::engine::emit::{self, Encoded, Layout, part_of};
+use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
@@ -33,25 +34,10 @@ impl Responder {
         self.responses.yields_to_request()
     }
 
-    /// Whether no response waits, or [`Responder::yields_to_request`] would return true and no response but
-    /// the ACK waits.
-    #[inline]
-    pub fn would_yield_to_request(&self) -> bool {
-        self.responses.would_yield_to_request()
-    }
-
     /// Whether the next response has no payload.
     pub fn next_is_short(&self) -> bool {
         let next = self.responses.front();
         next.is_some_and(|response| !matches!(response, Response::Read(_)))
-    }
-
-    /// Takes the only response that waits, if it is an ACK. [`Responder::next_response`] would write the same
-    /// packet.
-    #[inline]
-    pub fn take_lone_ack(&mut self, attributes: &Attributes) -> Option<[u8; ACK_LEN]> {
-        let psn = self.responses.lone_ack()?;
-        Some(self.take_ack(attributes, psn, ACK))
     }
 
     /// When the pacer allows the READ response that is next; None if the next response is no READ
@@ -62,10 +48,11 @@ impl Responder {
     }
 
     /// Writes the next response packet into `buffer`.
+    #[inline]
     pub fn next_response(
         &mut self,
         attributes: &Attributes,
-        now: Time,
+        clock: impl Clock,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> NextResponse {
@@ -73,77 +60,68 @@ impl Responder {
             let Some(response) = self.responses.front() else {
                 return NextResponse::None;
             };
-            let headers = match *response {
-                Response::Ack { psn } => return self.send_ack(attributes, psn, ACK, buffer),
-                Response::Nak { psn, kind } => {
-                    return self.send_ack(attributes, psn, kind, buffer);
+            match *response {
+                Response::Ack { psn } => {
+                    let headers = self.headers(attributes, Operation::Ack, psn, ACK, buffer);
+                    return self.respond(headers);
                 }
-                Response::Empty { psn } => {
-                    self.headers(attributes, Operation::ReadResponse, psn, ACK)
-                }
-                Response::Atomic {
-                    psn,
-                    original_value,
-                    ..
-                } => Headers {
-                    atomic_ack: Some(original_value),
-                    ..self.headers(attributes, Operation::AtomicAck, psn, ACK)
-                },
                 Response::Read(_) => {
-                    match self.send_read_response(attributes, now, host, buffer) {
-                        Some(sent) => return sent,
-                        // A duplicate whose memory is not accessible any more is dropped.
-                        None => continue,
+                    let now = clock.time();
+                    // A duplicate whose memory is not accessible any more is dropped.
+                    if let Some(sent) = self.send_read_response(attributes, now, host, buffer) {
+                        return sent;
                     }
                 }
-            };
-            self.responses.on_sent();
-            let layout = Layout::of_datagram(headers.encoded_len(), 0);
-            return layout.seal(headers, buffer).into();
+                _ => return self.next_rare_response(attributes, buffer),
+            }
         }
     }
 
-    /// Writes the ACK or NAK that is the next response.
-    fn send_ack(
-        &mut self,
-        attributes: &Attributes,
-        psn: Psn,
-        kind: AethKind,
-        buffer: &mut [u8],
-    ) -> NextResponse {
-        let packet = self.take_ack(attributes, psn, kind);
-        let written = buffer.first_chunk_mut().map(|to| *to = packet);
-        let encoded = Encoded {
-            len: ACK_LEN,
-            packets: 1,
-            gso_size: 0,
-            datagrams_len: (ACK_LEN + ICRC_LEN) as u64,
+    /// [`Responder::next_response`], if that is neither an ACK nor of a READ.
+    fn next_rare_response(&mut self, attributes: &Attributes, buffer: &mut [u8]) -> NextResponse {
+        let headers = match self.responses.front() {
+            Some(&Response::Nak { psn, kind }) => {
+                self.headers(attributes, Operation::Ack, psn, kind, buffer)
+            }
+            Some(&Response::Empty { psn }) => {
+                self.headers(attributes, Operation::ReadResponse, psn, ACK, buffer)
+            }
+            Some(&Response::Atomic {
+                psn,
+                original_value,
+                ..
+            }) => {
+                let mut headers = self.headers(attributes, Operation::AtomicAck, psn, ACK, buffer);
+                headers.atomic_ack(original_value);
+                headers
+            }
+            Some(Response::Ack { .. } | Response::Read(_)) | None => return NextResponse::None,
         };
-        written.map(|()| encoded).into()
+        self.respond(headers)
     }
 
-    /// Takes the next response, which is this ACK or NAK.
-    #[inline]
-    fn take_ack(&mut self, attributes: &Attributes, psn: Psn, kind: AethKind) -> [u8; ACK_LEN] {
-        let bth = emit::connected_bth(attributes, Operation::Ack, Part::Only, psn);
-        let msn = self.msn;
+    /// Sends the next response, which has these headers and no payload.
+    #[inline(always)]
+    fn respond(&mut self, headers: HeaderWriter<'_>) -> NextResponse {
         self.responses.on_sent();
-        emit::ack(bth, &Aeth { kind, msn })
+        let layout = Layout::of_datagram(headers.size(), 0);
+        layout.seal(headers).into()
     }
 
     /// The headers of a response of one packet.
-    fn headers(
+    #[inline(always)]
+    fn headers<'a>(
         &self,
         attributes: &Attributes,
         operation: Operation,
         psn: Psn,
         kind: AethKind,
-    ) -> Headers {
+        buffer: &'a mut [u8],
+    ) -> HeaderWriter<'a> {
+        let mut headers = emit::connected_headers(attributes, operation, Part::Only, psn, buffer);
         let msn = self.msn;
-        Headers {
-            aeth: Some(Aeth { kind, msn }),
-            ..emit::connected_headers(attributes, operation, Part::Only, psn)
-        }
+        headers.aeth(&Aeth { kind, msn });
+        headers
     }
 
     /// Writes the next response packet of the READ that is the next response. None: the READ was dropped.
@@ -167,18 +145,13 @@ impl Responder {
         let is_last = read.remaining <= most;
         let part = part_of(!read.started, is_last);
         let mut headers =
-            emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn);
+            emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn, buffer);
         if part != Part::Middle {
             let (kind, msn) = (ACK, self.msn);
-            headers.aeth = Some(Aeth { kind, msn });
+            headers.aeth(&Aeth { kind, msn });
         }
-        let layout = Layout::new(
-            self.link,
-            headers.encoded_len(),
-            len as usize,
-            (packets, mtu),
-        );
-        let Some(payload) = layout.payload(buffer) else {
+        let layout = Layout::new(self.link, headers.size(), len as usize, (packets, mtu));
+        let Some(payload) = layout.payload(headers.buffer()) else {
             return Some(NextResponse::None);
         };
         if len > 0 && read.read(payload, host).is_err() {
@@ -189,11 +162,11 @@ impl Responder {
             let psn = read.psn;
             self.responses.clear();
             let kind = AethKind::Nak(NakCode::RemoteAccess);
-            let nak = self.headers(attributes, Operation::Ack, psn, kind);
-            let layout = Layout::of_datagram(nak.encoded_len(), 0);
-            return Some(NextResponse::AccessError(layout.seal(nak, buffer)));
+            let nak = self.headers(attributes, Operation::Ack, psn, kind, buffer);
+            let layout = Layout::of_datagram(nak.size(), 0);
+            return Some(NextResponse::AccessError(layout.seal(nak)));
         }
-        let Some(encoded) = layout.seal(headers, buffer) else {
+        let Some(encoded) = layout.seal(headers) else {
             return Some(NextResponse::None);
         };
         self.pacer.on_sent(encoded.len);

@@ -24,11 +24,9 @@ fn the_service_level_of_a_datagram_is_its_network_type() {
                 ..Peer::headers(Operation::Send, Part::Only, 0).bth
             })
         };
-        let packet = Packet {
-            headers,
-            payload: b"",
-            gso_size: 0,
-        };
+        let mut bytes = [0; 20];
+        assert_eq!(headers.write(&mut bytes), bytes.len());
+        let packet = Packet::parse_without_icrc(&bytes).unwrap();
         let from = Addresses {
             grh: [grh; 40],
             ..addresses(1)

@@ -44,7 +44,7 @@ fn an_ack_is_sent_after_the_first_request() {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let log = seen.clone();
     let impair = move |side, packet: &crate::wire::Packet<'_>| {
-        log.borrow_mut().push((side, packet.headers.aeth.is_some()));
+        log.borrow_mut().push((side, packet.aeth().is_some()));
         vec![us(1)]
     };
     let mut network = Network::rc(1024, Box::new(impair));

@@ -19,8 +19,6 @@ mod response_queue;
 mod responses;
 mod retransmission;
 mod schedules;
-mod short;
 mod unreliable;
 mod values;
-mod written;
 mod xrc;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::host::TestHost;
 use crate::engine::*;
-use crate::wire::{ICRC_LEN, PAYLOAD_APART, Packet, Psn, SHORT_MAX, Short};
+use crate::wire::{ICRC_LEN, PAYLOAD_APART, Packet, Psn};
 
 /// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
 /// delay.
@@ -15,25 +15,6 @@ pub type Impair = dyn FnMut(usize, &Packet) -> Vec<Duration>;
 pub struct Side {
     pub qp: Qp,
     pub host: TestHost,
-}
-
-/// Which packets take the fast path ([`Qp::receive_short`], [`Qp::transmit_short`]), if they can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FastPath {
-    Never,
-    Always,
-    /// Every other one.
-    Sometimes,
-}
-
-impl FastPath {
-    fn has(self, number: u64) -> bool {
-        match self {
-            FastPath::Never => false,
-            FastPath::Always => true,
-            FastPath::Sometimes => number % 2 == 0,
-        }
-    }
 }
 
 /// When a packet arrives; the number keeps packets that arrive together in order.
@@ -66,12 +47,6 @@ pub struct Network {
     pub packets_sent: [u64; 2],
     /// From when on the sides share memory.
     pub local_from: Option<Time>,
-    pub fast_path: FastPath,
-    /// Packets that took it, sent and received.
-    pub short: [u64; 2],
-    /// All packets, if they are to be kept: the sending side, when, and the bytes.
-    pub trace: Option<Vec<(usize, Time, Vec<u8>)>>,
-    received: u64,
     /// How long after receiving a packet a side transmits.
     pub transmit_delay: Duration,
     /// When a side transmits; None if it has nothing to transmit.
@@ -185,10 +160,6 @@ impl Network {
             copies: 0,
             packets_sent: [0; 2],
             local_from: None,
-            fast_path: FastPath::Sometimes,
-            short: [0; 2],
-            trace: None,
-            received: 0,
             transmit_delay: Duration::ZERO,
             transmit_at: [None; 2],
             reuses: None,
@@ -306,48 +277,21 @@ impl Network {
             self.run_side(side, |qp, host| qp.execute_held(host));
             let Side { qp, host } = &mut self.sides[side];
             qp.set_link(link);
-            let mut bytes = [0; 4096 + 128];
-            // Longer ones, or those that fit an entry of a ring only.
-            let room = if self.packets_sent[side] % 3 == 0 {
-                SHORT_MAX
-            } else {
-                bytes.len()
-            };
-            let to = qp.next_destination().map(|to| (to.av, to.qpn));
-            let now = self.now;
-            let takes_fast = self.fast_path.has(self.packets_sent[side]);
-            let short = takes_fast.then(|| qp.transmit_short(|| now, host, &mut bytes[..room]));
-            let transmit = match short.flatten() {
-                Some(len) => {
-                    self.short[0] += 1;
-                    buffer[..len].copy_from_slice(&bytes[..len]);
-                    let (av, dest_qpn) = to.unwrap_or((av(1 - side), qpn(1 - side)));
-                    Transmit {
-                        av,
-                        dest_qpn,
-                        ..qp.to_peer(len)
-                    }
-                }
-                None => match qp.transmit(self.now, host, &mut buffer) {
-                    Some(transmit) => transmit,
-                    None => break,
-                },
+            let Some(transmit) = qp.transmit(self.now, host, &mut buffer) else {
+                break;
             };
             assert_eq!(transmit.av.dgid, gid(1 - side));
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
             let packet = parse(&datagram, transmit.gso_size);
             assert!(packet.payload.len() <= 4096 || link == Link::SharedMemory);
             assert!(packet.gso_size == 0 || link == Link::SharedMemory);
-            assert_eq!(packet.headers.bth.dest_qpn, transmit.dest_qpn);
+            assert_eq!(packet.bth.dest_qpn, transmit.dest_qpn);
             // Neither responses nor requests of unreliable services request an acknowledgment.
-            let bth = &packet.headers.bth;
+            let bth = &packet.bth;
             let reliable = qp.config().service.is_reliable();
-            assert!(!bth.ack_request || reliable && packet.headers.aeth.is_none());
-            assert!(!bth.solicited || packet.headers.aeth.is_none());
+            assert!(!bth.ack_request || reliable && packet.aeth().is_none());
+            assert!(!bth.solicited || packet.aeth().is_none());
             self.packets_sent[side] += 1;
-            if let Some(trace) = &mut self.trace {
-                trace.push((side, self.now, datagram.clone()));
-            }
             let arriving = Arrival {
                 side: 1 - side,
                 datagram: datagram.clone(),
@@ -381,14 +325,7 @@ impl Network {
         let side = arrival.side;
         let packet = parse(&arrival.datagram, arrival.gso_size);
         let Side { qp, host } = &mut self.sides[side];
-        self.received += 1;
-        let mut bytes = [0xee; 4096 + 128];
-        let short = short_of(arrival, &mut bytes).filter(|_| self.fast_path.has(self.received));
-        let from = addresses(1 - side);
-        match short {
-            Some(short) if qp.receive_short(&short, &from, || self.now, host) => self.short[1] += 1,
-            _ => qp.receive(&packet, &from, self.now, host),
-        }
+        qp.receive(&packet, &addresses(1 - side), self.now, host);
         if self.transmit_delay.is_zero() {
             self.transmit(side);
         } else if self.transmit_at[side].is_none() {
@@ -483,23 +420,12 @@ impl Network {
     }
 }
 
-/// A packet, if it is short.
-fn short_of<'a>(arrival: &Arrival, bytes: &'a mut [u8]) -> Option<Short<'a>> {
-    let packet = arrival.datagram.strip_suffix(&[0; ICRC_LEN])?;
-    bytes.get_mut(..packet.len())?.copy_from_slice(packet);
-    if arrival.gso_size != 0 {
-        return None;
-    }
-    let len = packet.len();
-    Short::parse(bytes.first_chunk()?, &bytes[..len])
-}
-
 fn parse(datagram: &[u8], gso_size: u32) -> Packet<'_> {
     let packet = match gso_size {
         0 => Packet::parse(datagram),
         _ => {
             let bytes = &datagram[..datagram.len() - ICRC_LEN];
-            Packet::parse_gso(bytes, bytes, gso_size)
+            Packet::parse_apart(bytes, bytes, gso_size)
         }
     };
     packet.expect("a valid packet")

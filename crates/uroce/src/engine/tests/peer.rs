@@ -188,7 +188,7 @@ impl Peer {
         while let Some(transmit) = self.qp.transmit(self.now, &mut self.host, &mut buffer) {
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
             let packet = Packet::parse(&datagram).unwrap();
-            packets.push((packet.headers, packet.payload.to_vec()));
+            packets.push((packet.headers(), packet.payload.to_vec()));
         }
         packets
     }

@@ -74,6 +74,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends a packet, without ICRC. A packet that does not fit the room is dropped.
+    #[cfg(any(test, feature = "internals"))]
     pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
         self.write(room, |to| {
             to.get_mut(..packet.len())?.copy_from_slice(packet);

@@ -73,7 +73,7 @@ fn both_ends_record_the_same_packets() {
         let (datagram, valid) = datagram_of(sent, port);
         assert!(valid);
         let packet = Packet::parse(datagram).unwrap();
-        assert_eq!(packet.headers.bth.psn, Psn::new(psn));
+        assert_eq!(packet.bth.psn, Psn::new(psn));
         assert_eq!(packet.payload, payload(psn, 1024));
         assert_eq!(sent.comment, format!("UDP destination port {port}"));
     }

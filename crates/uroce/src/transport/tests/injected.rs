@@ -129,15 +129,12 @@ fn psns(net: &Net, inbox: &mut Inbox, end: &End) -> Vec<u32> {
     let start = std::time::Instant::now();
     while !psns.contains(&LAST) && start.elapsed() < std::time::Duration::from_secs(10) {
         net.receive(inbox, &mut |packet: &Packet, _: &_| {
-            psns.push(packet.headers.bth.psn.get());
+            psns.push(packet.bth.psn.get());
         });
     }
     // Sockets are not emptied in the order of arrival.
     inbox.poll_all_sockets();
-    while net.receive(inbox, &mut |packet, _| {
-        psns.push(packet.headers.bth.psn.get())
-    }) > 0
-    {
+    while net.receive(inbox, &mut |packet, _| psns.push(packet.bth.psn.get())) > 0 {
         inbox.poll_all_sockets();
     }
     psns.retain(|psn| *psn != LAST);

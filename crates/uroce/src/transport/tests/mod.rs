@@ -106,7 +106,7 @@ fn receive(net: &Net, count: usize) -> Vec<ReceivedPacket> {
     let (mut got, start) = (Vec::new(), Instant::now());
     while got.len() < count && start.elapsed() < Duration::from_secs(10) {
         let each = &mut |packet: &Packet, addresses: &Addresses| {
-            got.push((packet.headers, packet.payload.to_vec(), *addresses));
+            got.push((packet.headers(), packet.payload.to_vec(), *addresses));
         };
         if net.receive(&mut inbox, each) == 0 {
             std::thread::sleep(Duration::from_micros(100));

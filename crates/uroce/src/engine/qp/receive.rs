@@ -1,0 +1,129 @@
+//! Receiving packets: which part of the queue pair each is for.
+
+use super::{Addresses, Clock, Host, Operation, Packet, Qp, QpEvent, QpState, Service};
+use crate::engine::recv_queue::RecvQueue;
+use crate::wire::{Opcode, PORT, port_of};
+
+impl Qp {
+    /// [`Qp::receive`] as if no receive was posted: a SEND or a WRITE with immediate gets an RNR NAK. Injects
+    /// faults. Receives of XRC are not affected.
+    pub fn receive_without_receives(
+        &mut self,
+        packet: &Packet,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        let queue = core::mem::replace(self.responder.recv_queue_mut(), RecvQueue::new(false));
+        self.receive(packet, from, clock, host);
+        self.responder.recv_queue_mut().restore(queue);
+        if self.state == QpState::Err {
+            self.flush_receives(host);
+        }
+    }
+
+    /// Whether packets have an effect in the current state.
+    #[inline]
+    pub(super) fn may_receive(&self) -> bool {
+        !matches!(self.state, QpState::Reset | QpState::Init | QpState::Err)
+    }
+
+    /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
+    /// to.
+    #[inline(always)]
+    pub fn receive(
+        &mut self,
+        packet: &Packet,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        // One implementation, compiled for each of the opcodes that come most, and for any.
+        match packet.bth.opcode {
+            Opcode::RC_SEND_ONLY => {
+                self.receive_opcode(Opcode::RC_SEND_ONLY, packet, from, clock, host);
+            }
+            Opcode::RC_ACK => self.receive_opcode(Opcode::RC_ACK, packet, from, clock, host),
+            Opcode::UD_SEND_ONLY => {
+                self.receive_opcode(Opcode::UD_SEND_ONLY, packet, from, clock, host);
+            }
+            _ => self.receive_any(packet, from, clock, host),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_any(
+        &mut self,
+        packet: &Packet,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        self.receive_opcode(packet.bth.opcode, packet, from, clock, host);
+    }
+
+    /// [`Qp::receive`] for a packet that has this opcode, which the compiler may know.
+    #[inline(always)]
+    fn receive_opcode(
+        &mut self,
+        opcode: Opcode,
+        packet: &Packet,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        let packet = &packet.with_opcode(opcode);
+        self.counters.rcvd_pkts += u64::from(packet.packets());
+        self.counters.rcvd_bytes += packet.datagrams_len() as u64;
+        if !self.may_receive() {
+            return;
+        }
+        let Some((transport, operation, part)) = packet.bth.opcode.parts() else {
+            return;
+        };
+        let service = self.attributes.config.service;
+        if transport != service.transport() {
+            return;
+        }
+        if packet.gso_size != 0 && service == Service::Ud {
+            return;
+        }
+        if service == Service::Ud {
+            self.receive_datagram(operation, packet, from, host);
+            return;
+        }
+        if !self.is_of_peer(from) {
+            return;
+        }
+        let is_response = matches!(
+            operation,
+            Operation::Ack | Operation::AtomicAck | Operation::ReadResponse
+        );
+        match service {
+            Service::Rc | Service::XrcSend if is_response => {
+                self.receive_response(operation, packet, clock.time(), host);
+            }
+            // Without memory the packet is dropped, as a network may do.
+            Service::Rc | Service::XrcRecv if !is_response && self.responder.try_reserve() => {
+                self.receive_request(operation, part, packet, host);
+            }
+            Service::Uc => self.receive_uc_packet(packet, host),
+            _ => {}
+        }
+    }
+
+    /// 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
+    /// queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
+    #[inline]
+    fn is_of_peer(&self, from: &Addresses) -> bool {
+        let peer_port = port_of(self.attributes.dest_qpn);
+        from.src == self.attributes.peer && (peer_port == PORT || from.src_port == peer_port)
+    }
+
+    /// Raises the communication-established event for the first packet in RTR (11.6.3.1).
+    pub(super) fn check_established(&mut self, host: &mut impl Host) {
+        if self.state == QpState::Rtr && self.responder.take_established() {
+            host.event(QpEvent::CommunicationEstablished);
+        }
+    }
+}
