@@ -20,6 +20,8 @@ VERSION := $(shell scripts/package-field version)
 # The file name ends in the version of this project, not of rdma-core.
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(patsubst include/%,%,$(shell find include -name '*.h' | sort))
+# Headers for programs of OFED and MLNX_OFED, a package part of their own (ofed/README.md).
+OFED_HEADERS := $(patsubst ofed/include/%,%,$(shell find ofed/include -name '*.h' | sort))
 # The version that pkg-config reports: that of the interface, as rdma-core numbers it.
 API_VERSION := 1.18.65.0
 
@@ -42,7 +44,7 @@ endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: arm64 deb-arm64 test-orderings
+.PHONY: arm64 deb-arm64 riscv64 musl test-orderings
 .PHONY: all rust build static examples deb deb-src rpm rpm-src dist docs help
 .PHONY: demo demo-vm deps install uninstall clean
 .PHONY: bench bench-fork bench-uroce
@@ -69,16 +71,20 @@ build static bench-uroce: export RUSTFLAGS := $(strip $(RUSTFLAGS) \
 	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=$(SOURCE_NAME) \
 	--remap-path-prefix=$(abspath $(TARGET))=$(SOURCE_NAME)/target)
 
+# Where cargo-auditable is installed, what is built lists the crates in it, for programs that look for those
+# with known defects (cargo audit bin FILE). AUDITABLE= leaves the list out.
+AUDITABLE ?= $(if $(shell PATH="$$PATH:$(CARGO_DIR)/bin" command -v cargo-auditable),auditable)
+
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 #
 # The root package also makes a Rust library, for the fuzz targets. If cargo makes both, it leaves out
 # link-time optimization; so only the shared library is made here.
 build:
-	$(CARGO) rustc --release --lib --crate-type cdylib $(FEATURES)
+	$(CARGO) $(AUDITABLE) rustc --release --lib --crate-type cdylib $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 	WITH_IBVERBS_RS_OWN_DIR=$(OWN_DIR) \
 		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \
-		$(CARGO) build --release -p with-ibverbs-rs -p uroce-ctl
+		$(CARGO) $(AUDITABLE) build --release -p with-ibverbs-rs -p uroce-ctl
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)
@@ -116,6 +122,21 @@ deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and chec
 	packaging/linked-crates.py --copyright >$(ARM64)/crates
 	scripts/arm64 env DEB_ARCH=arm64 NO_LINTIAN=1 CRATES=/target/crates packaging/build-deb /target/deb
 	packaging/lintian $(ARM64)/deb
+
+# Not in a root directory: rustup's standard libraries for these. -crt-static: a shared library needs musl's
+# libc.so. It refers to libgcc_s, which the library looks for itself if it is needed (src/export/unwinder.rs).
+RISCV64 := riscv64gc-unknown-linux-gnu
+MUSL    := x86_64-unknown-linux-musl
+riscv64: rust ## build the library for riscv64 in target/riscv64gc-unknown-linux-gnu/release
+	CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER=riscv64-linux-gnu-gcc \
+		$(CARGO) rustc --release --lib --crate-type cdylib --target $(RISCV64) $(FEATURES)
+
+musl: rust ## build the library for musl in target/x86_64-unknown-linux-musl/release
+	mkdir -p $(TARGET)/$(MUSL)/no-libgcc_s
+	echo 'INPUT()' >$(TARGET)/$(MUSL)/no-libgcc_s/libgcc_s.so
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=musl-gcc \
+		RUSTFLAGS="-C target-feature=-crt-static -L $(abspath $(TARGET))/$(MUSL)/no-libgcc_s" \
+		$(CARGO) rustc --release --lib --crate-type cdylib --target $(MUSL) $(FEATURES)
 
 dist: ## make the prebuilt archive and the Python wheel, for glibc 2.28, in target/dist
 	packaging/build-dist $(TARGET)/dist
@@ -374,7 +395,7 @@ installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(lib_files)) \
 	$(addprefix $(DESTDIR)$(BINDIR)/,$(PROGRAMS)) \
 	$(addprefix $(DESTDIR)$(BASH_COMPLETION_DIR)/,$(PROGRAMS)) \
 	$(addprefix $(DESTDIR)$(ZSH_COMPLETION_DIR)/_,$(PROGRAMS)) \
-	$(addprefix $(DESTDIR)$(INCDIR)/,$(HEADERS)) \
+	$(addprefix $(DESTDIR)$(INCDIR)/,$(HEADERS) $(OFED_HEADERS)) \
 	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/$(call page_file,$(page)))
 # Paths below PREFIX start with ${prefix} in the .pc file, so that pkg-config --define-prefix can move them.
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
@@ -404,11 +425,11 @@ ifneq ($(OWN_DIR),$(LIBDIR))
 endif
 	if [ -e $(ARCHIVE) ]; then install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR); \
 	else echo "libibverbs.a is not built, and not installed: make static"; fi
-	for name in libibverbs libibverbs-ofed; do \
+	for file in pkgconfig/libibverbs.pc ofed/libibverbs-ofed.pc; do \
 		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
 			-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
 			-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
-			pkgconfig/$$name.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc || exit; done
+			$$file.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$${file##*/} || exit; done
 	for program in $(PROGRAMS); do \
 		install -m 755 $(RELEASE)/$$program $(DESTDIR)$(BINDIR) && \
 		install -m 644 packaging/completion/$$program.bash \
@@ -416,6 +437,8 @@ endif
 		install -m 644 packaging/completion/_$$program $(DESTDIR)$(ZSH_COMPLETION_DIR) || exit; done
 	for header in $(HEADERS); do \
 		install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
+	for header in $(OFED_HEADERS); do \
+		install -m 644 ofed/include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
 	for page in $(MAN_PAGES); do \
 		to=$(DESTDIR)$(MANDIR)/man$${page##*.}; \
 		if [ -L $$page ]; then ln -sf $$(readlink $$page) $$to/$${page##*/}; \

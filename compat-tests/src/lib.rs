@@ -21,6 +21,7 @@ pub mod compare;
 pub mod context;
 pub mod downloads;
 pub mod fake;
+pub mod flaky;
 pub mod junit;
 pub mod lines;
 pub mod machine;

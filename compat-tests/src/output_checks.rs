@@ -1,6 +1,8 @@
 //! What a program that ended with 0 must have printed: the bytes and exchanges that were requested, a row of
 //! results per size, each other's address. So an empty or a wrong run does not pass.
 
+mod rdmacm;
+
 use regex_lite::Regex;
 
 /// Lists what is wrong with the output of a program.
@@ -17,6 +19,9 @@ pub fn program(argv: &[String], out: &str, server: bool) -> Vec<String> {
         } else {
             perftest(argv, out)
         };
+    }
+    if let Some(wrong) = rdmacm::program(program, argv, out, server) {
+        return wrong;
     }
     match program {
         "qperf" if !server => qperf(argv, out),
@@ -205,6 +210,9 @@ fn devinfo(argv: &[String], out: &str) -> Vec<String> {
     let has = |word: &str| argv.iter().any(|argument| argument == word);
     let mut wrong = Vec::new();
     if has("-l") {
+        if !found(r"(?m)^[1-9]\d* HCAs? found:$", out) || !found(r"(?m)^\t\S+$", out) {
+            wrong.push("no device".into());
+        }
         return wrong;
     }
     if !out.contains("state:\t\t\tPORT_ACTIVE (4)") || !out.contains("link_layer:\t\tEthernet") {

@@ -172,7 +172,7 @@ impl<'a> Pair<'a> {
                 let wrong = wrong_library(role.host, ended);
                 trouble.extend(wrong.map(|library| format!("{} ran on {library}", role.name)));
             }
-            if as_expected && self.row.exit.rsplit('/').next() == Some("0") {
+            if as_expected && ended.exit == Exit::Code(0) {
                 let found =
                     output_checks::program(role.running.argv(), &ended.out, role.is_server());
                 trouble.extend(

@@ -19,10 +19,10 @@ use crate::place::Isolation;
 use crate::process::{
     AFTER_OTHERS, clear_variables, die_with_parent, read, set_priority, set_priority_of_descendants,
 };
-use crate::report::{Report, Summary, UNSTABLE_BUDGET};
+use crate::report::{Report, Summary};
 use crate::schedule::{self, Job, Resources};
 use crate::verdict::{Failure, Finished, Outcome};
-use crate::{artifacts, junit, paths};
+use crate::{artifacts, flaky, junit, paths};
 
 /// How many runs are kept in target/compat.
 const KEPT_RUNS: usize = 4;
@@ -249,11 +249,12 @@ impl Run {
         set_priority_of_descendants(0);
     }
 
-    /// Runs the few cases that failed once more, one at a time, so that a report tells a defect that shows at
-    /// times from one that always shows. With more failures than may be unstable the run has failed anyway.
+    /// Runs the cases that failed and are listed as flaky once more, one at a time. What passes then is
+    /// unstable. Any other case stays failed.
     fn second_tries(&self, selected: &[&Case]) {
-        let failed = std::mem::take(&mut *self.failed());
-        if failed.len() > UNSTABLE_BUDGET || env::var_os(ONE_TRY).is_some() {
+        let mut failed = std::mem::take(&mut *self.failed());
+        failed.retain(|(_, name)| flaky::tries(name) > 1);
+        if env::var_os(ONE_TRY).is_some() {
             return;
         }
         for case in selected {

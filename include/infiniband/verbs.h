@@ -15,9 +15,6 @@
  *    a protection domain before the domain;
  *  - all verbs are thread-safe, but no thread may use an object while another destroys it.
  *
- * If a program includes infiniband/ofed.h first, some structs have the further members that they had in OFED
- * 1.x. All other members stay where they are.
- *
  * A struct with a comp_mask has optional members. A bit set in comp_mask says that its member is valid; bits
  * that are not defined here must be 0.
  */
@@ -39,6 +36,17 @@
 #include <linux/types.h>
 
 #include <infiniband/verbs_api.h>
+
+/*
+ * A header that is included before this one may define these, to add members of older interfaces. All other
+ * members stay where they are.
+ */
+#ifndef __IBV_MORE_MEMBERS
+#define __IBV_MORE_IN_ASYNC_EVENT
+#define __IBV_MORE_IN_SRQ
+#define __IBV_MORE_IN_QP_INIT_ATTR
+#define __IBV_BESIDE_QP_TYPE(...) __VA_ARGS__
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -512,10 +520,7 @@ struct ibv_async_event {
 		struct ibv_srq *srq;
 		struct ibv_wq *wq;
 		int port_num;
-#ifdef INFINIBAND_OFED_H
-		uint32_t xrc_qp_num;     /* with IBV_XRC_QP_EVENT_FLAG in event_type */
-		struct ibv_exp_dct *dct; /* with IBV_EXP_EVENT_DCT_*, which no provider of today reports */
-#endif
+		__IBV_MORE_IN_ASYNC_EVENT
 	} element;
 	enum ibv_event_type event_type;
 };
@@ -1166,14 +1171,7 @@ struct ibv_srq {
 	pthread_mutex_t mutex; /* for the library, as are the members that follow */
 	pthread_cond_t cond;
 	uint32_t events_completed;
-#ifdef INFINIBAND_OFED_H
-	/* only in SRQs of type IBV_SRQT_XRC: the members that follow in struct verbs_srq of driver.h */
-	uint32_t xrc_padding;
-	enum ibv_srq_type xrc_srq_type;
-	struct ibv_xrcd *xrc_domain;
-	struct ibv_cq *xrc_cq;
-	uint32_t xrc_srq_num;
-#endif
+	__IBV_MORE_IN_SRQ
 };
 
 /* Work queues and indirection tables */
@@ -1311,9 +1309,7 @@ struct ibv_qp_init_attr {
 	struct ibv_qp_cap cap; /* in: minimum; out: actual limits */
 	enum ibv_qp_type qp_type;
 	int sq_sig_all; /* every send WR generates a completion, not only those with IBV_SEND_SIGNALED */
-#ifdef INFINIBAND_OFED_H
-	struct ibv_xrcd *xrc_domain; /* only ibv_create_xrc_rcv_qp reads it */
-#endif
+	__IBV_MORE_IN_QP_INIT_ATTR
 };
 
 /* comp_mask of struct ibv_qp_init_attr_ex: which members are valid. */
@@ -1617,22 +1613,11 @@ struct ibv_send_wr {
 			uint32_t remote_qkey;
 		} ud;
 	} wr;
-#ifdef INFINIBAND_OFED_H
-	__extension__ union {
-		union {
-			struct {
-				uint32_t remote_srqn;
-			} xrc;
-		} qp_type;
-		uint32_t xrc_remote_srq_num;
-	};
-#else
-	union {
+	__IBV_BESIDE_QP_TYPE(union {
 		struct {
 			uint32_t remote_srqn;
 		} xrc;
-	} qp_type;
-#endif
+	} qp_type;)
 	__extension__ union {
 		struct {
 			struct ibv_mw *mw;
@@ -3315,6 +3300,10 @@ static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *cou
 
 #undef __IBV_EXT_INT
 #undef __IBV_EXT_PTR
+#undef __IBV_MORE_IN_ASYNC_EVENT
+#undef __IBV_MORE_IN_SRQ
+#undef __IBV_MORE_IN_QP_INIT_ATTR
+#undef __IBV_BESIDE_QP_TYPE
 
 #ifdef __cplusplus
 }

@@ -25,14 +25,24 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::*;
 
+#[cfg(target_arch = "riscv64")]
+#[macro_use]
+mod riscv64;
+#[cfg(target_arch = "riscv64")]
+pub use riscv64::*;
+
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::*;
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+)))]
 compile_error!(
-    "libibverbs-rs supports x86-64 and arm64. Another architecture needs a file in src/arch and in \
+    "libibverbs-rs supports x86-64, arm64 and riscv64. Another architecture needs a file in src/arch and in \
      crates/uroce/src/arch: the mod.rs of each says what it defines"
 );

@@ -1,12 +1,12 @@
 //! librdmacm on software devices: its functions come to the library as commands to the file of rdma_cm. Those
 //! that fail, and events that report an error, are explained.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::{shadow, watch};
-use crate::provider::software::{self, CmFailure, CmNotice};
+use crate::provider::software;
 
 /// Begins to observe.
 pub fn initialize() {

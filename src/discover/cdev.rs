@@ -63,7 +63,7 @@ fn open_by_number(number: dev_t) -> Option<OwnedFd> {
     let timeout = libc::itimerspec {
         it_interval: zero,
         it_value: libc::timespec {
-            tv_sec: UDEV_TIMEOUT.as_secs() as libc::time_t,
+            tv_sec: UDEV_TIMEOUT.as_secs() as _,
             ..zero
         },
     };

@@ -18,12 +18,8 @@ macro_rules! common {
             [crate::verbs::cq] { verbs_init_cq }
             [crate::verbs::gid] { ibv_query_gid_type }
             [crate::verbs::strings] { ibv_wr_opcode_str }
-            [crate::uverbs::cmd::ah] { ibv_cmd_create_ah, ibv_cmd_destroy_ah }
-            [crate::uverbs::cmd::counters] {
-                ibv_cmd_create_counters,
-                ibv_cmd_destroy_counters,
-                ibv_cmd_read_counters,
-            }
+            [crate::uverbs::cmd::ah] { ibv_cmd_create_ah }
+            [crate::uverbs::cmd::counters] { ibv_cmd_create_counters, ibv_cmd_read_counters }
             [crate::uverbs::cmd::cq] {
                 ibv_cmd_create_cq,
                 ibv_cmd_destroy_cq,
@@ -31,24 +27,34 @@ macro_rules! common {
                 ibv_cmd_resize_cq,
             }
             [crate::uverbs::cmd::cq_poll] { ibv_cmd_poll_cq, ibv_cmd_req_notify_cq }
+            [crate::uverbs::cmd::destroy] {
+                ibv_cmd_close_xrcd,
+                ibv_cmd_dealloc_mw,
+                ibv_cmd_dealloc_pd,
+                ibv_cmd_dereg_mr,
+                ibv_cmd_destroy_ah,
+                ibv_cmd_destroy_counters,
+                ibv_cmd_destroy_flow,
+                ibv_cmd_destroy_flow_action,
+                ibv_cmd_destroy_rwq_ind_table,
+                ibv_cmd_free_dm,
+            }
             [crate::uverbs::cmd::device] { ibv_cmd_query_context, ibv_cmd_query_device_any }
-            [crate::uverbs::cmd::dm] { ibv_cmd_alloc_dm, ibv_cmd_free_dm, ibv_cmd_reg_dm_mr }
-            [crate::uverbs::cmd::flow] { ibv_cmd_create_flow, ibv_cmd_destroy_flow }
+            [crate::uverbs::cmd::dm] { ibv_cmd_alloc_dm, ibv_cmd_reg_dm_mr }
+            [crate::uverbs::cmd::flow] { ibv_cmd_create_flow }
             [crate::uverbs::cmd::flow_action] {
                 ibv_cmd_create_flow_action_esp,
-                ibv_cmd_destroy_flow_action,
                 ibv_cmd_modify_flow_action_esp,
             }
             [crate::uverbs::cmd::mcast] { ibv_cmd_attach_mcast, ibv_cmd_detach_mcast }
             [crate::uverbs::cmd::mr] {
                 ibv_cmd_advise_mr,
-                ibv_cmd_dereg_mr,
                 ibv_cmd_query_mr,
                 ibv_cmd_reg_mr,
                 ibv_cmd_rereg_mr,
             }
-            [crate::uverbs::cmd::mw] { ibv_cmd_alloc_mw, ibv_cmd_dealloc_mw }
-            [crate::uverbs::cmd::pd] { ibv_cmd_alloc_pd, ibv_cmd_dealloc_pd }
+            [crate::uverbs::cmd::mw] { ibv_cmd_alloc_mw }
+            [crate::uverbs::cmd::pd] { ibv_cmd_alloc_pd }
             [crate::uverbs::cmd::post] {
                 ibv_cmd_post_recv,
                 ibv_cmd_post_send,
@@ -65,10 +71,7 @@ macro_rules! common {
                 ibv_cmd_modify_qp_ex,
                 ibv_cmd_query_qp,
             }
-            [crate::uverbs::cmd::rwq_ind] {
-                ibv_cmd_create_rwq_ind_table,
-                ibv_cmd_destroy_rwq_ind_table,
-            }
+            [crate::uverbs::cmd::rwq_ind] { ibv_cmd_create_rwq_ind_table }
             [crate::uverbs::cmd::srq] {
                 ibv_cmd_create_srq,
                 ibv_cmd_create_srq_ex,
@@ -81,7 +84,7 @@ macro_rules! common {
                 ibv_cmd_destroy_wq,
                 ibv_cmd_modify_wq,
             }
-            [crate::uverbs::cmd::xrcd] { ibv_cmd_close_xrcd, ibv_cmd_open_xrcd }
+            [crate::uverbs::cmd::xrcd] { ibv_cmd_open_xrcd }
         );
     };
 }
@@ -137,7 +140,8 @@ macro_rules! since_59 {
 macro_rules! new_in_59 {
     ($kind:ident $node:literal) => {
         export!($kind $node:
-            [crate::uverbs::cmd::dmah] { ibv_cmd_alloc_dmah, ibv_cmd_free_dmah }
+            [crate::uverbs::cmd::dmah] { ibv_cmd_alloc_dmah }
+            [crate::uverbs::cmd::destroy] { ibv_cmd_free_dmah }
             [crate::uverbs::cmd::mr] { ibv_cmd_reg_mr_ex }
             [crate::uverbs::cmd::dm] { ibv_cmd_export_dmabuf_fd }
             [crate::uverbs::cmd::port] { ibv_cmd_query_port_speed }
@@ -234,9 +238,9 @@ new_in_59!(compat "IBVERBS_PRIVATE_65");
 new_in_64!(compat "IBVERBS_PRIVATE_65");
 export!(default "IBVERBS_PRIVATE_65":
     [crate::provider::registry] { verbs_register_driver_65 = verbs_register_driver::<65> }
+    [crate::uverbs::cmd::destroy] { ibv_cmd_destroy_comp_cntr }
     [crate::uverbs::cmd::comp_cntr] {
         ibv_cmd_create_comp_cntr,
-        ibv_cmd_destroy_comp_cntr,
         ibv_cmd_inc_comp_cntr,
         ibv_cmd_inc_err_comp_cntr,
         ibv_cmd_qp_attach_comp_cntr,

@@ -81,3 +81,10 @@ forward! {
     region_start = "_Unwind_GetRegionStart"(context: *mut c_void) -> usize = missing();
     resume = "_Unwind_Resume"(exception: *mut c_void) = missing();
 }
+
+// musl's standard library refers to these too.
+#[cfg(target_env = "musl")]
+forward! {
+    cfa = "_Unwind_GetCFA"(context: *mut c_void) -> usize = missing();
+    enclosing = "_Unwind_FindEnclosingFunction"(address: *mut c_void) -> *mut c_void = ptr::null_mut();
+}

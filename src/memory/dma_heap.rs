@@ -69,7 +69,7 @@ pub unsafe extern "C" fn ibv_dmabuf_heap_alloc(
     };
     // SAFETY: the heap is open, the request is a local, and the kernel places the mapping.
     unsafe {
-        if libc::ioctl((*heap).0.as_raw_fd(), ALLOC, &raw mut request) < 0 {
+        if libc::ioctl((*heap).0.as_raw_fd(), ALLOC as _, &raw mut request) < 0 {
             return null_mut();
         }
         let fd = request.fd as c_int;

@@ -2,7 +2,7 @@
 //! IBV_UROCE is not read.
 
 use ibverbs_abi::{
-    ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops,
+    CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
 
@@ -56,24 +56,6 @@ pub unsafe fn unread_completions(_cq: *mut ibv_cq) -> Option<usize> {
 /// None; `unsafe` because `software.rs` needs it.
 pub unsafe fn unread_failure(_cq: *mut ibv_cq, _qpn: u32) -> Option<(u64, u32)> {
     None
-}
-
-/// A call of librdmacm that has failed: of software devices only.
-#[derive(Clone, Copy, Debug)]
-pub struct CmFailure {
-    pub call: &'static str,
-    pub errno: i32,
-    pub id: u32,
-    pub state: Option<&'static str>,
-    pub private_data_len: Option<u8>,
-    pub is_datagram: bool,
-}
-
-/// What a program's use of rdma_cm has led to.
-#[allow(dead_code)] // Nothing makes one.
-pub enum CmNotice {
-    Failed(CmFailure),
-    Event { event: u32, status: i32, id: u32 },
 }
 
 /// Does nothing: without software devices librdmacm talks to the kernel.

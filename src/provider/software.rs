@@ -11,12 +11,11 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
 use ibverbs_abi::{
-    ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_context_ops, verbs_device,
-    verbs_device_ops, verbs_software_core, verbs_software_ops,
+    CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_context_ops,
+    verbs_device, verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
 use uroce::{CaptureSettings, Config, ParsedConfig, SharedMemoryPeers};
-pub use uroce::{CmFailure, CmNotice};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::status::{DeviceStatus, QpStatus};

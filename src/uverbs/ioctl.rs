@@ -249,7 +249,7 @@ pub(super) unsafe fn submit(
         (*hdr).reserved1 = 0;
         (*hdr).reserved2 = 0;
         (*hdr).driver_id = state(context).driver_id;
-        if libc::ioctl((*context).cmd_fd, RDMA_VERBS_IOCTL as libc::c_ulong, hdr) != 0 {
+        if libc::ioctl((*context).cmd_fd, RDMA_VERBS_IOCTL as _, hdr) != 0 {
             return Err(Errno::last());
         }
         mark_outputs_defined(hdr.add(1).cast(), len);

@@ -1,4 +1,5 @@
-//! The documents: links between them lead somewhere, in the source tree and in the site of `make docs`.
+//! The documents: links between them lead somewhere, in the source tree and in the site of `make docs`;
+//! the pictures are what their texts describe.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,6 +33,14 @@ pub fn cases() -> Vec<Case> {
         Case::new("docs/links", |cx| {
             let broken = document_links(&cx.paths.repo, &documents(cx)?)?;
             no_broken(&broken)
+        })
+        .tier(Tier::Check),
+        Case::new("docs/diagrams", |cx| {
+            let drawn = cx.program(["scripts/diagrams", "--check"]);
+            succeeded(
+                "scripts/diagrams",
+                &drawn.dir(&cx.paths.repo).merged().run()?,
+            )
         })
         .tier(Tier::Check),
         checks::case("docs/site", site)

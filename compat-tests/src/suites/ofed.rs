@@ -1,5 +1,5 @@
 //! `infiniband/ofed.h`: it compiles without a warning, changes nothing in verbs.h but what it says, and the
-//! programs of c/ofed, written as in the time of OFED 1.x and MLNX_OFED 4.x, run on it: on uroce, and on
+//! programs of ofed/tests, written as in the time of OFED 1.x and MLNX_OFED 4.x, run on it: on uroce, and on
 //! Soft-RoCE with both libraries, because the library has no part in it.
 
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn include(cx: &Context, dir: &str) -> String {
-    format!("-I{}", cx.paths.repo.join("include").join(dir).display())
+    format!("-I{}", cx.paths.repo.join(dir).display())
 }
 
 /// Runs a compiler on a source, with our headers.
@@ -74,7 +74,8 @@ fn compile(
 ) -> Result<Ended, Failure> {
     let mut argv = vec![compiler.to_string()];
     argv.extend(flags.iter().map(|flag| flag.to_string()));
-    argv.extend([include(cx, ""), include(cx, "infiniband/ofed")]);
+    let dirs = ["include", "ofed/include", "ofed/include/infiniband/ofed"];
+    argv.extend(dirs.map(|dir| include(cx, dir)));
     argv.extend([source.into(), "-o".into(), output.into()]);
     if !flags.contains(&"-c") {
         let dir = cx.library_dir(Library::Ours);
@@ -265,7 +266,7 @@ fn documented(cx: &Context) -> Verdict {
         .map_err(|e| e.to_string())?;
     let exp_name = Regex::new(r"`(ibv_exp_\w+)`").map_err(|e| e.to_string())?;
     let mut functions = BTreeSet::new();
-    for entry in fs::read_dir(cx.paths.repo.join("include/infiniband/ofed"))? {
+    for entry in fs::read_dir(cx.paths.repo.join("ofed/include/infiniband/ofed"))? {
         let path = entry?.path();
         if path.is_file() {
             let text = read(&path);
@@ -294,11 +295,11 @@ fn documented(cx: &Context) -> Verdict {
     Err(Failure::new("docs/porting.md and ofed.h differ").with(wrong.join("\n")))
 }
 
-/// Compiles a program of c/ofed as an old program is: unchanged, by a flag.
+/// Compiles a program of ofed/tests as an old program is: unchanged, by a flag.
 fn build(cx: &Context, compiler: &Compiler, program: &str) -> Result<PathBuf, Failure> {
     let Compiler(command, flags) = compiler;
     let source = cx
-        .source(&format!("c/ofed/{program}.c"))
+        .source(&format!("../ofed/tests/{program}.c"))
         .display()
         .to_string();
     let output = cx.dir().join(format!("{program}-{command}"));

@@ -14,6 +14,7 @@
 //! | module | responsible for |
 //! |---|---|
 //! | `arch` | what depends on the CPU architecture |
+//! | `c_library` | what depends on the C library |
 //! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
 //! | `capture` | `IBV_UROCE_PCAP`: a file with the packets that are sent and received |
 //! | `config` | `IBV_UROCE`: which devices are configured |
@@ -35,9 +36,10 @@
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
-//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `nofault`, `pci`, `process`, `profile`, `random`,
-//! `restart`, `sync`, `wire` < `capture`, `engine` < `direct` < `local`, `memory`, `transport` < `device` <
-//! `cm` < `provider` < `view`. No module imports from a layer above its own (`scripts/lint-layers`).
+//! Layers: `arch`, `c_library`, `cancellation`, `config`, `descriptors`, `nofault`, `pci`, `process`,
+//! `profile`, `random`, `restart`, `sync`, `wire` < `capture`, `engine` < `direct` < `local`, `memory`,
+//! `transport` < `device` < `cm` < `provider` < `view`. No module imports from a layer above its own
+//! (`scripts/lint-layers`).
 //!
 //! The other modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets drive directly; it promises no stability.
@@ -47,6 +49,7 @@
 #[macro_use]
 mod arch;
 mod bypass;
+mod c_library;
 mod cancellation;
 mod capture;
 mod cm;
@@ -76,7 +79,7 @@ pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
-pub use cm::ucma::observe::{CmFailure, CmNotice, ids_of_descriptor, set_cm_hook};
+pub use cm::ucma::observe::{ids_of_descriptor, set_cm_hook};
 pub use config::{
     Config, Netdev, Parsed as ParsedConfig, parse as parse_config, read as read_config,
 };

@@ -110,7 +110,7 @@ impl RawMutex {
     /// cancellation point.
     fn futex(&self, operation: i32, value: u32, timeout: Option<Duration>) {
         let timeout = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_sec: timeout.as_secs() as _,
             tv_nsec: timeout.subsec_nanos().into(),
         });
         // SAFETY: the word is valid for reads; the timeout is NULL or this function's own. Every error

@@ -57,10 +57,30 @@ unsafe fn defines(address: *const c_void, symbol: &CStr, version: &CStr) -> bool
         if file.is_null() {
             return false;
         }
-        let found = !libc::dlvsym(file, symbol.as_ptr(), version.as_ptr()).is_null();
+        let found = !find(file, symbol, version).is_null();
         libc::dlclose(file);
         found
     }
+}
+
+/// dlvsym(3).
+///
+/// # Safety
+/// The handle is open.
+#[cfg(not(target_env = "musl"))]
+unsafe fn find(file: *mut c_void, symbol: &CStr, version: &CStr) -> *mut c_void {
+    // SAFETY: the names are C strings; the handle is open, as the caller says.
+    unsafe { libc::dlvsym(file, symbol.as_ptr(), version.as_ptr()) }
+}
+
+/// dlsym(3): musl has no symbol versions.
+///
+/// # Safety
+/// The handle is open.
+#[cfg(target_env = "musl")]
+unsafe fn find(file: *mut c_void, symbol: &CStr, _version: &CStr) -> *mut c_void {
+    // SAFETY: the name is a C string; the handle is open, as the caller says.
+    unsafe { libc::dlsym(file, symbol.as_ptr()) }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use core::mem::MaybeUninit;
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::{destroy::Destroy, to_c};
-use crate::uverbs::{state::Op, uhw::Buffer, write};
+use super::to_c;
+use crate::uverbs::{uhw::Buffer, write};
 
 /// An address vector as the kernel reads it.
 fn to_kernel(attr: &ibv_ah_attr) -> ib_uverbs_ah_attr {
@@ -64,20 +64,4 @@ pub unsafe extern "C" fn ibv_cmd_create_ah(
         }
         Ok(())
     })
-}
-
-/// Destroys an address handle.
-///
-/// # Safety
-/// `ah` is live.
-pub unsafe extern "C" fn ibv_cmd_destroy_ah(ah: *mut ibv_ah) -> c_int {
-    const DESTROY: Destroy = Destroy {
-        op: Op::DestroyAh,
-        object: UVERBS_OBJECT_AH,
-        method: UVERBS_METHOD_AH_DESTROY,
-        handle: UVERBS_ATTR_DESTROY_AH_HANDLE,
-        write: IB_USER_VERBS_CMD_DESTROY_AH,
-    };
-    // SAFETY: `ah` is live, and its context open.
-    to_c(|| unsafe { DESTROY.handle_only((*ah).context, (*ah).handle) })
 }

@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
-use super::{destroy, mr::LINK_ROOM, to_c};
+use super::{mr::LINK_ROOM, to_c};
 use crate::uverbs::{ioctl::Command, linked};
 
 /// The public flags of operations (IBV_QP_ATTACH_COMP_CNTR_OP_*) and the kernel's.
@@ -100,17 +100,6 @@ pub unsafe extern "C" fn ibv_cmd_create_comp_cntr(
         (*counter).handle = cmd.created(handle);
         Ok(())
     })
-}
-
-/// Destroys a completion counter.
-///
-/// # Safety
-/// `counter` is live, and its context open.
-pub unsafe extern "C" fn ibv_cmd_destroy_comp_cntr(counter: *mut ibv_comp_cntr) -> c_int {
-    const METHOD: (u32, u32) = (UVERBS_OBJECT_COMP_CNTR, UVERBS_METHOD_COMP_CNTR_DESTROY);
-    const ID: u32 = UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE;
-    // SAFETY: `counter` is live, and its context open.
-    to_c(|| unsafe { destroy::by_ioctl_only((*counter).context, METHOD, ID, (*counter).handle) })
 }
 
 /// Changes one of a counter's two values: `entry` is IB_UVERBS_COMP_CNTR_ENTRY_*, `op`

@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 use libc::{EOPNOTSUPP, c_int};
 
-use super::{destroy, mr::LINK_ROOM, only, to_c};
+use super::{mr::LINK_ROOM, only, to_c};
 use crate::uverbs::{ioctl::Command, linked};
 
 /// Creates a set of counters.
@@ -32,20 +32,6 @@ pub unsafe extern "C" fn ibv_cmd_create_counters(
             (*vcounters).handle = cmd.created(handle);
         }
         Ok(())
-    })
-}
-
-/// Destroys a set of counters.
-///
-/// # Safety
-/// `vcounters` is live.
-pub unsafe extern "C" fn ibv_cmd_destroy_counters(vcounters: *mut verbs_counters) -> c_int {
-    const METHOD: (u32, u32) = (UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_DESTROY);
-    const ID: u32 = UVERBS_ATTR_DESTROY_COUNTERS_HANDLE;
-    // SAFETY: `vcounters` is live, and its context open.
-    to_c(|| unsafe {
-        let (context, handle) = ((*vcounters).counters.context, (*vcounters).handle);
-        destroy::by_ioctl_only(context, METHOD, ID, handle)
     })
 }
 

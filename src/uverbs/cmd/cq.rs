@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, mr::LINK_ROOM, only, to_c};
+use super::{destroy::WithEvents, mr::LINK_ROOM, only, to_c};
 use crate::uverbs::{
     events,
     fallback::{self, Fallback, Needs},
@@ -465,21 +465,18 @@ pub unsafe extern "C" fn ibv_cmd_modify_cq(
 /// # Safety
 /// `cq` is live.
 pub unsafe extern "C" fn ibv_cmd_destroy_cq(cq: *mut ibv_cq) -> c_int {
-    const DESTROY: Destroy = Destroy {
+    const DESTROY: WithEvents = WithEvents {
         op: Op::DestroyCq,
         object: UVERBS_OBJECT_CQ,
         method: UVERBS_METHOD_CQ_DESTROY,
         handle: UVERBS_ATTR_DESTROY_CQ_HANDLE,
+        response: UVERBS_ATTR_DESTROY_CQ_RESP,
         write: IB_USER_VERBS_CMD_DESTROY_CQ,
     };
     // SAFETY: `cq` is live and its context open; the mutex and condition were initialised with the CQ and
     // guard the counts.
     to_c(|| unsafe {
-        let reported = DESTROY.with_events::<ib_uverbs_destroy_cq_resp>(
-            (*cq).context,
-            (*cq).handle,
-            UVERBS_ATTR_DESTROY_CQ_RESP,
-        )?;
+        let reported = DESTROY.destroy::<ib_uverbs_destroy_cq_resp>((*cq).context, (*cq).handle)?;
         if let Some(reported) = reported {
             events::wait(&raw mut (*cq).mutex, &raw mut (*cq).cond, || {
                 (*cq).comp_events_completed == reported.comp_events_reported

@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
-use super::{destroy, mr::LINK_ROOM, to_c};
+use super::{mr::LINK_ROOM, to_c};
 use crate::uverbs::{ioctl::Command, linked};
 
 /// Allocates device memory.
@@ -33,17 +33,6 @@ pub unsafe extern "C" fn ibv_cmd_alloc_dm(
         dm.dm.context = context;
         Ok(())
     })
-}
-
-/// Frees device memory.
-///
-/// # Safety
-/// `dm` is live.
-pub unsafe extern "C" fn ibv_cmd_free_dm(dm: *mut verbs_dm) -> c_int {
-    const METHOD: (u32, u32) = (UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE);
-    const ID: u32 = UVERBS_ATTR_FREE_DM_HANDLE;
-    // SAFETY: `dm` is live, and its context open.
-    to_c(|| unsafe { destroy::by_ioctl_only((*dm).dm.context, METHOD, ID, (*dm).handle) })
 }
 
 /// Returns a new file descriptor of a dma-buf for the pages that the device maps at `offset` in its command

@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::{destroy, to_c};
+use super::to_c;
 use crate::uverbs::ioctl::Command;
 
 /// Allocates a DMA handle with the hints that the mask of `attr` names.
@@ -39,15 +39,4 @@ pub unsafe extern "C" fn ibv_cmd_alloc_dmah(
         dmah.dmah.context = context;
         Ok(())
     })
-}
-
-/// Frees a DMA handle.
-///
-/// # Safety
-/// `dmah` is live, and its context open.
-pub unsafe extern "C" fn ibv_cmd_free_dmah(dmah: *mut verbs_dmah) -> c_int {
-    const METHOD: (u32, u32) = (UVERBS_OBJECT_DMAH, UVERBS_METHOD_DMAH_FREE);
-    const ID: u32 = UVERBS_ATTR_FREE_DMA_HANDLE;
-    // SAFETY: `dmah` is live, and its context open.
-    to_c(|| unsafe { destroy::by_ioctl_only((*dmah).dmah.context, METHOD, ID, (*dmah).handle) })
 }

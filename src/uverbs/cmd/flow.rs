@@ -6,11 +6,10 @@ use ibverbs_abi::*;
 use libc::{EINVAL, c_int, c_void};
 
 use super::{
-    destroy::Destroy,
     flow_spec::{self, HANDLE, KERNEL_MAX, Names},
     to_c,
 };
-use crate::uverbs::{scratch::Scratch, state::Op, uhw::Buffer, write};
+use crate::uverbs::{scratch::Scratch, uhw::Buffer, write};
 
 /// The bytes of the command in front of the specifications.
 const HEADER: usize = size_of::<ibv_create_flow>();
@@ -137,21 +136,4 @@ unsafe fn send(
     flow.context = qp.context;
     flow.handle = response.flow_handle;
     Ok(())
-}
-
-/// Destroys a flow.
-///
-/// # Safety
-/// `flow_id` is live.
-pub unsafe extern "C" fn ibv_cmd_destroy_flow(flow_id: *mut ibv_flow) -> c_int {
-    const DESTROY: Destroy = Destroy {
-        // As in rdma-core: this command shares the bit of address handles.
-        op: Op::DestroyAh,
-        object: UVERBS_OBJECT_FLOW,
-        method: UVERBS_METHOD_FLOW_DESTROY,
-        handle: UVERBS_ATTR_DESTROY_FLOW_HANDLE,
-        write: IB_USER_VERBS_EX_CMD_DESTROY_FLOW,
-    };
-    // SAFETY: `flow_id` is live, and its context open.
-    to_c(|| unsafe { DESTROY.handle_only_ex((*flow_id).context, (*flow_id).handle) })
 }

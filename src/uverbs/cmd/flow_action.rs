@@ -5,7 +5,7 @@ use core::ptr::null;
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::{destroy, mr::LINK_ROOM, to_c};
+use super::{mr::LINK_ROOM, to_c};
 use crate::uverbs::{ioctl::Command, linked};
 
 /// The handle, the five attributes of an ESP action, and the provider's.
@@ -110,18 +110,5 @@ pub unsafe extern "C" fn ibv_cmd_modify_flow_action_esp(
         cmd.object(ID, (*flow_action).handle);
         fill(&*attr, &mut cmd);
         linked::execute((*flow_action).action.context, &mut cmd, driver)
-    })
-}
-
-/// Destroys a flow action.
-///
-/// # Safety
-/// `action` is live.
-pub unsafe extern "C" fn ibv_cmd_destroy_flow_action(action: *mut verbs_flow_action) -> c_int {
-    const METHOD: (u32, u32) = (UVERBS_OBJECT_FLOW_ACTION, UVERBS_METHOD_FLOW_ACTION_DESTROY);
-    const ID: u32 = UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE;
-    // SAFETY: `action` is live, and its context open.
-    to_c(|| unsafe {
-        destroy::by_ioctl_only((*action).action.context, METHOD, ID, (*action).handle)
     })
 }

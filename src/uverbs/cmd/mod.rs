@@ -20,7 +20,7 @@ pub mod comp_cntr;
 pub mod counters;
 pub mod cq;
 pub mod cq_poll;
-mod destroy;
+pub mod destroy;
 pub mod device;
 pub mod dm;
 pub mod dmah;

@@ -5,7 +5,7 @@ use core::{mem::MaybeUninit, ptr::null_mut};
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int, c_void};
 
-use super::{destroy::Destroy, to_c};
+use super::to_c;
 use crate::uverbs::{
     fallback::{self, Fallback, Needs},
     ioctl::Command,
@@ -232,22 +232,6 @@ pub unsafe extern "C" fn ibv_cmd_rereg_mr(
         }
         Ok(())
     })
-}
-
-/// Deregisters a memory region.
-///
-/// # Safety
-/// `vmr` is live.
-pub unsafe extern "C" fn ibv_cmd_dereg_mr(vmr: *mut verbs_mr) -> c_int {
-    const DESTROY: Destroy = Destroy {
-        op: Op::DeregMr,
-        object: UVERBS_OBJECT_MR,
-        method: UVERBS_METHOD_MR_DESTROY,
-        handle: UVERBS_ATTR_DESTROY_MR_HANDLE,
-        write: IB_USER_VERBS_CMD_DEREG_MR,
-    };
-    // SAFETY: `vmr` is live, and its context open.
-    to_c(|| unsafe { DESTROY.handle_only((*vmr).ibv_mr.context, (*vmr).ibv_mr.handle) })
 }
 
 /// Imports a memory region that another process has registered: queries what `vmr` needs to know of it.

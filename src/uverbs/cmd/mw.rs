@@ -3,8 +3,8 @@
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::{destroy::Destroy, to_c};
-use crate::uverbs::{state::Op, uhw::Buffer, write};
+use super::to_c;
+use crate::uverbs::{uhw::Buffer, write};
 
 /// Allocates a memory window of `mw_type` (IBV_MW_TYPE_*).
 ///
@@ -44,20 +44,4 @@ pub unsafe extern "C" fn ibv_cmd_alloc_mw(
         mw.type_ = mw_type;
         Ok(())
     })
-}
-
-/// Deallocates a memory window.
-///
-/// # Safety
-/// `mw` is live.
-pub unsafe extern "C" fn ibv_cmd_dealloc_mw(mw: *mut ibv_mw) -> c_int {
-    const DESTROY: Destroy = Destroy {
-        op: Op::DeallocMw,
-        object: UVERBS_OBJECT_MW,
-        method: UVERBS_METHOD_MW_DESTROY,
-        handle: UVERBS_ATTR_DESTROY_MW_HANDLE,
-        write: IB_USER_VERBS_CMD_DEALLOC_MW,
-    };
-    // SAFETY: `mw` is live, and its context open.
-    to_c(|| unsafe { DESTROY.handle_only((*mw).context, (*mw).handle) })
 }

@@ -3,8 +3,8 @@
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::{destroy::Destroy, to_c};
-use crate::uverbs::{state::Op, uhw::Buffer, write};
+use super::to_c;
+use crate::uverbs::{uhw::Buffer, write};
 
 /// Allocates a PD.
 ///
@@ -32,20 +32,4 @@ pub unsafe extern "C" fn ibv_cmd_alloc_pd(
         }
         Ok(())
     })
-}
-
-/// Deallocates a PD.
-///
-/// # Safety
-/// `pd` is live.
-pub unsafe extern "C" fn ibv_cmd_dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    const DESTROY: Destroy = Destroy {
-        op: Op::DeallocPd,
-        object: UVERBS_OBJECT_PD,
-        method: UVERBS_METHOD_PD_DESTROY,
-        handle: UVERBS_ATTR_DESTROY_PD_HANDLE,
-        write: IB_USER_VERBS_CMD_DEALLOC_PD,
-    };
-    // SAFETY: `pd` is live, and its context open.
-    to_c(|| unsafe { DESTROY.handle_only((*pd).context, (*pd).handle) })
 }

@@ -8,7 +8,7 @@ use core::{
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, mr::LINK_ROOM, only, qp_handles::Handles, qp_write, to_c};
+use super::{destroy::WithEvents, mr::LINK_ROOM, only, qp_handles::Handles, qp_write, to_c};
 use crate::uverbs::{
     Status, events,
     fallback::{self, Fallback, Needs},
@@ -449,21 +449,18 @@ pub unsafe extern "C" fn ibv_cmd_open_qp(
 /// # Safety
 /// `qp` is live.
 pub unsafe extern "C" fn ibv_cmd_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    const DESTROY: Destroy = Destroy {
+    const DESTROY: WithEvents = WithEvents {
         op: Op::DestroyQp,
         object: UVERBS_OBJECT_QP,
         method: UVERBS_METHOD_QP_DESTROY,
         handle: UVERBS_ATTR_DESTROY_QP_HANDLE,
+        response: UVERBS_ATTR_DESTROY_QP_RESP,
         write: IB_USER_VERBS_CMD_DESTROY_QP,
     };
     // SAFETY: `qp` is live and its context open; the mutex and condition were initialised with the QP and
     // guard the count.
     to_c(|| unsafe {
-        let reported = DESTROY.with_events::<ib_uverbs_destroy_qp_resp>(
-            (*qp).context,
-            (*qp).handle,
-            UVERBS_ATTR_DESTROY_QP_RESP,
-        )?;
+        let reported = DESTROY.destroy::<ib_uverbs_destroy_qp_resp>((*qp).context, (*qp).handle)?;
         if let Some(reported) = reported {
             events::wait(&raw mut (*qp).mutex, &raw mut (*qp).cond, || {
                 (*qp).events_completed == reported.events_reported

@@ -3,8 +3,8 @@
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
-use super::{destroy::Destroy, to_c};
-use crate::uverbs::{scratch::Scratch, state::Op, uhw::Buffer, write};
+use super::to_c;
+use crate::uverbs::{scratch::Scratch, uhw::Buffer, write};
 
 type Response = ib_uverbs_ex_create_rwq_ind_table_resp;
 
@@ -81,26 +81,4 @@ unsafe fn create(
             response.core_len(),
         )
     }
-}
-
-/// Destroys an indirection table.
-///
-/// # Safety
-/// `rwq_ind_table` is live.
-pub unsafe extern "C" fn ibv_cmd_destroy_rwq_ind_table(
-    rwq_ind_table: *mut ibv_rwq_ind_table,
-) -> c_int {
-    const DESTROY: Destroy = Destroy {
-        // As in rdma-core: this command shares the bit of address handles.
-        op: Op::DestroyAh,
-        object: UVERBS_OBJECT_RWQ_IND_TBL,
-        method: UVERBS_METHOD_RWQ_IND_TBL_DESTROY,
-        handle: UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE,
-        write: IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL,
-    };
-    // SAFETY: the table is live, and its context open.
-    to_c(|| unsafe {
-        let handle = (*rwq_ind_table).ind_tbl_handle as u32;
-        DESTROY.handle_only_ex((*rwq_ind_table).context, handle)
-    })
 }

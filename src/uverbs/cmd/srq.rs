@@ -5,7 +5,7 @@ use core::{mem::zeroed, ptr::null};
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, to_c};
+use super::{destroy::WithEvents, to_c};
 use crate::uverbs::{
     events,
     fallback::{self, Fallback, Needs},
@@ -410,21 +410,19 @@ pub unsafe extern "C" fn ibv_cmd_query_srq(
 /// # Safety
 /// `srq` is live.
 pub unsafe extern "C" fn ibv_cmd_destroy_srq(srq: *mut ibv_srq) -> c_int {
-    const DESTROY: Destroy = Destroy {
+    const DESTROY: WithEvents = WithEvents {
         op: Op::DestroySrq,
         object: UVERBS_OBJECT_SRQ,
         method: UVERBS_METHOD_SRQ_DESTROY,
         handle: UVERBS_ATTR_DESTROY_SRQ_HANDLE,
+        response: UVERBS_ATTR_DESTROY_SRQ_RESP,
         write: IB_USER_VERBS_CMD_DESTROY_SRQ,
     };
     // SAFETY: `srq` is live and its context open; the mutex and condition were initialised with the SRQ and
     // guard the count.
     to_c(|| unsafe {
-        let reported = DESTROY.with_events::<ib_uverbs_destroy_srq_resp>(
-            (*srq).context,
-            (*srq).handle,
-            UVERBS_ATTR_DESTROY_SRQ_RESP,
-        )?;
+        let reported =
+            DESTROY.destroy::<ib_uverbs_destroy_srq_resp>((*srq).context, (*srq).handle)?;
         if let Some(reported) = reported {
             let acknowledged = || (*srq).events_completed == reported.events_reported;
             if !events::are_acknowledged(&raw mut (*srq).mutex, acknowledged) {

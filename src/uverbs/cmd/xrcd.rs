@@ -5,8 +5,8 @@ use core::mem::offset_of;
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, to_c};
-use crate::uverbs::{state::Op, uhw::Buffer, write};
+use super::to_c;
+use crate::uverbs::{uhw::Buffer, write};
 
 /// Opens an XRC domain. Stores the handle in `xrcd` if the provider's structure, of `vxrcd_size` bytes, has
 /// the member.
@@ -53,20 +53,4 @@ pub unsafe extern "C" fn ibv_cmd_open_xrcd(
         }
         Ok(())
     })
-}
-
-/// Closes an XRC domain.
-///
-/// # Safety
-/// `xrcd` is live.
-pub unsafe extern "C" fn ibv_cmd_close_xrcd(xrcd: *mut verbs_xrcd) -> c_int {
-    const DESTROY: Destroy = Destroy {
-        op: Op::CloseXrcd,
-        object: UVERBS_OBJECT_XRCD,
-        method: UVERBS_METHOD_XRCD_DESTROY,
-        handle: UVERBS_ATTR_DESTROY_XRCD_HANDLE,
-        write: IB_USER_VERBS_CMD_CLOSE_XRCD,
-    };
-    // SAFETY: `xrcd` is live, and its context open.
-    to_c(|| unsafe { DESTROY.handle_only((*xrcd).xrcd.context, (*xrcd).handle) })
 }

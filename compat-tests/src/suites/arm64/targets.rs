@@ -8,9 +8,9 @@ use crate::verdict::{Verdict, ensure};
 
 const ABI: &str = "crates/ibverbs-abi/src/lib.rs";
 const NOT_LP64: &str = "error: libibverbs-rs supports 64-bit little-endian Linux only";
-const NO_FILE: &str = "error: libibverbs-rs supports x86-64 and arm64. Another architecture needs a file in \
-    src/arch and in crates/uroce/src/arch";
-const NO_FILE_OF_UROCE: &str = "error: uroce supports x86-64 and arm64";
+const NO_FILE: &str = "error: libibverbs-rs supports x86-64, arm64 and riscv64. Another architecture needs a \
+    file in src/arch and in crates/uroce/src/arch";
+const NO_FILE_OF_UROCE: &str = "error: uroce supports x86-64, arm64 and riscv64";
 
 /// The target, the module, its message, and whether it refuses the target.
 const TARGETS: [(&str, &str, &str, bool); 9] = [
@@ -21,19 +21,19 @@ const TARGETS: [(&str, &str, &str, bool); 9] = [
     ("powerpc64le-unknown-linux-gnu", ABI, NOT_LP64, false),
     ("aarch64-unknown-linux-gnu", ABI, NOT_LP64, false),
     (
-        "riscv64gc-unknown-linux-gnu",
+        "powerpc64le-unknown-linux-gnu",
         "src/arch/mod.rs",
         NO_FILE,
         true,
     ),
     (
-        "aarch64-unknown-linux-gnu",
+        "riscv64gc-unknown-linux-gnu",
         "src/arch/mod.rs",
         NO_FILE,
         false,
     ),
     (
-        "riscv64gc-unknown-linux-gnu",
+        "powerpc64le-unknown-linux-gnu",
         "crates/uroce/src/arch/mod.rs",
         NO_FILE_OF_UROCE,
         true,

@@ -31,6 +31,7 @@ pub fn case() -> Case {
             Check::new("the wrapper finds the library", wrapper),
             Check::new("components are those that are linked", components),
             Check::new("components have licences and checksums", facts),
+            Check::new("the library lists its crates", auditable),
         ],
     )
     .before(make_dist)
@@ -98,8 +99,9 @@ fn files(cx: &Context) -> Verdict {
     ]
     .map(String::from)
     .into();
-    let headers = cx.source("../include");
-    let list = cx.output(["find", &text(&headers), "-name", "*.h", "-printf", "%P\\n"])?;
+    let headers = ["../include", "../ofed/include"].map(|dir| text(cx.source(dir)));
+    let list = ["-name", "*.h", "-printf", "%P\\n"];
+    let list = cx.output(["find", &headers[0], &headers[1]].into_iter().chain(list))?;
     wanted.extend(list.lines().map(|name| format!("include/{name}")));
     for entry in fs::read_dir(cx.source("../man"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -347,5 +349,53 @@ fn facts(cx: &Context) -> Verdict {
     ensure(
         with_sum > 5,
         format!("{with_sum} components have a checksum"),
+    )
+}
+
+/// The libraries and programs list their crates as cargo-auditable does; together, all components.
+fn auditable(cx: &Context) -> Verdict {
+    #[derive(Deserialize)]
+    struct Listed {
+        packages: Vec<Package>,
+    }
+    #[derive(Deserialize)]
+    struct Package {
+        name: String,
+        version: String,
+        #[serde(default)]
+        kind: String,
+    }
+    if !cx.program(["cargo", "auditable", "-V"]).run()?.ok() {
+        return Err(Failure::skip("cargo-auditable is not installed"));
+    }
+    const READ: &str =
+        "import sys, zlib; print(zlib.decompress(open(sys.argv[1], 'rb').read()).decode())";
+    let top = unpacked(cx)?;
+    let mut listed = BTreeSet::new();
+    for name in [
+        "lib/libibverbs.so.1",
+        "bin/with-ibverbs-rs",
+        "bin/uroce-ctl",
+    ] {
+        let (file, section) = (text(top.join(name)), text(cx.dir().join("section")));
+        let to = format!("--dump-section=.dep-v0={section}");
+        cx.output(["objcopy", &to, &file, "/dev/null"])?;
+        let list = cx.output(["python3", "-c", READ, &section])?;
+        let list: Listed = serde_json::from_str(&list).map_err(|e| format!("{name}: {e}"))?;
+        let linked = list
+            .packages
+            .into_iter()
+            .filter(|package| package.kind != "build");
+        listed.extend(linked.map(|package| format!("{} {}\n", package.name, package.version)));
+    }
+    let root = |name: &str| name.starts_with("libibverbs-rs ");
+    let listed: String = listed.into_iter().filter(|name| !root(name)).collect();
+    let components = bill()?.components.into_iter();
+    let components: BTreeSet<String> = components
+        .map(|component| format!("{} {}\n", component.name, component.version))
+        .collect();
+    compare::same(
+        ("components", &components.into_iter().collect::<String>()),
+        ("listed", &listed),
     )
 }

@@ -8,11 +8,12 @@ use super::{SCENES, check_scene, explained, file, scene, silent};
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::flaky;
 use crate::machine::Member;
 use crate::pattern;
 use crate::process::{Program, read};
 use crate::rows;
-use crate::suites::other_projects::{row, tries};
+use crate::suites::other_projects::row;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// What rxe says otherwise than uroce: a part of the first explanation. Its queues are larger than requested.
@@ -156,7 +157,7 @@ fn is_silent(cx: &Context, group: &str, row: &Row, number: u16) -> Verdict {
     let output = format!("json:{}", file(cx).display());
     row.env.insert("IBV_EXPLAIN".into(), output);
     let mut ended = row::run(cx, &row, Library::Ours, number)?;
-    for _ in 1..tries(&name) {
+    for _ in 1..flaky::tries(&name) {
         if ended.exit == row.exit {
             break;
         }

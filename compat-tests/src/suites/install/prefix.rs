@@ -136,11 +136,16 @@ fn ofed(cx: &Context, prefix: &Path) -> Verdict {
         "libibverbs-ofed",
         &options,
     ))?;
-    compile(cx, "exp", &cx.source("c/ofed/exp_query.c"), &flags).map(drop)
+    compile(cx, "exp", &cx.source("../ofed/tests/exp_query.c"), &flags).map(drop)
 }
 
 fn headers(cx: &Context, prefix: &Path) -> Verdict {
-    let ours = text(cx.source("../include/infiniband"));
+    let ours = cx.dir().join("all-headers");
+    for part in ["../include/infiniband", "../ofed/include/infiniband"] {
+        let copy = ["cp", "-rT", &text(cx.source(part)), &text(&ours)];
+        succeeded("cp", &cx.program(copy).run()?)?;
+    }
+    let ours = text(ours);
     let installed = text(prefix.join("include/infiniband"));
     succeeded(
         "diff",

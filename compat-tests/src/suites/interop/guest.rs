@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::rxe::{self, RxeHosts};
 use super::{Ends, GIDS, GIDS_GROUP, Impairment, InteropRow};
 use crate::context::{Context, Library};
+use crate::flaky;
 use crate::lines;
 use crate::machine::{Judged, Member};
 use crate::pairs;
@@ -30,14 +31,12 @@ struct Made {
 }
 
 impl Current {
-    /// Runs the row. If it fails, it runs once more, between new hosts: the programs do not wait for each
-    /// other everywhere. (perftest's server with `-R` stops to listen after its first connection and listens
-    /// anew, while its client makes the second one; the client does not survive that this is rejected.)
+    /// Runs the row. If it fails and is listed as flaky, it runs once more, between new hosts.
     pub fn judge(&self, cx: &Context, row: &InteropRow) -> Judged {
         let Err(first) = self.run(cx, row) else {
             return Ok(()).into();
         };
-        if first.skipped {
+        if first.skipped || flaky::tries(&row.name) == 1 {
             return Err(first).into();
         }
         println!("{}: again, after: {first}", row.name);

@@ -161,7 +161,8 @@ fn declaration(prototype: &Prototype, headers: &Headers) -> String {
             .filter_map(|argument| value.captures(argument).map(|found| found[1].to_string()))
             .collect();
         let (arguments, values) = (arguments.join(", "), values.join(", "));
-        return format!("{result} man_{name}({arguments}) {{ return {name}({values}); }}\n");
+        let call = format!("{result} man_{name}({arguments}) {{ return {name}({values}); }}\n");
+        return call + &exact_type(prototype, headers);
     }
     if headers.functions.contains(name) || UNDECLARED.contains(&name.as_str()) {
         let arguments = if arguments.is_empty() {
@@ -172,6 +173,34 @@ fn declaration(prototype: &Prototype, headers: &Headers) -> String {
         return format!("{result} ({name})({arguments});\n");
     }
     String::new()
+}
+
+/// An assertion that a macro's prototype is exactly the type of the function of the same name, or of the one
+/// that the macro calls: a call alone compiles also with types that C converts.
+fn exact_type(prototype: &Prototype, headers: &Headers) -> String {
+    let name = &prototype.name;
+    let definition = regex(&format!(
+        r"(?m)^\s*#\s*define {name}\([^)]*\)(?:\s|\\)*(\w+)\("
+    ));
+    let called = definition
+        .captures(&headers.text)
+        .map(|found| found[1].to_string());
+    let arguments = prototype.arguments.join(", ");
+    let equal: Vec<String> = [Some(name.clone()), called]
+        .into_iter()
+        .flatten()
+        .filter(|function| headers.functions.contains(function))
+        .map(|function| {
+            let result = &prototype.result;
+            format!(
+                "__builtin_types_compatible_p(__typeof__(({function})), {result} ({arguments}))"
+            )
+        })
+        .collect();
+    if equal.is_empty() {
+        return String::new();
+    }
+    format!("_Static_assert({}, \"{name}\");\n", equal.join(" || "))
 }
 
 /// The texts of the Rust sources below a directory, by path.

@@ -9,7 +9,19 @@ use crate::context::Context;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Page, regular expression, what replaces each of its matches, and the beginning of the message.
-const SPOILED: [(&str, &str, &str, &str); 16] = [
+const SPOILED: [(&str, &str, &str, &str); 18] = [
+    (
+        "ibv_reg_mr.3",
+        "\"size_t length\"",
+        "\"int length\"",
+        "ibv_reg_mr.3: prototypes differ from the distribution's",
+    ),
+    (
+        "ibv_query_port.3",
+        "uint8_t port_num",
+        "uint16_t port_num",
+        "ibv_query_port.3: prototypes differ from",
+    ),
     (
         "ibv_query_port_speed.3",
         r"uint64_t \*port_speed",

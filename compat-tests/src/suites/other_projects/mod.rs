@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library};
+use crate::flaky;
 use crate::machine::{Judged, Member};
-use crate::pattern;
 use crate::row_outcome::RowOutcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict};
@@ -17,42 +17,6 @@ pub mod pyverbs;
 
 mod masks;
 pub mod row;
-
-/// Tests whose outcome varies with the C library, and why. They are repeated with both libraries until
-/// they end as expected.
-const FLAKY: [(&str, &str); 6] = [
-    (
-        "pyverbs/test_cq.CQTest.test_resize_cq",
-        "It shrinks a queue right after posting sends, and expects more completions on it than fit: \
-            they may not be there yet.",
-    ),
-    (
-        "rdmacm/rping*",
-        "When the main thread closes its event channel, the other's exit(-1) may come before the \
-            main one's exit(0).",
-    ),
-    (
-        "rdmacm/mckey",
-        "The sender leaves without waiting for its sends: none or a few of its messages may have gone out.",
-    ),
-    ("rdmacm/mckey-o", "As mckey."),
-    (
-        "rdmacm/rstream-async",
-        "The client ends with 16 in 3 of 12 runs on the C library: POLLHUP, which poll reported to it.",
-    ),
-    (
-        "perftest/send_lat-RC-e",
-        "Its completion queue is too small for events: the kernel's log says \"rxe_cq_post: queue full\", \
-            then nobody wakes up (6 of 20 runs on the C library).",
-    ),
-];
-const TRIES: u32 = 6;
-
-/// How many times the test GROUP/NAME may run until it ends as expected.
-pub fn tries(name: &str) -> u32 {
-    let varies = FLAKY.iter().any(|(flaky, _)| pattern::matches(flaky, name));
-    if varies { TRIES } else { 1 }
-}
 
 /// The programs.
 pub fn members() -> Result<Vec<Member>, String> {
@@ -91,7 +55,7 @@ fn compare_libraries(
     let mut found = Vec::new();
     for library in Library::BOTH {
         let mut run = row::run(cx, row, library, number)?;
-        for _ in 1..tries(name) {
+        for _ in 1..flaky::tries(name) {
             if run.exit == row.exit {
                 break;
             }
@@ -145,28 +109,4 @@ fn wrong_libraries(cx: &Context, library: Library, run: &RowOutcome) -> Vec<Fail
             ))
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_flaky_test_exists() {
-        let rows = rows::of_testbed("suites").unwrap();
-        let names: Vec<String> = rows
-            .iter()
-            .map(|(group, row)| format!("{group}/{}", row.name))
-            .collect();
-        for (flaky, _) in FLAKY
-            .iter()
-            .filter(|(flaky, _)| !flaky.starts_with("pyverbs/"))
-        {
-            assert!(
-                names.iter().any(|name| pattern::matches(flaky, name)),
-                "{flaky}"
-            );
-        }
-        assert_eq!((tries("rdmacm/rping-6"), tries("rdmacm/ucmatose")), (6, 1));
-    }
 }

@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{FLAKY, masks};
+use super::masks;
 use crate::context::{Context, Library, last_lines, succeeded};
+use crate::flaky;
 use crate::machine::Member;
 use crate::place::sh;
 use crate::process::{Exit, Program, read};
@@ -207,10 +208,9 @@ fn run(
 
 /// Tells the runner which tests it may repeat.
 pub fn write_flaky(cx: &Context) -> Verdict {
-    let flaky = FLAKY
-        .iter()
-        .filter_map(|(name, _)| name.strip_prefix("pyverbs/"));
-    let lines: String = flaky.map(|name| format!("pyverbs:{name}\n")).collect();
+    let lines: String = flaky::below("pyverbs/")
+        .map(|name| format!("pyverbs:{name}\n"))
+        .collect();
     fs::create_dir_all(cx.dir().join("in"))?;
     cx.write("in/flaky", lines).map(drop)
 }

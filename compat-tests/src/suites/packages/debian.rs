@@ -13,9 +13,10 @@ use crate::suites::dist::source_deb::names_crates;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Our packages, which replace each other with the distribution's.
-pub const OURS: [&str; 4] = [
+pub const OURS: [&str; 5] = [
     "libibverbs1-rs",
     "libibverbs-rs-dev",
+    "libibverbs-rs-ofed-dev",
     "uroce-ctl",
     "with-ibverbs-rs",
 ];

@@ -21,9 +21,10 @@ const BUSYBOX: [&str; 20] = [
 ];
 const THEIRS: &str = "/usr/lib64/libibverbs.so.1";
 const OURS: &str = "/usr/lib64/libibverbs-rs/libibverbs.so.1";
-pub const NAMES: [&str; 3] = [
+pub const NAMES: [&str; 4] = [
     "libibverbs-rs",
     "libibverbs-rs-devel",
+    "libibverbs-rs-ofed-devel",
     "libibverbs-rs-tools",
 ];
 

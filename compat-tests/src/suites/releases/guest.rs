@@ -7,13 +7,14 @@ use std::sync::OnceLock;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::flaky;
 use crate::machine::guest::STAGED;
 use crate::machine::{Judged, files_in_guest};
 use crate::normalise;
 use crate::pairs;
 use crate::place::sh;
 use crate::process::read;
-use crate::suites::other_projects::{self, pyverbs};
+use crate::suites::other_projects::pyverbs;
 use crate::testbed::{Host, Hosts};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -152,7 +153,7 @@ fn both(
         let cx = cx.part(name, dir);
         let hosts = root.hosts(library);
         let mut verdict = pairs::run(&cx, row, hosts);
-        for _ in 1..other_projects::tries(name) {
+        for _ in 1..flaky::tries(name) {
             let Err(failure) = &verdict else { break };
             again.push(format!("{}: {failure}", library.name()));
             verdict = pairs::run(&cx, row, hosts);

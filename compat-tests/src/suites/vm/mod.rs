@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library};
+use crate::flaky;
 use crate::machine::{Judged, Member};
 use crate::normalise;
 use crate::output_checks;
@@ -17,10 +18,6 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 mod run;
 pub mod setting;
-
-/// How many times a run may be tried that does not end as the row says. Soft-RoCE drops packets on a busy
-/// host, and the ping-pongs for unreliable transports wait for every message.
-const TRIES: u32 = 3;
 
 pub fn members() -> Result<Vec<Member>, String> {
     let rows = rows::of_testbed("vm")?.into_iter().enumerate();
@@ -105,7 +102,7 @@ fn tried(
     again: &mut Vec<String>,
 ) -> Result<RowOutcome, Failure> {
     let mut outcome = run::row(cx, row, variant, run::port(number, variant, 0))?;
-    for attempt in 1..TRIES {
+    for attempt in 1..flaky::tries(&cx.name) {
         if outcome.exit == row.exit {
             break;
         }

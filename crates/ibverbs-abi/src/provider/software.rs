@@ -74,3 +74,36 @@ pub struct verbs_software_core {
     /// `verbs_uninit_context`.
     pub uninit_context: unsafe extern "C" fn(context: *mut verbs_context),
 }
+
+/// A command of rdma_cm that has failed on a software device.
+#[derive(Clone, Copy, Debug)]
+pub struct CmFailure {
+    /// librdmacm's function that gives the command.
+    pub call: &'static str,
+    /// What it fails with.
+    pub errno: i32,
+    /// The number of the id.
+    pub id: u32,
+    /// The id's state; None if there is no such id.
+    pub state: Option<&'static str>,
+    /// Of connecting, accepting and rejecting: bytes of private data.
+    pub private_data_len: Option<u8>,
+    /// The port space is RDMA_PS_UDP.
+    pub is_datagram: bool,
+}
+
+/// What a program's use of rdma_cm has led to.
+#[derive(Clone, Copy, Debug)]
+pub enum CmNotice {
+    /// A command has failed.
+    Failed(CmFailure),
+    /// The program has read this event, `rdma_cm_event_type`.
+    Event {
+        /// The number of the event.
+        event: u32,
+        /// Its status.
+        status: i32,
+        /// The number of the id.
+        id: u32,
+    },
+}

@@ -24,13 +24,23 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::*;
 
+#[cfg(target_arch = "riscv64")]
+#[macro_use]
+mod riscv64;
+#[cfg(target_arch = "riscv64")]
+pub use riscv64::*;
+
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::*;
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+)))]
 compile_error!(
-    "uroce supports x86-64 and arm64: src/arch/mod.rs says what another architecture defines"
+    "uroce supports x86-64, arm64 and riscv64: src/arch/mod.rs says what another architecture defines"
 );

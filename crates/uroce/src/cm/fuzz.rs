@@ -52,7 +52,7 @@ pub fn commands(mut data: &[u8]) {
                     mad: mad_of(input),
                 };
                 if let Some(mad) = process.manager.receive(&message, process.now) {
-                    process.manager.reject_unwanted(&message, &mad);
+                    process.manager.reject_orphan(&message, &mad);
                 }
             }
             pause => {

@@ -159,7 +159,7 @@ fn readable_within(waker: &Waker, other: Option<RawFd>, timeout: Duration) -> Op
     // ppoll ignores a negative descriptor.
     let mut fds = [poll(waker.fd()), poll(other.unwrap_or(-1))];
     let timeout = libc::timespec {
-        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_sec: timeout.as_secs() as _,
         tv_nsec: timeout.subsec_nanos().into(),
     };
     // SAFETY: `fds` has two elements; the timeout is this function's.

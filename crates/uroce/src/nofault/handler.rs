@@ -14,7 +14,7 @@
 //! without the redirection. If ours above it were the same function, the two would call each other without
 //! end. So there are several functions: each is a level, which knows what is below it.
 
-use core::ffi::{c_char, c_int, c_long, c_void};
+use core::ffi::{c_int, c_long, c_void};
 use core::mem::{MaybeUninit, zeroed};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -22,6 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsiz
 use libc::{SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_ERR, SIG_IGN};
 use libc::{sigaction, siginfo_t};
 
+use crate::c_library::own_sigaction;
 use crate::sync::Mutex;
 use crate::tick;
 
@@ -92,28 +93,10 @@ fn prepare() {
     // The handlers stay installed.
     ibverbs_host::thread::stay_loaded();
     PROCESS.store(process(), Ordering::Relaxed);
+    // UCX's refuses to replace its own handlers, and that of Java's libjsig would call this handler from the
+    // one that is below it.
     SIGACTION.store(own_sigaction(), Ordering::Relaxed);
     IS_INSTALLED.store(true, Ordering::Release);
-}
-
-unsafe extern "C" {
-    // Not in the libc crate.
-    fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
-}
-
-/// libc's function, not that of a library which defines its own: UCX's refuses to replace its own handlers,
-/// and that of Java's libjsig would call this handler from the one that is below it. By dlvsym(3), because
-/// dlsym(3) finds the view's where this library is part of the program.
-fn own_sigaction() -> *mut c_void {
-    let version = crate::arch::nofault::LIBC_VERSION.as_ptr();
-    // SAFETY: the names are C strings. libc stays loaded.
-    unsafe {
-        let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        match libc.is_null() {
-            true => null_mut(),
-            false => dlvsym(libc, c"sigaction".as_ptr(), version),
-        }
-    }
 }
 
 /// sigaction(2).

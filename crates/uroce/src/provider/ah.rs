@@ -13,12 +13,15 @@ use super::qp;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
 use crate::engine::{AddressVector, Service};
+use crate::transport::{GidEntry, GidType};
+use crate::wire::ip_of;
 
 /// An address handle; its private part is the resolved address vector.
 pub type Ah = Object<ibv_ah, AddressVector>;
 
-/// Converts an address. EINVAL if its port or source GID does not exist, or it has no GRH and the device no
-/// LIDs.
+/// Converts an address. EINVAL if its port or source GID does not exist, if source and destination are IP
+/// addresses of different families (as the kernel's address resolution reports it), or if it has no GRH and the
+/// device no LIDs.
 pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVector> {
     let gids = device.net.gids();
     let lids = Lids::of(&device.profile);
@@ -33,17 +36,28 @@ pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVect
         });
     }
     let sgid = gids.get(usize::from(attr.grh.sgid_index));
-    if attr.port_num != 1 || attr.is_global == 0 || !matches!(sgid, Some(Some(_))) {
+    let Some(Some(sgid)) = sgid.filter(|_| attr.port_num == 1 && attr.is_global != 0) else {
+        return Err(Errno(EINVAL));
+    };
+    // SAFETY: every variant of the union is 16 bytes, any of which are valid.
+    let dgid = unsafe { attr.grh.dgid.raw };
+    if !can_reach(sgid, &dgid) {
         return Err(Errno(EINVAL));
     }
     Ok(AddressVector {
-        // SAFETY: every variant of the union is 16 bytes, any of which are valid.
-        dgid: unsafe { attr.grh.dgid.raw },
+        dgid,
         sgid_index: attr.grh.sgid_index,
         traffic_class: attr.grh.traffic_class,
         hop_limit: attr.grh.hop_limit,
         flow_label: attr.grh.flow_label,
     })
+}
+
+/// Whether packets of the source can have the destination's address.
+fn can_reach(source: &GidEntry, dgid: &[u8; 16]) -> bool {
+    source.gid_type != GidType::RoceV2
+        || *dgid == source.gid
+        || ip_of(dgid).is_ipv4() == source.ip.is_ipv4()
 }
 
 /// # Safety
@@ -124,4 +138,37 @@ pub unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> R
 /// Whether the GID is in `::ffff:224.0.0.0/100`, an IPv4 group address.
 fn is_ipv4_group(gid: &[u8; 16]) -> bool {
     gid[..10] == [0; 10] && gid[10..12] == [0xff, 0xff] && gid[12] & 0xf0 == 0xe0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::gid_of;
+
+    #[test]
+    fn source_and_destination_have_one_family() {
+        let entry = |ip: &str, gid_type| {
+            let ip: std::net::IpAddr = ip.parse().unwrap();
+            GidEntry {
+                gid: gid_of(ip),
+                gid_type,
+                ip,
+                ifindex: 1,
+            }
+        };
+        let gid = |ip: &str| gid_of(ip.parse().unwrap());
+        let (v4, v6) = (
+            entry("192.0.2.1", GidType::RoceV2),
+            entry("fe80::1", GidType::RoceV2),
+        );
+        assert!(can_reach(&v4, &gid("192.0.2.2")) && can_reach(&v6, &gid("fe80::2")));
+        assert!(!can_reach(&v4, &gid("fe80::2")) && !can_reach(&v6, &gid("192.0.2.2")));
+        // An alias: the GID is no address of the interface, its packets have an IPv4 address.
+        let alias = GidEntry {
+            gid: gid("fe80::3"),
+            ..entry("192.0.2.1", GidType::RoceV2)
+        };
+        assert!(can_reach(&alias, &gid("fe80::3")));
+        assert!(can_reach(&entry("192.0.2.1", GidType::Ib), &gid("fe80::2")));
+    }
 }

@@ -149,7 +149,7 @@ impl Net {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.as_mut_ptr();
-            header.msg_hdr.msg_controllen = ControlBuffer::LEN;
+            header.msg_hdr.msg_controllen = ControlBuffer::LEN as _;
         }
         // SAFETY: each header points to a name, a buffer and control bytes of the lengths that it gives. They
         // are locals, or borrowed exclusively with `inbox`, and outlive the call.

@@ -297,7 +297,7 @@ fn send_some(socket: &Socket, bytes: &mut [u8], buffers: &[GsoBuffer]) -> Result
         header.msg_hdr.msg_namelen = name.len();
         header.msg_hdr.msg_iov = vector;
         header.msg_hdr.msg_iovlen = 1;
-        header.msg_hdr.msg_controllen = put_control(buffer, control);
+        header.msg_hdr.msg_controllen = put_control(buffer, control) as _;
         if header.msg_hdr.msg_controllen > 0 {
             header.msg_hdr.msg_control = control.as_mut_ptr();
         }

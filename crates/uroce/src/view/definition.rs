@@ -6,64 +6,14 @@
 //! process (System V ABI, "Function Addresses"). dlsym returns it. The entry calls through the program's GOT,
 //! so it leads to this library once the GOT is redirected: to call it from there never ends.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
 use core::ptr::null_mut;
 use std::ffi::CString;
 
-use libc::{Dl_info, Elf64_Sym, dl_phdr_info};
+use libc::dl_phdr_info;
 
-/// What the dynamic linker knows of a loaded object (link.h).
-#[repr(C)]
-pub struct LinkMap {
-    pub base: usize,
-    pub name: *const c_char,
-    pub dynamic: *const Dynamic,
-}
-
-/// An entry of the dynamic section.
-#[repr(C)]
-pub struct Dynamic {
-    pub tag: i64,
-    pub value: u64,
-}
-
-unsafe extern "C" {
-    // Neither is in the libc crate.
-    fn dladdr1(
-        address: *const c_void,
-        info: *mut Dl_info,
-        extra: *mut *const c_void,
-        flags: c_int,
-    ) -> c_int;
-    fn dlinfo(handle: *mut c_void, request: c_int, result: *mut c_void) -> c_int;
-}
-
-const RTLD_DL_SYMENT: c_int = 1;
-const RTLD_DL_LINKMAP: c_int = 2;
-const RTLD_DI_LINKMAP: c_int = 2;
-
-/// What dladdr1(3) reports of an address; None if no loaded object contains it.
-fn extra(address: *const c_void, kind: c_int) -> Option<*const c_void> {
-    let mut info = core::mem::MaybeUninit::<Dl_info>::uninit();
-    let mut extra = core::ptr::null();
-    // SAFETY: both are writable.
-    let found = unsafe { dladdr1(address, info.as_mut_ptr(), &raw mut extra, kind) };
-    (found != 0 && !extra.is_null()).then_some(extra)
-}
-
-/// The object that contains an address.
-pub fn object_of(address: *const c_void) -> Option<*const LinkMap> {
-    extra(address, RTLD_DL_LINKMAP).map(<*const c_void>::cast)
-}
-
-/// Whether a function that dlsym(3) has found is the program's PLT entry: then the object's symbol there is
-/// undefined.
-fn is_plt_entry(function: *const c_void) -> bool {
-    let symbol = extra(function, RTLD_DL_SYMENT).map(<*const c_void>::cast::<Elf64_Sym>);
-    // SAFETY: the symbol belongs to the program, which stays loaded.
-    symbol.is_some_and(|symbol| unsafe { (*symbol).st_shndx } == 0)
-}
+use crate::c_library::{is_plt_entry, object_of, object_of_handle};
 
 /// Finds definitions.
 pub struct Definitions {
@@ -129,12 +79,9 @@ struct Handle(*mut c_void);
 impl Handle {
     /// The object's own definition. dlsym searches the objects that it depends on, too.
     fn definition(&self, name: &CStr) -> Option<*mut c_void> {
-        let mut map: *const LinkMap = core::ptr::null();
-        // SAFETY: the handle is open, the name a C string, and `map` is writable for a pointer.
-        let found = unsafe {
-            dlinfo(self.0, RTLD_DI_LINKMAP, (&raw mut map).cast());
-            libc::dlsym(self.0, name.as_ptr())
-        };
+        // SAFETY: the handle is open, the name a C string.
+        let (map, found) =
+            unsafe { (object_of_handle(self.0), libc::dlsym(self.0, name.as_ptr())) };
         (!found.is_null() && object_of(found) == Some(map)).then_some(found)
     }
 }

@@ -111,10 +111,7 @@ pub fn is_installed() -> bool {
 /// Redirects the calls of objects that were loaded since the last call. Cheap if there are none.
 pub fn redirect_new_objects() {
     if is_installed() {
-        got::redirect(
-            &REDIRECTIONS,
-            libc::gnu_get_libc_version as *const () as usize,
-        );
+        got::redirect(&REDIRECTIONS, crate::c_library::address());
     }
 }
 

@@ -4,6 +4,7 @@ use core::arch::global_asm;
 use core::ffi::{CStr, c_void};
 
 /// The version of the first functions of glibc.
+#[allow(dead_code, reason = "musl has no symbol versions")]
 pub const LIBC_VERSION: &CStr = c"GLIBC_2.17";
 
 /// All CPUs have what the functions use.

@@ -5,6 +5,7 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// The version of the first functions of glibc.
+#[allow(dead_code, reason = "musl has no symbol versions")]
 pub const LIBC_VERSION: &CStr = c"GLIBC_2.2.5";
 
 /// Whether the CPU and the kernel have AVX: 32 bytes at once.

@@ -135,7 +135,7 @@ impl<H: CmHost> Manager<H> {
         if reserve && !shares {
             self.reserve(number, port)?;
         }
-        self.ports.entry(port).or_default().push(number);
+        self.ports.add(port, number);
         Ok(port)
     }
 
@@ -154,7 +154,7 @@ impl<H: CmHost> Manager<H> {
                 space,
                 number: first + ((start + i) % count) as u16,
             };
-            if self.ports.contains_key(&port) {
+            if !self.ports.of(port).is_empty() {
                 continue;
             }
             if reserve && !matches!(address, Address::Ib(_)) {
@@ -164,7 +164,7 @@ impl<H: CmHost> Manager<H> {
                     Err(error) => return Err(error),
                 }
             }
-            self.ports.entry(port).or_default().push(number);
+            self.ports.add(port, number);
             return Ok(port);
         }
         Err(EADDRNOTAVAIL)
@@ -173,7 +173,7 @@ impl<H: CmHost> Manager<H> {
     /// Whether an id may have a port that other ids of this process have. EADDRINUSE if one has the
     /// same address, EADDRNOTAVAIL if one of the two is a wildcard.
     fn check_port(&self, number: u32, port: Port, reuse: bool) -> Result<(), Errno> {
-        let owners = self.ports.get(&port).map_or(&[][..], Vec::as_slice);
+        let owners = self.ports.of(port);
         let Some(own) = self.ids.get(number) else {
             return Err(EINVAL);
         };
@@ -243,17 +243,6 @@ impl<H: CmHost> Manager<H> {
             let id = self.ids.get(number);
             if let Some(reserved) = id.and_then(|id| id.reservation.as_ref()) {
                 let _ = self.host.listen(reserved);
-            }
-        }
-    }
-
-    /// An id gives up its port.
-    pub(super) fn release_port(&mut self, number: u32, port: Option<Port>) {
-        let Some(port) = port else { return };
-        if let Some(owners) = self.ports.get_mut(&port) {
-            owners.retain(|owner| *owner != number);
-            if owners.is_empty() {
-                self.ports.remove(&port);
             }
         }
     }

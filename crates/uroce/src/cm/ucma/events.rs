@@ -2,10 +2,11 @@
 
 use ibverbs_abi::Errno;
 
+use super::event_queue::{EVENT_LEN, PendingEvent};
 use super::host::{CmHost, FileId};
 use super::id::{PathRecord, UDP_QKEY};
 use super::input::{Input, ReplyWriter};
-use super::manager::{EINVAL, EVENT_LEN, Manager, PendingEvent};
+use super::manager::{EINVAL, Manager};
 use crate::engine::Gid;
 
 /// `enum rdma_cm_event_type`.

@@ -284,7 +284,7 @@ impl Process {
                 mad: message.mad,
             };
             if let Some(mad) = other.manager.receive(&incoming, other.now) {
-                other.manager.reject_unwanted(&incoming, &mad);
+                other.manager.reject_orphan(&incoming, &mad);
             }
         }
         !messages.is_empty()

@@ -14,11 +14,12 @@ use ibverbs_abi::Errno;
 
 use super::address::Address;
 use super::bind::{backlog_of, find_device};
+use super::event_queue::{EVENT_LEN, PendingEvent};
 use super::events::EventType;
 use super::host::{Buffer, CmHost, FileId};
 use super::id::{Devices, Id, IdState};
 use super::input::{Command, Input, ReplyWriter};
-use super::manager::{Caller, EINVAL, EVENT_LEN, Manager, PendingEvent};
+use super::manager::{Caller, EINVAL, Manager};
 use super::resolve::with_scope;
 
 /// How many port numbers of the kernel's choice are tried that other processes have in uroce.
@@ -350,7 +351,9 @@ impl<H: CmHost> Manager<H> {
         id.devices = Devices::Kernel(kernel);
         id.reservation = None;
         let port = id.port.take();
-        self.release_port(number, port);
+        if let Some(port) = port {
+            self.ports.remove(port, number);
+        }
         Ok(())
     }
 

@@ -1,16 +1,16 @@
 //! [`Manager`]: the ids, multicast memberships and events of a process. Its commands are in the files
 //! beside this one.
 
-use std::collections::VecDeque;
-
 use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
+use super::event_queue::{EventQueues, PendingEvent};
 use super::events::{EventType, Notice};
-use super::host::{CmHost, DeviceInfo, FileId, Port};
+use super::host::{CmHost, DeviceInfo, FileId};
 use super::id::{Id, IdState};
 use super::input::{Command, Input, ReplyWriter};
-use super::neighbour::Query;
+use super::neighbour::NeighbourQueries;
+use super::port_owners::PortOwners;
 use super::table::NumberTable;
 use crate::cm::agent::{Agent, Outgoing};
 use crate::engine::Time;
@@ -20,9 +20,7 @@ pub(super) const ENODEV: Errno = Errno(libc::ENODEV);
 const ENOENT: Errno = Errno(libc::ENOENT);
 const ENOSPC: Errno = Errno(libc::ENOSPC);
 
-/// Bytes of `rdma_ucm_event_resp`.
-pub const EVENT_LEN: usize = 336;
-/// Bytes of it that programs without enhanced connection establishment know.
+/// Bytes of an event that programs without enhanced connection establishment know.
 const EVENT_LEN_MIN: usize = 324;
 
 /// A membership in a multicast group.
@@ -32,17 +30,6 @@ pub struct Multicast {
     pub kernel: Option<u32>,
     pub uid: u64,
     pub events_reported: u32,
-}
-
-/// An event that the program has not read.
-pub struct PendingEvent {
-    /// Whose event it is.
-    pub id: u32,
-    /// The membership that it is about.
-    pub multicast: Option<u32>,
-    /// The id of the requested connection.
-    pub request: Option<u32>,
-    pub bytes: Box<[u8; EVENT_LEN]>,
 }
 
 /// The caller's side of a command: where its response goes, and what else it names.
@@ -85,11 +72,9 @@ pub struct Manager<H: CmHost> {
     pub(super) agent: Agent,
     pub(super) ids: NumberTable<Id<H::Reservation>>,
     pub(super) multicasts: NumberTable<Multicast>,
-    /// The neighbours that ids wait for.
-    pub(super) queries: Vec<Query>,
-    files: FxHashMap<FileId, VecDeque<PendingEvent>>,
-    /// The ids that have each port.
-    pub(super) ports: FxHashMap<Port, Vec<u32>>,
+    pub(super) neighbours: NeighbourQueries,
+    events: EventQueues,
+    pub(super) ports: PortOwners,
     /// The prefixes of communication IDs that other processes find this one by.
     prefixes: FxHashMap<u32, H::Reservation>,
 }
@@ -102,9 +87,9 @@ impl<H: CmHost> Manager<H> {
             agent,
             ids: NumberTable::default(),
             multicasts: NumberTable::default(),
-            queries: Vec::new(),
-            files: FxHashMap::default(),
-            ports: FxHashMap::default(),
+            neighbours: NeighbourQueries::default(),
+            events: EventQueues::default(),
+            ports: PortOwners::default(),
             prefixes: FxHashMap::default(),
         }
     }
@@ -135,7 +120,7 @@ impl<H: CmHost> Manager<H> {
 
     /// A new descriptor of the program.
     pub fn open(&mut self, file: FileId) {
-        self.files.insert(file, VecDeque::new());
+        self.events.open(file);
     }
 
     /// The program has closed a descriptor: destroys its ids.
@@ -146,7 +131,7 @@ impl<H: CmHost> Manager<H> {
         for id in ids {
             self.destroy(id, now);
         }
-        self.files.remove(&file);
+        self.events.close(file);
     }
 
     /// [`Agent::repeat_first_messages`].
@@ -156,7 +141,7 @@ impl<H: CmHost> Manager<H> {
 
     /// Whether there is nothing left to do: no descriptor, and no connection whose end a peer is to confirm.
     pub fn is_done(&self) -> bool {
-        self.files.is_empty() && self.agent.is_done()
+        self.events.are_closed() && self.agent.is_done()
     }
 
     /// The messages to send, in their order; the manager forgets them.
@@ -169,7 +154,7 @@ impl<H: CmHost> Manager<H> {
         self.agent
             .deadline()
             .into_iter()
-            .chain(self.next_query())
+            .chain(self.neighbours.next())
             .min()
     }
 
@@ -308,8 +293,10 @@ impl<H: CmHost> Manager<H> {
         if let Some(kernel) = id.devices.in_kernel() {
             self.destroy_in_kernel(id.file, kernel);
         }
-        self.release_port(number, id.port);
-        self.stop_waiting(number);
+        if let Some(port) = id.port {
+            self.ports.remove(port, number);
+        }
+        self.neighbours.stop_waiting(number);
         for multicast in &id.multicasts {
             self.multicasts.remove(*multicast);
         }
@@ -325,47 +312,41 @@ impl<H: CmHost> Manager<H> {
         file: FileId,
         which: impl Fn(&PendingEvent) -> bool,
     ) -> Vec<u32> {
-        let Some(events) = self.files.get_mut(&file) else {
-            return Vec::new();
-        };
-        let before = events.len();
-        let mut requests = Vec::new();
-        events.retain(|event| {
-            let dropped = which(event);
-            if dropped {
-                requests.extend(event.request);
-            }
-            !dropped
-        });
-        if before > 0 && events.is_empty() {
+        let dropped = self.take_events(file, which);
+        dropped.iter().filter_map(|event| event.request).collect()
+    }
+
+    /// Removes and returns the unread events that `which` selects.
+    fn take_events(
+        &mut self,
+        file: FileId,
+        which: impl Fn(&PendingEvent) -> bool,
+    ) -> Vec<PendingEvent> {
+        let taken = self.events.take(file, which);
+        if !taken.is_empty() && self.events.is_empty(file) {
             self.host.set_readable(file, false);
         }
-        requests
+        taken
     }
 
     /// Adds an event to the queue of a file.
     pub(super) fn push_event(&mut self, file: FileId, event: PendingEvent) {
-        let Some(events) = self.files.get_mut(&file) else {
-            return;
-        };
-        events.push_back(event);
-        if events.len() == 1 {
+        if self.events.push(file, event) {
             self.host.set_readable(file, true);
         }
     }
 
     fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<(), Errno> {
         caller.need(EVENT_LEN_MIN)?;
-        let events = self.files.get_mut(&file).ok_or(EINVAL)?;
-        let Some(event) = events.front() else {
+        let Some(event) = self.events.first(file)? else {
             self.host.set_readable(file, false);
             return Err(Errno(libc::EAGAIN));
         };
         caller.reply_some(EVENT_LEN_MIN, ReplyWriter(event.bytes.to_vec()))?;
-        let Some(event) = events.pop_front() else {
+        let Some(event) = self.events.pop(file) else {
             return Ok(());
         };
-        if events.is_empty() {
+        if self.events.is_empty(file) {
             self.host.set_readable(file, false);
         }
         if let Some(id) = self.ids.get_mut(event.id) {
@@ -391,7 +372,7 @@ impl<H: CmHost> Manager<H> {
         if from != file {
             self.migrate_in_kernel(number, from, file)?;
             self.id(number)?.file = file;
-            let moved = self.take_events(from, number);
+            let moved = self.take_events(from, |event| event.id == number);
             for event in moved {
                 if let Some(request) = event.request {
                     // If the kernel has no memory for it, the program's next command for the id fails.
@@ -432,19 +413,5 @@ impl<H: CmHost> Manager<H> {
         let bound = |id: &Id<_>| id.device == Some(device) && id.state != IdState::Removed;
         let found = self.ids.iter().filter(|(_, id)| bound(id));
         found.map(|(number, _)| number).collect()
-    }
-
-    fn take_events(&mut self, file: FileId, number: u32) -> Vec<PendingEvent> {
-        let Some(events) = self.files.get_mut(&file) else {
-            return Vec::new();
-        };
-        let before = events.len();
-        let all = std::mem::take(events).into_iter();
-        let (moved, kept) = all.partition::<Vec<_>, _>(|event| event.id == number);
-        events.extend(kept);
-        if before > 0 && events.is_empty() {
-            self.host.set_readable(file, false);
-        }
-        moved
     }
 }

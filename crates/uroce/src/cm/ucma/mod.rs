@@ -4,7 +4,8 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
-//! | `manager.rs`, `id.rs`, `table.rs` | ids, memberships and events of a process (pure, around a host) |
+//! | `manager.rs`, `id.rs`, `table.rs` | a process's ids, memberships, commands (pure, around a host) |
+//! | `event_queue.rs`, `port_owners.rs` | unread events of each descriptor; ids of each port (pure) |
 //! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
 //! | `kernel.rs`, `kernel_file.rs` | ids on the kernel's devices (pure); the kernel's device file |
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
@@ -31,6 +32,7 @@ mod connect;
 #[cfg(test)]
 mod ending;
 mod epoll;
+mod event_queue;
 mod events;
 #[cfg(any(test, feature = "internals"))]
 pub mod fake;
@@ -51,6 +53,7 @@ mod neighbour;
 pub mod observe;
 mod options;
 mod peer;
+mod port_owners;
 mod process;
 mod query;
 mod resolve;

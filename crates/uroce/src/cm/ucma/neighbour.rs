@@ -52,7 +52,7 @@ pub(super) struct WaitingId {
 
 /// A neighbour that ids wait for. The kernel is asked once for all of them: a program may resolve thousands
 /// of addresses at the same time, most of them at one host.
-pub(super) struct Query {
+struct Query {
     hop: NextHop,
     next: Time,
     interval: Duration,
@@ -68,20 +68,22 @@ impl Query {
     }
 }
 
-impl<H: CmHost> Manager<H> {
-    /// Whether an address has to wait for its next hop. Makes the kernel ask for it.
-    pub(super) fn awaits_neighbour(&mut self, hop: &NextHop) -> bool {
+/// The neighbours that ids wait for.
+#[derive(Default)]
+pub(super) struct NeighbourQueries {
+    queries: Vec<Query>,
+}
+
+impl NeighbourQueries {
+    /// Whether ids wait for this neighbour.
+    fn has(&self, hop: &NextHop) -> bool {
         self.queries.iter().any(|query| query.hop.is_same(hop))
-            || self.host.awaits_neighbour(hop.ifindex, hop.from, hop.to)
     }
 
     /// Lets an id wait for a neighbour.
-    pub(super) fn wait_for_neighbour(&mut self, hop: NextHop, id: WaitingId, now: Time) {
-        if let Some(query) = self
-            .queries
-            .iter_mut()
-            .find(|query| query.hop.is_same(&hop))
-        {
+    pub fn wait(&mut self, hop: NextHop, id: WaitingId, now: Time) {
+        let same = |query: &&mut Query| query.hop.is_same(&hop);
+        if let Some(query) = self.queries.iter_mut().find(same) {
             query.next = query.next.min(id.give_up_at);
             query.waiting.push(id);
             return;
@@ -97,26 +99,33 @@ impl<H: CmHost> Manager<H> {
     }
 
     /// An id does not wait any more.
-    pub(super) fn stop_waiting(&mut self, number: u32) {
+    pub fn stop_waiting(&mut self, number: u32) {
         self.queries.retain_mut(|query| {
             query.waiting.retain(|id| id.number != number);
             !query.waiting.is_empty()
         });
     }
 
-    /// When [`Manager::check_neighbours`] is due.
-    pub(super) fn next_query(&self) -> Option<Time> {
+    /// When the next neighbour is to be looked at.
+    pub fn next(&self) -> Option<Time> {
         self.queries.iter().map(|query| query.next).min()
+    }
+}
+
+impl<H: CmHost> Manager<H> {
+    /// Whether an address has to wait for its next hop. Makes the kernel ask for it.
+    pub(super) fn awaits_neighbour(&mut self, hop: &NextHop) -> bool {
+        self.neighbours.has(hop) || self.host.awaits_neighbour(hop.ifindex, hop.from, hop.to)
     }
 
     /// Reports the addresses whose neighbours are known now, and those that have waited long enough.
     pub(super) fn check_neighbours(&mut self, now: Time) {
-        for mut query in std::mem::take(&mut self.queries) {
+        for mut query in std::mem::take(&mut self.neighbours.queries) {
             if query.next <= now {
                 self.check_neighbour(&mut query, now);
             }
             if !query.waiting.is_empty() {
-                self.queries.push(query);
+                self.neighbours.queries.push(query);
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
 use super::id::IdState;
 use super::input::{Command, Input};
@@ -16,39 +16,6 @@ const STATUS_AT: usize = 16;
 
 /// The first bytes of a response, which [`executed`] gets.
 pub const EXCERPT: usize = 24;
-
-/// A command that has failed.
-#[derive(Clone, Copy, Debug)]
-pub struct CmFailure {
-    /// librdmacm's function that gives the command.
-    pub call: &'static str,
-    /// What it fails with.
-    pub errno: i32,
-    /// The number of the id.
-    pub id: u32,
-    /// The id's state; None if there is no such id.
-    pub state: Option<&'static str>,
-    /// Of connecting, accepting and rejecting: bytes of private data.
-    pub private_data_len: Option<u8>,
-    /// The port space is RDMA_PS_UDP.
-    pub is_datagram: bool,
-}
-
-/// What a program's use of rdma_cm has led to.
-#[derive(Clone, Copy, Debug)]
-pub enum CmNotice {
-    /// A command has failed.
-    Failed(CmFailure),
-    /// The program has read this event, `rdma_cm_event_type`.
-    Event {
-        /// The number of the event.
-        event: u32,
-        /// Its status.
-        status: i32,
-        /// The number of the id.
-        id: u32,
-    },
-}
 
 static HOOK: OnceLock<fn(&CmNotice)> = OnceLock::new();
 

@@ -34,7 +34,7 @@ impl<H: CmHost> Manager<H> {
     }
 
     /// Rejects a request that no process of the host wants.
-    pub fn reject_unwanted(&mut self, from: &Incoming, mad: &CmMad) {
+    pub fn reject_orphan(&mut self, from: &Incoming, mad: &CmMad) {
         let route = Route::back(from.src, from.dst);
         match &mad.message {
             CmMessage::Req(req) => {
@@ -200,8 +200,7 @@ impl<H: CmHost> Manager<H> {
 
     /// The ids that have the port of a service.
     fn owners(&self, service_id: u64) -> &[u32] {
-        let port = Port::of_service(service_id);
-        self.ports.get(&port).map_or(&[][..], Vec::as_slice)
+        self.ports.of(Port::of_service(service_id))
     }
 
     /// Whether any id listens for a service, at whatever address.

@@ -41,7 +41,7 @@ const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
 /// than uroce.
 const REJECT_DELAY: Duration = Duration::from_millis(50);
 /// The most requests that wait in this way.
-const UNWANTED_MAX: usize = 256;
+const ORPHANS_MAX: usize = 256;
 /// Messages that may wait for the thread. Further ones are lost, as on the network.
 pub(super) const INCOMING_MAX: usize = 4096;
 /// How many of them the thread handles before it lets commands run.
@@ -53,8 +53,8 @@ pub(super) struct ProcessState {
     /// The descriptors, by the numbers of their tokens.
     pub(super) files: FxHashMap<u32, FileId>,
     next_file: u32,
-    /// Requests that nobody wants, and when they are rejected, unless somebody wants them then.
-    unwanted: VecDeque<(Time, Incoming)>,
+    /// REQs without a listener, with the time at which they are rejected unless there is one then.
+    orphan_reqs: VecDeque<(Time, Incoming)>,
     /// Distinguishes the thread of this state from that of an earlier one.
     serial: u32,
 }
@@ -221,7 +221,7 @@ fn start() -> Result<ProcessState, Errno> {
         epoll,
         files: FxHashMap::default(),
         next_file: 0,
-        unwanted: VecDeque::new(),
+        orphan_reqs: VecDeque::new(),
         serial,
     })
 }
@@ -283,31 +283,31 @@ impl ProcessState {
         if !passed_on && forward::forward(message, recipient) != Err(GONE) {
             return;
         }
-        if self.unwanted.len() < UNWANTED_MAX {
+        if self.orphan_reqs.len() < ORPHANS_MAX {
             let at = now.after(REJECT_DELAY);
-            self.unwanted.push_back((at, message.clone()));
+            self.orphan_reqs.push_back((at, message.clone()));
         } else {
-            self.manager.reject_unwanted(message, &request);
+            self.manager.reject_orphan(message, &request);
         }
     }
 
-    fn next_unwanted(&mut self, now: Time) -> Option<Incoming> {
-        let (at, _) = self.unwanted.front()?;
+    fn next_orphan(&mut self, now: Time) -> Option<Incoming> {
+        let (at, _) = self.orphan_reqs.front()?;
         if *at > now {
             return None;
         }
-        self.unwanted.pop_front().map(|(_, message)| message)
+        self.orphan_reqs.pop_front().map(|(_, message)| message)
     }
 
     /// Rejects the requests that have waited long enough, unless somebody listens now.
     fn reject_overdue(&mut self) {
         let now = clock::now();
-        while let Some(message) = self.next_unwanted(now) {
+        while let Some(message) = self.next_orphan(now) {
             let Some(request) = self.manager.receive(&message, now) else {
                 continue;
             };
             if forward::forward(&message, request.recipient()) == Err(GONE) {
-                self.manager.reject_unwanted(&message, &request);
+                self.manager.reject_orphan(&message, &request);
             }
         }
     }
@@ -413,7 +413,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         let sends = state.take_sends();
         // At exit(3) the manager has no files any more, but the program's threads wait at the descriptors.
         let all_closed = state.files.is_empty();
-        if all_closed && state.manager.is_done() && state.unwanted.is_empty() {
+        if all_closed && state.manager.is_done() && state.orphan_reqs.is_empty() {
             let devices = state.manager.host().take_devices();
             let mut queue = QUEUE.lock();
             queue.epoll = None;
@@ -447,7 +447,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
 impl ProcessState {
     /// When the thread has to wake up by itself. Tries to get port 4791 if that is due.
     fn next_wakeup(&mut self) -> Option<Time> {
-        let reject_at = self.unwanted.front().map(|(at, _)| *at);
+        let reject_at = self.orphan_reqs.front().map(|(at, _)| *at);
         let deadline = self.manager.deadline().into_iter().chain(reject_at).min();
         if !WANTS_PORT.load(Ordering::Relaxed) {
             return deadline;

@@ -127,7 +127,7 @@ impl<H: CmHost> Manager<H> {
                 resolved,
                 give_up_at,
             };
-            self.wait_for_neighbour(link, waiting, now);
+            self.neighbours.wait(link, waiting, now);
         } else {
             self.address_resolved(number, resolved);
         }

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::event_queue::EVENT_LEN;
 use super::fake::Process;
 use super::input::Command;
-use super::manager::EVENT_LEN;
 use super::*;
 
 pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::event_queue::EVENT_LEN;
 use super::lifecycle::end_connections;
-use super::manager::EVENT_LEN;
 use super::process::{ENDED, STARTED, STATE};
 use super::*;
 use crate::sync::Mutex;

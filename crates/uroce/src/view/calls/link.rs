@@ -91,12 +91,8 @@ pub unsafe extern "C" fn __readlinkat_chk(
 
 /// Ends the program, as libc does, if a call would write behind its buffer.
 pub fn check_room(len: size_t, room: size_t) {
-    unsafe extern "C" {
-        fn __chk_fail() -> !;
-    }
     if len > room {
-        // SAFETY: the call has no preconditions.
-        unsafe { __chk_fail() };
+        crate::c_library::end_overflow();
     }
 }
 

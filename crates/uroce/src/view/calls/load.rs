@@ -14,7 +14,7 @@ use core::ffi::{c_char, c_int, c_void};
 use ibverbs_abi::Errno;
 
 use super::REDIRECTIONS;
-use crate::view::definition::object_of;
+use crate::c_library::object_of;
 use crate::view::{real, redirect_new_objects};
 
 const DT_RPATH: i64 = 15;

@@ -169,7 +169,7 @@ fn a_port_of_the_kernels_choice_is_free_on_both_sides() {
         bind(&mut own, id, ANY, 0).unwrap();
     }
     let ports: std::collections::BTreeSet<_> =
-        own.manager.ports.keys().map(|port| port.number).collect();
+        own.manager.ports.ports().map(|port| port.number).collect();
     assert_eq!(
         ports.into_iter().collect::<Vec<_>>(),
         [40_000, 40_001, 40_002, 40_003]

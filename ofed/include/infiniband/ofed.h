@@ -26,6 +26,7 @@
 #define IBV_OFED_AFTER_VERBS 1
 #else
 #define IBV_OFED_AFTER_VERBS 0
+#include <infiniband/ofed/members.h>
 #endif
 #define INFINIBAND_OFED_H
 
