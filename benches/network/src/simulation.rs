@@ -86,8 +86,8 @@ impl Simulation {
         }
     }
 
-    /// Connects a program on the host `from` with the host `to`. Returns its endpoint; that of its peer is the
-    /// next one.
+    /// Connects a program on the host `from` with the host `to`. Returns its endpoint; that of its peer is
+    /// the next one.
     pub fn connect(
         &mut self,
         (from, to): (usize, usize),
