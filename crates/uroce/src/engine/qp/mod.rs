@@ -3,6 +3,7 @@
 
 mod complete;
 mod direct;
+mod dropped;
 mod reliable;
 mod short;
 mod slots;
@@ -284,6 +285,7 @@ impl Qp {
         self.counters.rcvd_pkts += u64::from(packet.packets());
         self.counters.rcvd_bytes += packet.datagrams_len() as u64;
         if !self.may_receive() {
+            self.counters.dropped_in_state += u64::from(packet.packets());
             return;
         }
         let Some((transport, operation, part)) = packet.headers.bth.opcode.parts() else {
@@ -291,6 +293,7 @@ impl Qp {
         };
         let service = self.attributes.config.service;
         if transport != service.transport() {
+            self.counters.dropped_not_of_peer += u64::from(packet.packets());
             return;
         }
         if packet.gso_size != 0 && service == Service::Ud {
@@ -301,6 +304,7 @@ impl Qp {
             return;
         }
         if !self.is_of_peer(from) {
+            self.counters.dropped_not_of_peer += u64::from(packet.packets());
             return;
         }
         let is_response = matches!(
