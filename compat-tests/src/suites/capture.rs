@@ -370,7 +370,8 @@ fn losses(cx: &Context) -> Verdict {
 fn injected(cx: &Context) -> Verdict {
     const FAULTS: &str = "drop:direction=tx,opcode=send,count=1; \
         corrupt:direction=tx,opcode=send,count=1,after=8; \
-        drop:direction=rx,opcode=send,count=1,after=4; delay:time=1ms,direction=rx,opcode=send,count=1,after=12";
+        drop:direction=rx,opcode=send,count=1,after=4; \
+        delay:time=1ms,direction=rx,opcode=send,count=1,after=12";
     let ping = ["ibv_rc_pingpong", "-g", "1", "-n", "20", "-p", PORT];
     pair(cx, &ping, |argv, role| {
         let program = uroce(cx, argv, role);
