@@ -420,6 +420,8 @@ pub unsafe extern "C" fn ibv_cmd_open_qp(
         request.pd_handle = unsafe { (*attr.xrcd.cast::<verbs_xrcd>()).handle };
         request.qpn = attr.qp_num;
         request.qp_type = attr.qp_type as u8;
+        // mlx5 does not set them.
+        request.reserved = [0; 7];
         // SAFETY: `context` is open, `cmd` and `resp` have these sizes.
         unsafe {
             write::execute(

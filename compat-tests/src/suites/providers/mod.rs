@@ -320,19 +320,19 @@ fn others(release: ProviderSource) -> Vec<Check> {
         .collect()
 }
 
-/// Without words that irdma's provider does not set: a reserved one of GET_CONTEXT, in front of the
-/// version 5, and, in release 56, the three behind the command's own 44 bytes of REG_MR. They have whatever
-/// the stack had there: the first, with the version, is an address of the process now and then.
+/// Without bytes that irdma's provider does not set: those beside the version, 5, in GET_CONTEXT, and, in
+/// release 56, the three words behind the command's own 44 bytes of REG_MR. They have whatever the stack had
+/// there: those of GET_CONTEXT look like an address of the process now and then.
 fn without_unset(bytes: &str) -> String {
     let text = replace(
-        r"(attr 0x1000 in len=8 .* data=)(?:0x5[0-9a-f]{8}|ptr)\b",
+        r"(attr 0x1000 in len=8 .* data=)(?:0x(?:[0-9a-f]*0)?5[0-9a-f]{8}|ptr)\b",
         bytes,
-        "$1version 5",
+        "${1}version 5",
     );
     let text = replace(
-        r"(?m)^( *0000: ptr )(?:[0-9a-f]{8} 00000005|ptr)$",
+        r"(?m)^( *0000: ptr )(?:[0-9a-f]{8} [0-9a-f]{6}05|ptr)$",
         &text,
-        "$1version 5",
+        "${1}version 5",
     );
     replace(
         r"(?m)^(write .* REG_MR .* bytes=56\n.*\n *002c:)( [0-9a-f]{8})+$",
