@@ -42,6 +42,7 @@ fn functions(text: &str) -> String {
         let in_library = |place: &str| {
             let ours = own.and_then(|own| place.strip_prefix(own));
             place.starts_with("/rustc/")
+                || place.contains("/registry/src/")
                 || ours.is_some_and(|of| of.starts_with("src/") || of.starts_with("crates/"))
         };
         OTHERS.iter().any(|of| name.starts_with(of)) || place.is_some_and(in_library)

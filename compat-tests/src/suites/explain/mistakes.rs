@@ -16,7 +16,7 @@ use super::{explained, file};
 type Row = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const MISTAKES: [Row; 135] = [
+const MISTAKES: [Row; 138] = [
     ("qp-null-cq", "null-object", "send_cq is NULL"),
     ("qp-inline-huge", "argument", "cap.max_inline_data is 1048576"),
     ("qp-many-sge", "create-limit", "cap.max_send_sge = 4096"),
@@ -152,6 +152,9 @@ const MISTAKES: [Row; 135] = [
     ("resize-small", "attr-range", "cqe is 0"),
     ("send-to-reset-peer", "retry-exceeded", "is in RESET, and receives nothing"),
     ("building-at-once", "thread-domain", "were in ibv_wr_start at the same time"),
+    ("armed-without-channel", "argument", "created without a completion channel"),
+    ("uc-small", "no-completion", "UC drops a message"),
+    ("uc-late", "no-completion", "UC drops a message"),
 ];
 
 /// The same with librdmacm.
