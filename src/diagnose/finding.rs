@@ -175,6 +175,8 @@ pub struct Finding {
     pub values: Vec<(&'static str, String)>,
     /// What else is known, beside the rule's texts.
     pub notes: Vec<String>,
+    /// Where in the program the object was created, if that is asked for.
+    pub created: Option<String>,
 }
 
 impl Finding {
@@ -186,6 +188,7 @@ impl Finding {
             outcome,
             values: Vec::new(),
             notes: Vec::new(),
+            created: None,
         }
     }
 
@@ -265,6 +268,9 @@ impl Finding {
         }
         if let Some(from) = from {
             member("from", from);
+        }
+        if let Some(created) = &self.created {
+            member("created", created);
         }
         json.push_str(",\"values\":{");
         for (i, (name, value)) in self.values.iter().enumerate() {

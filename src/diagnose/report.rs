@@ -123,6 +123,11 @@ enum Sink {
 static SINK: OnceLock<Sink> = OnceLock::new();
 static SETTINGS: OnceLock<Settings<'static>> = OnceLock::new();
 
+/// Whether lines say where calls came from, and objects.
+pub fn traces() -> bool {
+    SETTINGS.get().is_some_and(|settings| settings.backtrace)
+}
+
 /// Whether a finding is to be reported.
 pub fn is_wanted(finding: &Finding) -> bool {
     let settings = SETTINGS.get();
@@ -172,20 +177,31 @@ fn now() -> f64 {
 pub fn write(findings: &[Finding]) {
     let Some(sink) = SINK.get() else { return };
     let settings = SETTINGS.get();
-    let traced = settings.is_some_and(|settings| settings.backtrace);
     for finding in findings {
-        let from = traced.then(backtrace::called_from);
+        let from = traces().then(backtrace::called_from);
         put(
             sink,
             || finding.line(),
             || finding.json(now(), std::process::id(), from.as_deref()),
         );
         if let Some(from) = from {
+            let created = match &finding.created {
+                Some(created) => {
+                    format!(
+                        "explain:   the {} was created from {created}\n",
+                        finding.object.kind.name()
+                    )
+                }
+                None => String::new(),
+            };
             put(
                 sink,
                 || format!("explain:   called from {from}\n"),
                 String::new,
             );
+            if !created.is_empty() {
+                put(sink, || created, String::new);
+            }
         }
         let stops = settings.map_or(&[][..], |settings| &settings.stops);
         let of = |(selector, _): &&(_, _)| {

@@ -416,8 +416,10 @@ rules! {
         "set the whole structure to zero at first, and then only flags of verbs.h";
     Crash "crash" Failures:
         "the program is about to end: {what} was read at {addr}, called from {from}",
-        "a call of this library was given an object that is NULL, was destroyed, or whose memory was freed",
-        "check what the calls that create objects returned, and use no object after it is destroyed";
+        "a call of this library was given an object, or a list of requests or elements (next, sg_list), \
+         that is NULL, was never set, was destroyed, or whose memory was freed",
+        "check what the calls that create objects returned, use no object after it is destroyed, and set \
+         each request to zero at first";
     Argument "argument" Failures:
         "{what}",
         "{why}",

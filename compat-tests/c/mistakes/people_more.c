@@ -288,6 +288,42 @@ static void building_at_once(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dealloc_pd(parent) == 0 && ibv_dealloc_td(td) == 0);
 }
 
+/* The CQ has no channel: no event comes. */
+static void armed_without_channel(struct rig *rig, bool wrong)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, wrong ? NULL : channel, 0);
+
+	NEED(cq && ibv_req_notify_cq(cq, 0) == 0);
+	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
+}
+
+/* UC drops what does not fit, or finds no receive. */
+static void unreliable(struct rig *rig, int room, bool early)
+{
+	struct link link = { .type = IBV_QPT_UC };
+	struct ends ends = link_up(rig, &link);
+	bool arrives = room >= 64 && early;
+
+	NEED(!early || post_recv(ends.b, rig, 1, 4096, room) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	/* The message comes before the receive. */
+	NEED(early || (poll_for(rig->cq, 1, 0.3) == 0 && post_recv(ends.b, rig, 1, 4096, room) == 0));
+	CHECK(poll_for(rig->cq, 1, LONG) == arrives);
+	unlink_qps(ends);
+}
+
+static void uc_small(struct rig *rig, bool wrong)
+{
+	unreliable(rig, wrong ? 8 : 64, true);
+}
+
+static void uc_late(struct rig *rig, bool wrong)
+{
+	unreliable(rig, 64, !wrong);
+}
+
 const struct mistake more_mistakes[] = {
 	{ "no-send-queue", no_send_queue },
 	{ "mcast-address", mcast_address },
@@ -303,5 +339,8 @@ const struct mistake more_mistakes[] = {
 	{ "resize-small", resize_small },
 	{ "send-to-reset-peer", send_to_reset_peer },
 	{ "building-at-once", building_at_once },
+	{ "armed-without-channel", armed_without_channel },
+	{ "uc-small", uc_small },
+	{ "uc-late", uc_late },
 	{ NULL },
 };

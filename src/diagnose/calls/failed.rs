@@ -15,25 +15,36 @@ use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
-use super::super::{facts, report};
+use super::super::{backtrace, facts, report};
 use super::show::Show;
-use super::{arguments, aside, observe};
+use super::{arguments, aside, observe, with};
 
 /// What a call returns.
 trait Returned {
     /// The result, if it is a failure.
     fn failure(&self) -> Option<Outcome>;
+
+    /// The address of the object that the call has created; 0 if it creates none.
+    fn address(&self) -> usize;
 }
 
 impl Returned for c_int {
     fn failure(&self) -> Option<Outcome> {
         (*self != 0).then(|| Outcome::of(*self))
     }
+
+    fn address(&self) -> usize {
+        0
+    }
 }
 
 impl<T> Returned for *mut T {
     fn failure(&self) -> Option<Outcome> {
         self.is_null().then(|| Outcome::of_pointer(true))
+    }
+
+    fn address(&self) -> usize {
+        *self as usize
     }
 }
 
@@ -74,6 +85,8 @@ macro_rules! reporting {
                     [$(format!("{} = {}", stringify!($arg), $arg.show(stringify!($arg)))),*].join(", ")
                 };
                 report_failure(context, $call, outcome, count_before, show);
+            } else if report::traces() {
+                created(ret.address());
             }
             ret
         })+
@@ -314,6 +327,16 @@ fn device(shadow: &Shadow, context: usize) -> Object {
             label: opened.device.clone().into(),
         },
         None => Object::at(Kind::Context, context),
+    }
+}
+
+/// Remembers where in the program an object was created.
+#[cold]
+fn created(address: usize) {
+    if address != 0 {
+        // Not with the lock held: finding the symbols takes long, and locks of its own.
+        let from = aside(backtrace::called_from);
+        with(|shadow| shadow.created_from(address, from));
     }
 }
 

@@ -221,7 +221,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).req_notify_cq)(cq, solicited_only) };
     if ret == 0 {
-        with(|shadow| shadow.armed(cq as usize, solicited_only != 0));
+        observe(|shadow| shadow.armed(cq as usize, solicited_only != 0));
     }
     ret
 }

@@ -319,6 +319,8 @@ pub struct Shadow {
     closed: BTreeSet<(Kind, usize)>,
     /// Of librdmacm.
     pub cm_ids: CmIds,
+    /// Where objects were created, by their addresses, if that is asked for.
+    created: BTreeMap<usize, String>,
     serial: u64,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.
@@ -343,6 +345,7 @@ impl Shadow {
             gone: BTreeSet::new(),
             closed: BTreeSet::new(),
             cm_ids: CmIds::new(),
+            created: BTreeMap::new(),
             serial: 0,
             reported: Reported::new(),
             build_ops: BTreeMap::new(),
@@ -443,6 +446,9 @@ pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
             report::count_one();
         }
         found.retain(|finding| report::is_wanted(finding) && shadow.reported.admit(finding));
+        for finding in &mut found {
+            finding.created = shadow.created.get(&finding.object.address).cloned();
+        }
         found
     });
     match admitted {

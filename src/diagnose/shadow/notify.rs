@@ -14,7 +14,7 @@ const ARMED_WITHOUT_READING: u64 = 3;
 
 impl Shadow {
     /// ibv_req_notify_cq has returned 0.
-    pub fn armed(&mut self, address: usize, solicited_only: bool) {
+    pub fn armed(&mut self, address: usize, solicited_only: bool) -> Vec<Finding> {
         let (sends, receives) = self.outstanding_on(address);
         let from_srqs = self
             .qps
@@ -31,7 +31,11 @@ impl Shadow {
                 cq.notify.at_risk = sends + receives > 0 || from_srqs;
                 cq.notify.posted_since = false;
             }
+            if cq.channel == 0 {
+                return vec![without_channel(address)];
+            }
         }
+        Vec::new()
     }
 
     /// A signaled request was posted whose completion goes to this CQ.
@@ -226,6 +230,29 @@ impl Shadow {
             _ => Vec::new(),
         }
     }
+}
+
+/// A CQ is armed that has no completion channel.
+fn without_channel(address: usize) -> Finding {
+    let object = Object::at(Kind::Cq, address);
+    Finding::new(
+        Rule::Argument,
+        object,
+        "ibv_req_notify_cq",
+        Outcome::Succeeded,
+    )
+    .with(
+        "what",
+        "the CQ was created without a completion channel (channel = NULL)",
+    )
+    .with(
+        "why",
+        "its events have no place to go, so that none ever comes",
+    )
+    .with(
+        "todo",
+        "create the CQ with a channel of ibv_create_comp_channel, or poll it without arming it",
+    )
 }
 
 #[cfg(test)]

@@ -287,6 +287,11 @@ impl Shadow {
         vec![found.with("what", what).with("why", why).with("todo", todo)]
     }
 
+    /// Where in the program an object was created.
+    pub fn created_from(&mut self, address: usize, from: String) {
+        self.created.insert(address, from);
+    }
+
     /// An object was destroyed, as the call that does it says.
     pub fn destroyed(&mut self, kind: Kind, address: usize) {
         self.reported.forget(kind, address);

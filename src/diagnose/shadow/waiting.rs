@@ -322,6 +322,16 @@ impl Shadow {
                     "wait on the memory that is written, or use RDMA WRITE with immediate data",
                 ))
             }
+            (Some(_), Some(sent)) if qp.kind == IBV_QPT_UC && sent > qp.receives_completed => {
+                let done = qp.receives_completed;
+                let why = format!(
+                    "has sent {sent} messages that consume a receive, of which {done} have arrived: UC \
+                     drops a message without a word if no receive was posted when it came, if the receive \
+                     was too small, or if a packet was lost"
+                );
+                let todo = "post receives that are large enough before the peer sends, or use RC";
+                Some((of(why), todo))
+            }
             // Only another thread of this process could change it.
             (Some(0), _)
                 if peer.place == IN_THIS_PROCESS && peer.state == Some(IBV_QPS_RTR.into()) =>

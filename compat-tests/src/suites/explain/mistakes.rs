@@ -16,7 +16,7 @@ use super::{explained, file};
 type Row = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const MISTAKES: [Row; 135] = [
+const MISTAKES: [Row; 138] = [
     ("qp-null-cq", "null-object", "send_cq is NULL"),
     ("qp-inline-huge", "argument", "cap.max_inline_data is 1048576"),
     ("qp-many-sge", "create-limit", "cap.max_send_sge = 4096"),
@@ -152,6 +152,9 @@ const MISTAKES: [Row; 135] = [
     ("resize-small", "attr-range", "cqe is 0"),
     ("send-to-reset-peer", "retry-exceeded", "is in RESET, and receives nothing"),
     ("building-at-once", "thread-domain", "were in ibv_wr_start at the same time"),
+    ("armed-without-channel", "argument", "created without a completion channel"),
+    ("uc-small", "no-completion", "UC drops a message"),
+    ("uc-late", "no-completion", "UC drops a message"),
 ];
 
 /// The same with librdmacm.
@@ -187,8 +190,16 @@ pub fn cases() -> Vec<Case> {
         let listed = move |cx: &Context| all_are_cases(cx, program, rows);
         cases.push(place(Case::new(format!("explain/{program}-all"), listed)).programs(&[program]));
     }
-    cases
-        .push(place(Case::new("explain/slots-completed", slots_completed)).programs(&["mistakes"]));
+    for (name, run) in [
+        (
+            "slots-completed",
+            slots_completed as fn(&Context) -> Verdict,
+        ),
+        ("backtrace", backtrace),
+    ] {
+        let case = Case::new(format!("explain/{name}"), run);
+        cases.push(place(case).programs(&["mistakes"]));
+    }
     cases
 }
 
@@ -209,6 +220,28 @@ fn slots_completed(cx: &Context) -> Verdict {
         found.rules.contains("send-queue-rnic"),
         format!("explained: {:?}", found.rules),
     )
+}
+
+/// Lines say where the call came from, and where the object was created.
+fn backtrace(cx: &Context) -> Verdict {
+    let output = format!("backtrace,json:{}", file(cx).display());
+    let ended = program(cx, "mistakes", &["inline-too-big", "wrong"])?
+        .env("IBV_EXPLAIN", output)
+        .run()?;
+    ensure(
+        ended.exit == Exit::Code(0),
+        format!("it ended with {}", ended.exit),
+    )
+    .map_err(|failure| failure.with(ended.transcript()))?;
+    let lines = read(&file(cx));
+    let line = lines.lines().find(|line| line.contains("\"inline-limit\""));
+    let json: serde_json::Value = serde_json::from_str(line.ok_or("no inline-limit")?)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    for (member, function) in [("from", "inline_too_big"), ("created", "link_qp")] {
+        let text = json[member].as_str().unwrap_or_default();
+        ensure(text.contains(function), format!("{member}: {text:?}"))?;
+    }
+    Ok(())
 }
 
 fn program(cx: &Context, program: &str, words: &[&str]) -> Result<Program, Failure> {
