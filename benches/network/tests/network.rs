@@ -136,8 +136,8 @@ fn red_keeps_queues_short() {
     assert!(longest(None) > 400_000);
 }
 
-/// Queue pairs that have lost all of their first packets get through soon, although all of them retransmit: the
-/// queue has room for 85 packets, and each sender has two at least in flight.
+/// Queue pairs that have lost all of their first packets get through soon, although all of them retransmit:
+/// the queue has room for 85 packets, and each sender has two at least in flight.
 #[test]
 fn nobody_starves() {
     let network = network(GIGABIT, 96 << 10, Duration::from_micros(10), 0.0);

@@ -34,8 +34,8 @@ pub struct CongestionWindow {
     recover: u64,
     /// How to undo the last RTO.
     undo: Option<Undo>,
-    /// An acknowledgment that reaches this packet covers packets that were not sent since the first RTO without
-    /// an acknowledgment: the original transmissions arrived, and the RTO was spurious. Or only an
+    /// An acknowledgment that reaches this packet covers packets that were not sent since the first RTO
+    /// without an acknowledgment: the original transmissions arrived, and the RTO was spurious. Or only an
     /// acknowledgment was lost, which is not distinguished.
     spurious_from: Option<u64>,
     /// An RTO expired after the last acknowledgment.
@@ -109,8 +109,9 @@ impl CongestionWindow {
         (self.undo, self.spurious_from) = (None, None);
     }
 
-    /// The RTO expired: the packets from `oldest_unacked` on will be retransmitted. Only the first of consecutive RTOs can be undone, but if no round trip was measured yet (`is_known`): then
-    /// the first RTOs may all have been too short.
+    /// The RTO expired: the packets from `oldest_unacked` on will be retransmitted. Only the first of
+    /// consecutive RTOs can be undone, unless no round trip was measured yet (`is_known`): then all of them
+    /// may have been too short.
     pub fn on_rto(&mut self, oldest_unacked: u64, is_known: bool) {
         if self.in_rto && is_known {
             self.undo = None;

@@ -56,9 +56,9 @@ impl RttEstimator {
     }
 
     /// New packets were acknowledged: the RTO returns to its value before backoff. But if the last one
-    /// `was_spurious`, and there was no sample before it or for [`MAX_RTOS`], that value is too short: each RTO
-    /// would prevent the sample that the next one needs, as retransmitted packets give none. So it stays backed
-    /// off until there is one.
+    /// `was_spurious`, and there was no sample before it or for [`MAX_RTOS`], that value is too short: each
+    /// RTO would prevent the sample that the next one needs, as retransmitted packets give none. So it stays
+    /// backed off until there is one.
     pub fn on_ack(&mut self, was_spurious: bool) {
         let has_recent = self.srtt.is_some() && self.rtos_since_sample <= MAX_RTOS;
         self.is_too_short |= was_spurious && !has_recent;
@@ -94,9 +94,9 @@ impl RttEstimator {
         Duration::from_nanos(rto + self.spread(rto))
     }
 
-    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair. Queue
-    /// pairs that have lost their packets to the same full queue would retransmit at the same time otherwise,
-    /// and lose them again.
+    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair.
+    /// Queue pairs that have lost their packets to the same full queue would retransmit at the same time
+    /// otherwise, and lose them again.
     fn spread(&self, rto: u64) -> u64 {
         if self.backoff == 0 {
             return 0;
