@@ -47,7 +47,7 @@ endif
 .PHONY: arm64 deb-arm64 riscv64 musl test-orderings
 .PHONY: all rust build static examples deb deb-src rpm rpm-src dist docs help
 .PHONY: demo demo-vm deps install uninstall clean
-.PHONY: bench bench-fork bench-uroce
+.PHONY: bench bench-fork bench-uroce bench-network
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check check-cases test test-all test-cases test-all-cases test-unit test-abi
 .PHONY: test-headers test-sources test-sources-pyverbs test-bench
@@ -369,6 +369,10 @@ cargo-fuzz: rust
 bench: build ## measure instruction counts and times against the C library
 	scripts/install-deps build run test bench
 	benches/run
+
+bench-network: rust ## simulate networks of uroce's queue pairs; tables, and plots in target/network
+	mkdir -p $(TARGET)/network
+	$(CARGO) run -q --release -p uroce-network -- $(TARGET)/network
 
 bench-uroce: build ## measure uroce beside UCX, sockets and plain memory; plots in target/bench
 	scripts/install-deps build uroce bench

@@ -105,7 +105,7 @@ fn loss(scale: Scale) -> Experiment {
         let network = Network { loss, ..NETWORK };
         Point {
             x: loss,
-            name: format!("{} %", loss * 100.0),
+            name: format!("{loss:e}"),
             report: run(network, 1, WRITES, 2000, scale),
         }
     });

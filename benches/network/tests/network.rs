@@ -136,6 +136,41 @@ fn red_keeps_queues_short() {
     assert!(longest(None) > 400_000);
 }
 
+/// Queue pairs that have lost all of their first packets get through soon, although all of them retransmit:
+/// the queue has room for 85 packets, and each sender has two at least in flight.
+#[test]
+fn nobody_starves() {
+    let network = network(GIGABIT, 96 << 10, Duration::from_micros(10), 0.0);
+    let program = Program {
+        message: 4 << 10,
+        ..WRITES
+    };
+    let simulation = incast(network, 40, program, 400, 1);
+    let progress = simulation
+        .endpoints()
+        .iter()
+        .filter(|end| end.program.is_some());
+    let least = progress.map(|end| end.progress.completed.len()).min();
+    assert!(least > Some(20), "{least:?}");
+}
+
+/// The round trip is longer than the first RTO: it is spurious, but later ones are not.
+#[test]
+fn a_long_path_is_filled() {
+    let mut network = network(GIGABIT, 4 << 20, Duration::from_millis(30), 0.0);
+    network.jitter = Duration::ZERO;
+    let program = Program {
+        depth: 128,
+        ..WRITES
+    };
+    let simulation = incast(network, 1, program, 1500, 1);
+    let report = Report::of(&simulation, ms(1000), ms(1500));
+    // The largest window is 1024 packets.
+    let most = 1024.0 * 1024.0 * 8.0 / 0.06;
+    assert!(report.goodput > 0.5 * most, "{report:?}, of {most}");
+    assert!(report.overhead < 1.1, "{report:?}");
+}
+
 #[test]
 fn a_thousand_hosts() {
     let network = network(10 * GIGABIT, 4 << 20, Duration::from_micros(10), 0.0);

@@ -34,6 +34,10 @@ pub struct CongestionWindow {
     recover: u64,
     /// How to undo the last RTO.
     undo: Option<Undo>,
+    /// An acknowledgment that reaches this packet covers packets that were not sent since the first RTO
+    /// without an acknowledgment: the original transmissions arrived, and the RTO was spurious. Or only an
+    /// acknowledgment was lost, which is not distinguished.
+    spurious_from: Option<u64>,
     /// An RTO expired after the last acknowledgment.
     in_rto: bool,
 }
@@ -43,9 +47,6 @@ pub struct CongestionWindow {
 struct Undo {
     cwnd: u32,
     ssthresh: u32,
-    /// An acknowledgment that reaches this packet covers packets that were not retransmitted, so the
-    /// original transmissions arrived.
-    spurious_from: u64,
 }
 
 impl CongestionWindow {
@@ -60,6 +61,7 @@ impl CongestionWindow {
             acked: 0,
             recover: 0,
             undo: None,
+            spurious_from: None,
             in_rto: false,
         }
     }
@@ -69,17 +71,18 @@ impl CongestionWindow {
         self.cwnd.into()
     }
 
-    /// `count` packets were newly acknowledged; `next_unacked` is the packet after them.
-    pub fn on_ack(&mut self, count: u64, next_unacked: u64) {
-        if let Some(undo) = self.undo.take() {
-            if next_unacked >= undo.spurious_from {
-                self.cwnd = undo.cwnd;
-                self.ssthresh = undo.ssthresh;
-            }
+    /// `count` packets were newly acknowledged; `next_unacked` is the packet after them. Returns whether an
+    /// RTO before was spurious.
+    pub fn on_ack(&mut self, count: u64, next_unacked: u64) -> bool {
+        let spurious_from = self.spurious_from.take();
+        let was_spurious = spurious_from.is_some_and(|from| next_unacked >= from);
+        if let Some(undo) = self.undo.take().filter(|_| was_spurious) {
+            self.cwnd = undo.cwnd;
+            self.ssthresh = undo.ssthresh;
         }
         self.in_rto = false;
         if next_unacked < self.recover {
-            return;
+            return was_spurious;
         }
         let count = count.min(self.max_cwnd.into()) as u32;
         if self.cwnd < self.ssthresh {
@@ -91,6 +94,7 @@ impl CongestionWindow {
                 self.cwnd = (self.cwnd + 1).min(self.max_cwnd);
             }
         }
+        was_spurious
     }
 
     /// Packet `lost` was lost and later ones arrived; `highest_sent` is the packet after the last one
@@ -102,19 +106,22 @@ impl CongestionWindow {
         self.recover = highest_sent;
         self.ssthresh = (self.cwnd / 2).max(MIN_SSTHRESH);
         self.cwnd = self.ssthresh;
-        self.undo = None;
+        (self.undo, self.spurious_from) = (None, None);
     }
 
-    /// The RTO expired: the packets from `oldest_unacked` to `highest_sent` will be retransmitted. Only
-    /// the first of consecutive RTOs can be undone.
-    pub fn on_rto(&mut self, oldest_unacked: u64, highest_sent: u64) {
-        self.undo = None;
+    /// The RTO expired: the packets from `oldest_unacked` on will be retransmitted. Only the first of
+    /// consecutive RTOs can be undone, unless no round trip was measured yet (`is_known`): then all of them
+    /// may have been too short.
+    pub fn on_rto(&mut self, oldest_unacked: u64, is_known: bool) {
+        if self.in_rto && is_known {
+            self.undo = None;
+        }
         if !self.in_rto {
-            let retransmitted = u64::from(RTO_CWND).min(highest_sent - oldest_unacked);
+            // The window allows as many packets before the next acknowledgment, retransmitted or new.
+            self.spurious_from = Some(oldest_unacked + u64::from(RTO_CWND) + 1);
             self.undo = Some(Undo {
                 cwnd: self.cwnd,
                 ssthresh: self.ssthresh,
-                spurious_from: oldest_unacked + retransmitted + 1,
             });
             self.ssthresh = (self.cwnd / 2).max(MIN_SSTHRESH);
         }

@@ -10,6 +10,8 @@ const RTO_INITIAL: Duration = Duration::from_millis(20);
 const RTO_MAX: Duration = Duration::from_secs(2);
 /// The RTO doubles at most that many times (RFC 6298, 5.5); [`RTO_MAX`] limits it earlier.
 const MAX_BACKOFF: u32 = 16;
+/// RTOs between two samples on a path that has not become longer.
+const MAX_RTOS: u32 = 3;
 
 /// The RTT estimate of a connection. In nanoseconds: arithmetic with `Duration` takes several times the
 /// instructions, and this runs for each message.
@@ -20,6 +22,10 @@ pub struct RttEstimator {
     rttvar: u64,
     /// Consecutive RTOs without an acknowledgment in between.
     backoff: u32,
+    /// The RTO is too short, as far as is known since the last sample.
+    is_too_short: bool,
+    /// RTOs since the last sample.
+    rtos_since_sample: u32,
     /// By which queue pairs differ.
     salt: u32,
 }
@@ -36,6 +42,9 @@ impl RttEstimator {
     /// Takes in the time from a packet's transmission to its acknowledgment. The packet must not have
     /// been retransmitted (Karn's algorithm, RFC 6298 section 3).
     pub fn on_rtt_sample(&mut self, rtt: Duration) {
+        self.backoff = 0;
+        self.is_too_short = false;
+        self.rtos_since_sample = 0;
         let rtt = nanoseconds(rtt.min(RTO_MAX)).max(1);
         let Some(srtt) = self.srtt else {
             self.srtt = Some(rtt);
@@ -46,14 +55,27 @@ impl RttEstimator {
         self.srtt = Some((srtt * 7 + rtt) / 8);
     }
 
-    /// New packets were acknowledged: the RTO returns to its value before backoff.
-    pub fn on_ack(&mut self) {
-        self.backoff = 0;
+    /// New packets were acknowledged: the RTO returns to its value before backoff. But if the last one
+    /// `was_spurious`, and there was no sample before it or for [`MAX_RTOS`], that value is too short: each
+    /// RTO would prevent the sample that the next one needs, as retransmitted packets give none. So it stays
+    /// backed off until there is one.
+    pub fn on_ack(&mut self, was_spurious: bool) {
+        let has_recent = self.srtt.is_some() && self.rtos_since_sample <= MAX_RTOS;
+        self.is_too_short |= was_spurious && !has_recent;
+        if !self.is_too_short {
+            self.backoff = 0;
+        }
+    }
+
+    /// Whether there was a sample.
+    pub fn has_sample(&self) -> bool {
+        self.srtt.is_some()
     }
 
     /// The RTO expired: it doubles (RFC 6298, 5.5).
     pub fn on_rto(&mut self) {
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+        self.rtos_since_sample = self.rtos_since_sample.saturating_add(1);
     }
 
     /// The smoothed round-trip time; zero before the first sample.
@@ -72,15 +94,15 @@ impl RttEstimator {
         Duration::from_nanos(rto + self.spread(rto))
     }
 
-    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair. Queue
-    /// pairs that have lost their packets to the same full queue would retransmit at the same time otherwise,
-    /// and lose them again.
+    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair.
+    /// Queue pairs that have lost their packets to the same full queue would retransmit at the same time
+    /// otherwise, and lose them again.
     fn spread(&self, rto: u64) -> u64 {
         if self.backoff == 0 {
             return 0;
         }
-        let mixed = (self.salt ^ self.backoff << 24).wrapping_mul(0x9e37_79b1) >> 16;
-        rto / 2 * u64::from(mixed) >> 16
+        let mixed = (self.salt ^ (self.backoff << 24)).wrapping_mul(0x9e37_79b1) >> 16;
+        (rto / 2 * u64::from(mixed)) >> 16
     }
 }
 

@@ -154,8 +154,8 @@ impl Requester {
         if count == 0 {
             return false;
         }
-        self.congestion.on_ack(count, self.oldest_unacked);
-        self.rtt.on_ack();
+        let was_spurious = self.congestion.on_ack(count, self.oldest_unacked);
+        self.rtt.on_ack(was_spurious);
         if let Some(probe) = self.rtt_probe {
             if self.oldest_unacked > probe.packet {
                 self.rtt.on_rtt_sample(now.since(probe.sent_at));
@@ -221,8 +221,8 @@ impl Requester {
 
     /// No acknowledgment arrived in time: reduces the congestion window and doubles the RTO.
     pub fn on_rto(&mut self) {
-        self.congestion
-            .on_rto(self.oldest_unacked, self.highest_sent);
+        let is_known = self.rtt.has_sample();
+        self.congestion.on_rto(self.oldest_unacked, is_known);
         self.rtt.on_rto();
     }
 

@@ -122,16 +122,21 @@ fn cwnd_halves_once_per_window_and_grows_again() {
 fn a_spurious_rto_is_undone() {
     let (mut window, mut rtt) = (CongestionWindow::new(1024), RttEstimator::default());
     let start = window.cwnd();
-    window.on_rto(100, 150);
+    window.on_rto(100, true);
     assert_eq!(window.cwnd(), 2);
-    window.on_ack(50, 150);
+    assert!(window.on_ack(50, 150));
     assert!(window.cwnd() >= start);
     // Only retransmitted packets are acknowledged: the others were lost.
-    window.on_rto(200, 250);
+    window.on_rto(200, true);
     rtt.on_rto();
-    window.on_ack(1, 201);
-    rtt.on_ack();
+    assert!(!window.on_ack(1, 201));
+    rtt.on_ack(false);
     assert!(window.cwnd() < 10);
+    // If no round trip was measured, several may have been spurious.
+    let mut window = CongestionWindow::new(1024);
+    (0..3).for_each(|_| window.on_rto(100, false));
+    assert!(window.on_ack(50, 150));
+    assert!(window.cwnd() >= start);
     // Consecutive RTOs back off.
     let rto = rtt.rto();
     rtt.on_rto();
@@ -160,6 +165,34 @@ fn rtos_that_follow_each_other_differ_between_queue_pairs() {
     }
 }
 
+/// The round trip is longer than the RTO: it stays backed off until there is a sample.
+#[test]
+fn an_rto_that_is_too_short_is_not_used_again() {
+    let mut rtt = RttEstimator::new(1);
+    for least in [40, 80, 160] {
+        rtt.on_rto();
+        rtt.on_ack(least == 40);
+        assert!(rtt.rto() >= ms(least));
+    }
+    rtt.on_rtt_sample(us(20));
+    assert_eq!(rtt.rto(), ms(4));
+    // The path has become longer.
+    for _ in 0..3 {
+        rtt.on_rto();
+        rtt.on_ack(true);
+        assert_eq!(rtt.rto(), ms(4));
+    }
+    for least in [8, 16, 32] {
+        rtt.on_rto();
+        rtt.on_ack(least == 8);
+        assert!(rtt.rto() >= ms(least), "{least}");
+    }
+    rtt.on_rtt_sample(ms(30));
+    rtt.on_rto();
+    rtt.on_ack(false);
+    assert!(rtt.rto() < ms(40));
+}
+
 #[test]
 fn rto_follows_rfc_6298() {
     let mut rtt = RttEstimator::default();
@@ -176,7 +209,7 @@ fn rto_follows_rfc_6298() {
         let wait = rtt.rto();
         assert!((ms(least)..=ms(least * 3 / 2)).contains(&wait), "{wait:?}");
     }
-    rtt.on_ack();
+    rtt.on_ack(false);
     assert_eq!(rtt.rto(), ms(31));
     for _ in 0..100 {
         rtt.on_rtt_sample(us(1));
@@ -230,7 +263,7 @@ fn cwnd_follows_rfc_5681() {
 fn an_rto_restarts_slow_start() {
     let mut window = CongestionWindow::new(1024);
     window.on_loss(10, 60);
-    window.on_rto(10, 60);
+    window.on_rto(10, true);
     assert_eq!(window.cwnd(), 2);
     // Only the two retransmitted packets are acknowledged: the others were lost.
     window.on_ack(2, 12);
@@ -245,25 +278,26 @@ fn an_rto_restarts_slow_start() {
     window.on_ack(1, 40);
     assert_eq!(window.cwnd(), 17);
     // One packet more than was retransmitted: nothing had been lost.
-    window.on_rto(40, 57);
+    window.on_rto(40, true);
     window.on_ack(3, 43);
     assert!((17..=20).contains(&window.cwnd()));
     // The second of consecutive RTOs is not spurious.
     let mut window = CongestionWindow::new(1024);
-    window.on_rto(0, 50);
-    window.on_rto(0, 50);
+    window.on_rto(0, true);
+    window.on_rto(0, true);
     window.on_ack(3, 3);
     assert_eq!(window.cwnd(), 5);
     // One packet was in flight, and arrived.
     let mut window = CongestionWindow::new(1024);
-    window.on_rto(7, 8);
+    window.on_rto(7, true);
     window.on_ack(1, 8);
     assert_eq!(window.cwnd(), 3);
     window.on_ack(1, 9);
     assert_eq!(window.cwnd(), 4);
-    window.on_rto(9, 10);
-    window.on_ack(2, 11);
-    assert_eq!(window.cwnd(), 6);
+    // The second packet was perhaps sent after the RTO.
+    window.on_rto(9, true);
+    assert!(!window.on_ack(2, 11));
+    assert_eq!(window.cwnd(), 4);
 }
 
 #[test]
