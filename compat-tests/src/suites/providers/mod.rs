@@ -321,8 +321,8 @@ fn others(release: ProviderSource) -> Vec<Check> {
 }
 
 /// Without the data of two commands in which irdma's provider leaves words unset: GET_CONTEXT, a reserved
-/// one, and, in release 56, REG_MR, the last one. They have whatever the stack had there, which may look like a
-/// pointer together with the word beside it.
+/// one, and, in release 56, REG_MR, the last one. They have whatever the stack had there, which may look like
+/// a pointer together with the word beside it.
 fn without_unset(bytes: &str) -> String {
     let text = replace(
         r"(?m)^( *attr 0x1000 in len=8 .* data=).*$",
