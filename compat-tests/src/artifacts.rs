@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::context::Library;
 use crate::paths;
+use crate::verdict::{Failure, Verdict};
 
 /// A C program, or a shared library, of cases/programs.toml.
 #[derive(Debug, Clone, Deserialize)]
@@ -95,6 +96,19 @@ pub fn c_library() -> Result<PathBuf, String> {
         None => library_dir()?.join("libibverbs.so.1"),
     };
     fs::canonicalize(&file).map_err(|e| format!("{}: {e}: run make deps", file.display()))
+}
+
+/// Skips a case that compares with rdma-core 44.0 only, if the C library is of another release: its file is
+/// libibverbs.so.1.14.44.0.
+pub fn needs_reference_release() -> Verdict {
+    let file = c_library()?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(".44.0") {
+        return Ok(());
+    }
+    Err(Failure::skip(format!(
+        "it is about rdma-core 44.0, here is {name}"
+    )))
 }
 
 /// The directory of the distribution's libraries. gcc says it, once per process.

@@ -163,7 +163,9 @@ fn commands(
     for (command, wanted) in first.iter().chain(using) {
         let shown = command.split(" && ").last().unwrap_or_default();
         ensure(
-            readme.contains(&format!("{shown} ")) || readme.contains(&format!("{shown}\n")),
+            [" ", "\n", "`"]
+                .iter()
+                .any(|end| readme.contains(&format!("{shown}{end}"))),
             format!("README.md does not show {shown}"),
         )?;
         let namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child"];

@@ -50,6 +50,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("matrix/calls-in-vm", calls_in_vm),
         Case::new("matrix/remarks", remarks),
         Case::new("matrix/calls", calls)
+            .before(crate::artifacts::needs_reference_release)
             .place(Place::Namespace)
             .limit(900)
             .programs(&programs),

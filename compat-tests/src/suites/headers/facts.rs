@@ -292,7 +292,9 @@ impl Reader {
     fn fields(&mut self, name: &str, kind: &Type, total: i64, base: i64, prefix: &str) {
         for field in kind.get_fields().unwrap_or_default() {
             let offset = base + field.get_offset_of_field().map_or(-1, |bits| bits as i64);
-            let own = field.get_name().unwrap_or_default();
+            // libclang 19 makes up a name of a nameless field, with its place.
+            let own = field.get_name().filter(|name| !name.contains('('));
+            let own = own.unwrap_or_default();
             let path = format!("{prefix}{own}");
             let Some(field_type) = field.get_type() else {
                 continue;

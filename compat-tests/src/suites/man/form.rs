@@ -59,7 +59,9 @@ pub fn well_formed(dir: &Path, pages: &[&Page], checks: &mut Checks) -> Result<(
         dir,
         &[&["groff", "-ww", "-mdoc", "-z", "-Tutf8"], &files[..]].concat(),
     )?;
-    lines.extend(groff.lines());
+    // groff 1.23 says so of long lines of a prototype, which it does not fill.
+    let of_prototypes = "cannot adjust line";
+    lines.extend(groff.lines().filter(|line| !line.contains(of_prototypes)));
     let overstrike = Regex::new(".\x08").map_err(|e| e.to_string())?;
     for page in pages {
         let of = format!("{}:", page.file);
@@ -162,17 +164,20 @@ pub fn list_is_true(pages: &BTreeMap<&str, &str>, checks: &mut Checks) -> Result
     let packages: BTreeSet<&str> = pages.values().copied().collect();
     let page = Regex::new(r"(?m)^/usr/share/man/man\d/(\S+?)\.gz$").map_err(|e| e.to_string())?;
     for package in packages {
-        let state = said(
-            Path::new("/"),
-            &["dpkg-query", "-W", "-f", "${db:Status-Status}", package],
-        )?;
-        if state != "installed" {
+        // A page that has moved is in one of several, in different releases of Debian.
+        let mut files = String::new();
+        for name in package.split('|') {
+            let query = ["dpkg-query", "-W", "-f", "${db:Status-Status}", name];
+            if said(Path::new("/"), &query)? == "installed" {
+                files += &said(Path::new("/"), &["dpkg-query", "-L", name])?;
+            }
+        }
+        if files.is_empty() {
             println!(
                 "note: {package} is not installed, so its pages in pages.lst were not checked"
             );
             continue;
         }
-        let files = said(Path::new("/"), &["dpkg-query", "-L", package])?;
         let there: BTreeSet<String> = page
             .captures_iter(&files)
             .map(|m| m[1].to_string())

@@ -152,7 +152,7 @@ fn release(cx: &Context) -> Verdict {
     let commands: Vec<&str> = commands
         .filter(|text| !text.starts_with("git config"))
         .collect();
-    ensure(commands.len() == 4, format!("commands: {commands:?}"))?;
+    ensure(commands.len() == 5, format!("commands: {commands:?}"))?;
     fs::create_dir_all(cx.dir().join("bin"))?;
     let gh = cx.write("bin/gh", GH)?;
     fs::set_permissions(&gh, fs::Permissions::from_mode(0o755))?;

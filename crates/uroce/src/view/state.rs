@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ibverbs_abi::Errno;
+
 use super::kernel;
 use super::tree::{Character, Node, Shown, Tree};
 use crate::config::Config;
@@ -182,6 +184,22 @@ pub fn add(fd: c_int, path: &str, node: Node) -> bool {
     state.opened.get_or_insert_default().insert(fd, opened);
     word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
     true
+}
+
+/// Records what a new descriptor leads to, if another one leads to the same file. Preserves errno.
+pub fn adopt(fd: c_int) {
+    let errno = Errno::last();
+    if let Some(identity) = kernel::identity(fd) {
+        let mut state = STATE.lock();
+        let opened = state.opened.get_or_insert_default();
+        let known = opened.values().find(|known| known.identity == identity);
+        let known = known.map(|known| (known.path.clone(), known.node.clone()));
+        drop(state);
+        if let Some((path, node)) = known {
+            add(fd, &path, node);
+        }
+    }
+    errno.set();
 }
 
 /// What a descriptor leads to, if that is in the tree.

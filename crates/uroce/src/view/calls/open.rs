@@ -11,6 +11,7 @@ use super::{PathTarget, find, or_minus_one};
 use crate::cancellation;
 use crate::view::files;
 use crate::view::real;
+use crate::view::state;
 use crate::view::tree::Node;
 
 /// Opens a node of the tree; -1 with errno on failure.
@@ -36,7 +37,22 @@ unsafe fn answer_open(
         Err(errno) => missing(errno, flags),
     };
     // SAFETY: as for this function.
-    unsafe { answer(path, Order::of_open(flags), libcs, close, ours) }
+    let fd = unsafe { answer(path, Order::of_open(flags), libcs, close, ours) };
+    // SAFETY: a path that was opened is a C string.
+    if fd >= 0 && unsafe { names_descriptor(text) } {
+        state::adopt(fd);
+    }
+    fd
+}
+
+/// Whether a path may be the name of an open descriptor. systemd 257 opens what it has opened anew by it.
+///
+/// # Safety
+/// The path is a C string.
+unsafe fn names_descriptor(path: *const c_char) -> bool {
+    // SAFETY: as the caller says.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    path.starts_with(b"/proc/") || path.starts_with(b"/dev/fd/")
 }
 
 /// What happens to a path that leads to nothing in the tree: sysfs lets nobody create a file.
