@@ -62,6 +62,7 @@ const NETWORK: Network = Network {
     },
     downlink: LINE,
     delay: Duration::from_micros(10),
+    jitter: Duration::from_micros(2),
     loss: 0.0,
 };
 

@@ -1,5 +1,5 @@
-//! `uroce-network [--quick] DIRECTORY` runs the experiments of docs/network.md: prints their tables, and writes
-//! their plots as SVG files into the directory. With `--quick` each runs for a tenth of the time.
+//! `uroce-network [--quick] DIRECTORY` runs the experiments of docs/network.md: prints their tables, and
+//! writes their plots as SVG files into the directory. With `--quick` each runs for a tenth of the time.
 
 mod experiment;
 mod plot;
@@ -35,9 +35,10 @@ fn main() -> ExitCode {
 fn table(experiment: &Experiment) -> String {
     let mut text = format!("\n## {}\n\n{}\n\n", experiment.title, experiment.setting);
     text += &format!(
-        "| {} | goodput | fairness | longest stall | packets sent for one | dropped |\n|---|---|---|---|---|---|\n",
+        "| {} | goodput | fairness | longest stall",
         experiment.across
     );
+    text += " | packets sent for one | dropped |\n|---|---|---|---|---|---|\n";
     for point in &experiment.points {
         let report = &point.report;
         let failed = match report.failed {

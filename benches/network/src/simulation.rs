@@ -1,4 +1,5 @@
-//! Hosts around a switch, packets on their way, timers. Events happen in the order of their times, and of their
+//! Hosts around a switch, packets on their way, timers. Events happen in the order of their times, and of
+//their
 //! numbers where the times are equal.
 
 use std::cmp::Reverse;
@@ -26,6 +27,9 @@ pub struct Network {
     pub downlink: Line,
     /// From one host to another, without queues.
     pub delay: Duration,
+    /// What a packet takes longer at most from its host to the switch, evenly distributed. Packets of a host
+    /// keep their order. Without it, hosts with equal lines meet a full queue in the same order each time.
+    pub jitter: Duration,
     /// The probability that the switch loses a packet.
     pub loss: f64,
 }
@@ -51,6 +55,8 @@ pub struct Simulation {
     events: BinaryHeap<Reverse<(At, Event)>>,
     scheduled: u64,
     uplinks: Vec<Port>,
+    /// When the last packet of each host reaches the switch.
+    reached_at: Vec<Time>,
     downlinks: Vec<Port>,
     endpoints: Vec<Endpoint>,
     /// Packets that were lost at random.
@@ -71,6 +77,7 @@ impl Simulation {
             events: BinaryHeap::new(),
             scheduled: 0,
             uplinks: vec![Port::new(network.uplink); hosts],
+            reached_at: vec![Time(0); hosts],
             downlinks: vec![Port::new(network.downlink); hosts],
             endpoints: Vec::new(),
             lost: 0,
@@ -79,8 +86,8 @@ impl Simulation {
         }
     }
 
-    /// Connects a program on the host `from` with the host `to`. Returns its endpoint; that of its peer is the
-    /// next one.
+    /// Connects a program on the host `from` with the host `to`. Returns its endpoint; that of its peer is
+    /// the next one.
     pub fn connect(
         &mut self,
         (from, to): (usize, usize),
@@ -214,7 +221,10 @@ impl Simulation {
             let bytes = buffer[..transmit.len + ICRC_LEN].to_vec();
             let len = bytes.len() as u64 + FRAMING;
             if let Some(left) = self.uplinks[host].accept(len, self.now, &mut self.random) {
-                let at = left.after(self.network.delay / 2);
+                let jitter = self.network.jitter.mul_f64(self.random.fraction());
+                let at = left.after(self.network.delay / 2 + jitter);
+                let at = at.max(self.reached_at[host]);
+                self.reached_at[host] = at;
                 self.schedule(at, Event::AtSwitch(number, bytes));
             }
         }

@@ -43,6 +43,7 @@ fn network(rate: u64, queue: u64, delay: Duration, loss: f64) -> Network {
         uplink,
         downlink,
         delay,
+        jitter: Duration::from_micros(2),
         loss,
     }
 }

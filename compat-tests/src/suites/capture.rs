@@ -13,7 +13,7 @@ use crate::context::{Context, Library, succeeded};
 use crate::process::{Ended, Program, wait_until};
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
-use tshark::{ACK, Dissection, Packet, READ_LAST, dissect, dissect_as};
+use tshark::{ACK, Dissection, Packet, READ_LAST, comments, dissect, dissect_as};
 
 pub fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Verdict| {
@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         case("large", large),
         case("limit", limit),
         case("losses", losses),
+        case("injected", injected),
         case("fork", fork).programs(&["faults"]),
     ];
     cases.extend(OTHERS.iter().map(|(name, argv)| {
@@ -363,6 +364,44 @@ fn losses(cx: &Context) -> Verdict {
     let said: u64 = packets.iter().map(|packet| packet.missing).sum();
     let why = format!("{missing} PSNs are missing, and {said} packets are said to be");
     ensure(missing <= said, why)
+}
+
+/// Packets that IBV_FAULTS loses or damages are recorded, and say so; the peer records a wrong ICRC.
+fn injected(cx: &Context) -> Verdict {
+    const FAULTS: &str = "drop:direction=tx,opcode=send,count=1; \
+        corrupt:direction=tx,opcode=send,count=1,after=8; \
+        drop:direction=rx,opcode=send,count=1,after=4; \
+        delay:time=1ms,direction=rx,opcode=send,count=1,after=12";
+    let ping = ["ibv_rc_pingpong", "-g", "1", "-n", "20", "-p", PORT];
+    pair(cx, &ping, |argv, role| {
+        let program = uroce(cx, argv, role);
+        match role {
+            "client" => program.env("IBV_FAULTS", FAULTS),
+            _ => program,
+        }
+    })?;
+    let says = |role: &str, texts: &[&str]| {
+        let found = comments(cx, &file(cx, role))?;
+        let missing = texts
+            .iter()
+            .find(|text| !found.iter().any(|comment| comment.contains(**text)));
+        match missing {
+            None => Ok(()),
+            Some(text) => {
+                Err(Failure::new(format!("{role}: no packet says «{text}»")).with(found.join("\n")))
+            }
+        }
+    };
+    says(
+        "client",
+        &[
+            "lost on the way by IBV_FAULTS",
+            "damaged on the way by IBV_FAULTS",
+            "dropped: lost on the way by IBV_FAULTS",
+            "arrives later by IBV_FAULTS",
+        ],
+    )?;
+    says("server", &["dropped: wrong ICRC"])
 }
 
 /// How many requests that the process sent are not recorded, by their PSNs: of those between the first and

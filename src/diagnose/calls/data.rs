@@ -4,10 +4,13 @@ use core::ffi::c_int;
 use core::{ptr, slice};
 
 use ibverbs_abi::*;
+use smallvec::SmallVec;
 
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
-use super::super::shadow::{Completion, Qp, Receive, Remote, SendRequest, Sge};
+use super::super::shadow::{
+    Completion, Qp, Receive, Receives, Remote, Requests, SendRequest, Sge, Sges,
+};
 use super::super::wrap::original;
 use super::super::{facts, report};
 use super::{aside, empty_for_long, look_up, observe, with};
@@ -40,10 +43,10 @@ fn is_dead(context: *mut ibv_context, address: usize, call: &'static str) -> boo
 ///
 /// # Safety
 /// `list` is readable for `count` elements, if these are no more than `max`.
-unsafe fn sges(list: *const ibv_sge, count: c_int, max: u32) -> Vec<Sge> {
+unsafe fn sges(list: *const ibv_sge, count: c_int, max: u32) -> Sges {
     let count = usize::try_from(count).unwrap_or(0);
     if count > max as usize || list.is_null() {
-        return vec![Sge::default(); count.min(4096)];
+        return Sges::from_elem(Sge::default(), count.min(4096));
     }
     // SAFETY: the list is readable, as the caller promises.
     let list = unsafe { slice::from_raw_parts(list, count) };
@@ -164,8 +167,8 @@ fn digest(sges: &[Sge]) -> u64 {
 ///
 /// # Safety
 /// The list's requests are readable.
-unsafe fn requests(mut wr: *const ibv_send_wr, of: Posts) -> (Vec<SendRequest>, bool) {
-    let mut found = Vec::new();
+unsafe fn requests(mut wr: *const ibv_send_wr, of: Posts) -> (Requests, bool) {
+    let mut found = Requests::new();
     let mut seen = Seen::default();
     // SAFETY: the list ends with NULL, and its requests are readable, as the caller promises.
     while let Some(given) = unsafe { wr.as_ref() } {
@@ -288,8 +291,8 @@ pub unsafe extern "C" fn post_send(
 ///
 /// # Safety
 /// The list ends with NULL, and its receives are readable.
-unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> Vec<Receive> {
-    let mut found = Vec::new();
+unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> Receives {
+    let mut found = Receives::new();
     let mut seen = Seen::default();
     // SAFETY: the caller promises a readable list.
     unsafe {
@@ -316,7 +319,7 @@ pub unsafe extern "C" fn post_recv(
     let list = match max_sge.flatten() {
         // SAFETY: the program's list ends with NULL and is readable.
         Some(max) => unsafe { receives(wr, max) },
-        None => Vec::new(),
+        None => Receives::new(),
     };
     let count = list.len();
     let thread = facts::thread();
@@ -414,7 +417,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         opcode: wc.opcode,
         vendor_err: wc.vendor_err,
     };
-    let completions: Vec<Completion> = got.iter().map(completion).collect();
+    let completions: SmallVec<[Completion; 4]> = got.iter().map(completion).collect();
     look_up(address, &completions);
     let mut overdue = None;
     observe(|shadow| {

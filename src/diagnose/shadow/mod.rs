@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use ibverbs_abi::ibv_qp_state;
+use smallvec::SmallVec;
 
 use super::calls::{BuildOps, PollOps};
 use super::cm::CmIds;
@@ -53,6 +54,12 @@ pub struct Sge {
     pub lkey: u32,
 }
 
+/// A scatter/gather list. Most have one element, and are posted without an allocation.
+pub type Sges = SmallVec<[Sge; 2]>;
+/// What one call posts: mostly one.
+pub type Requests = SmallVec<[SendRequest; 1]>;
+pub type Receives = SmallVec<[Receive; 1]>;
+
 /// What a one-sided request accesses at the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remote {
@@ -71,7 +78,7 @@ pub struct SendRequest {
     pub inline: bool,
     /// The bytes of inline data that builder functions have set.
     pub inline_length: u64,
-    pub sges: Vec<Sge>,
+    pub sges: Sges,
     /// `num_sge`, which may be more than the list that was read has.
     pub num_sge: i32,
     pub remote: Option<Remote>,
@@ -105,7 +112,7 @@ impl SendRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receive {
     pub wr_id: u64,
-    pub sges: Vec<Sge>,
+    pub sges: Sges,
 }
 
 /// A protection domain.

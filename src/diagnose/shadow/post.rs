@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ibverbs_abi::*;
 
-use super::{MAX_RECORDED, Receive, SendRequest, Shadow};
+use super::{MAX_RECORDED, Receives, Requests, SendRequest, Shadow};
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::report;
@@ -79,10 +79,11 @@ impl Shadow {
     pub fn posting(
         &mut self,
         address: usize,
-        mut requests: Vec<SendRequest>,
+        requests: impl Into<Requests>,
         thread: i32,
         call: &'static str,
     ) -> (Posted, Vec<Finding>) {
+        let mut requests: Requests = requests.into();
         let stack = report::stack();
         let first = self.serial;
         self.serial += requests.len() as u64;
@@ -323,9 +324,10 @@ impl Shadow {
     pub fn posting_receives(
         &mut self,
         address: usize,
-        receives: Vec<Receive>,
+        receives: impl Into<Receives>,
         thread: i32,
     ) -> Option<Finding> {
+        let receives: Receives = receives.into();
         const CALL: &str = "ibv_post_recv";
         let object = self.qp_object(address);
         let context = self.qps.get(&address).map_or(0, |qp| qp.context);

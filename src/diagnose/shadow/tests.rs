@@ -89,7 +89,7 @@ pub fn request(wr_id: u64, lkey: u32) -> SendRequest {
 pub fn receive(wr_id: u64, lkey: u32) -> Receive {
     Receive {
         wr_id,
-        sges: vec![Sge {
+        sges: smallvec::smallvec![Sge {
             addr: 0x1000,
             length: 16,
             lkey,

@@ -67,6 +67,21 @@ pub struct Dissection {
     pub cut_packets: bool,
 }
 
+/// The comments of a file's packets, of those that have one.
+pub fn comments(cx: &Context, file: &Path) -> Result<Vec<String>, Failure> {
+    let file = file.to_string_lossy().into_owned();
+    let argv = ["tshark", "-r", &file, "-T", "fields", "-e", "frame.comment"];
+    let ended = match cx.program(argv).run() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Failure::skip("tshark is not installed"));
+        }
+        ended => ended?,
+    };
+    succeeded("tshark", &ended)?;
+    let all = ended.out.lines().filter(|line| !line.is_empty());
+    Ok(all.map(Into::into).collect())
+}
+
 /// The packets of a file, each of which must be RoCE, with correct checksums.
 pub fn dissect(cx: &Context, file: &Path) -> Result<Vec<Packet>, Failure> {
     dissect_as(cx, file, Dissection::default())

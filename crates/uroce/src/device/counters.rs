@@ -27,6 +27,8 @@ pub struct DeviceCounters {
     pub pkey: u64,
     /// Packets received through an interface that is not the device's.
     pub interface: u64,
+    /// Packets received for queue pairs that there are not.
+    pub without_qp: u64,
     /// Packets sent through shared memory, out of all.
     pub local_sent_pkts: u64,
     /// Packets received through shared memory, out of all.
@@ -90,12 +92,18 @@ impl DeviceCounters {
     }
 
     /// What no kernel device has, for the log and the control socket.
-    pub(super) fn local_counters(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn local_counters(&self) -> [(&'static str, u64); 10] {
         [
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
             ("direct_ops", self.queue_pairs.direct_ops),
             ("without_export", self.without_export),
+            ("dropped_without_qp", self.without_qp),
+            ("dropped_in_state", self.queue_pairs.dropped_in_state),
+            ("dropped_not_of_peer", self.queue_pairs.dropped_not_of_peer),
+            ("qkey_violation", self.queue_pairs.qkey_violation),
+            ("datagram_too_long", self.queue_pairs.datagram_too_long),
+            ("datagram_no_recv", self.queue_pairs.datagram_no_recv),
         ]
     }
 }
@@ -121,6 +129,7 @@ impl Device {
             icrc: read(&self.net.dropped.icrc),
             pkey: read(&self.net.dropped.pkey),
             interface: read(&self.net.dropped.interface),
+            without_qp: read(&self.net.dropped.queue_pair),
         }
     }
 

@@ -67,6 +67,19 @@ pub fn set_packet_hook(hook: PacketHook) {
     let _ = HOOK.set(hook);
 }
 
+impl PacketFault {
+    /// The comment of a received packet with the fault.
+    pub(super) fn note(self) -> &'static str {
+        match self {
+            PacketFault::Drop => "dropped: lost on the way by IBV_FAULTS",
+            PacketFault::Corrupt => "dropped: damaged on the way by IBV_FAULTS",
+            PacketFault::Duplicate => "arrives twice by IBV_FAULTS",
+            PacketFault::Delay(_) => "arrives later by IBV_FAULTS",
+            PacketFault::ReceiverNotReady => "finds no receive by IBV_FAULTS",
+        }
+    }
+}
+
 /// A packet that arrives, or is sent, later.
 struct Delayed {
     at: Time,
@@ -102,10 +115,26 @@ impl Faults {
         })
     }
 
+    /// The fault of a received packet.
+    pub(super) fn of_received(
+        &self,
+        device: &Device,
+        packet: &Packet<'_>,
+        from: &Addresses,
+    ) -> Option<PacketFault> {
+        (self.hook)(&facts(device, packet, ip_of(&from.src)))
+    }
+
     /// Delivers a packet, with its fault if it has one.
-    pub(super) fn receive(&self, batch: &mut Batch<'_>, packet: &Packet<'_>, from: &Addresses) {
+    pub(super) fn receive(
+        &self,
+        batch: &mut Batch<'_>,
+        packet: &Packet<'_>,
+        from: &Addresses,
+        fault: Option<PacketFault>,
+    ) {
         let device = batch.device;
-        match (self.hook)(&facts(device, packet, ip_of(&from.src))) {
+        match fault {
             None => batch.deliver(packet, from),
             Some(PacketFault::Drop) => {}
             Some(PacketFault::Corrupt) => {
@@ -152,7 +181,12 @@ impl Faults {
         };
         match (self.hook)(&sent) {
             None | Some(PacketFault::ReceiverNotReady) => true,
-            Some(PacketFault::Drop) => false,
+            Some(PacketFault::Drop) => {
+                device
+                    .net
+                    .lose(outbox, src_qpn, to, "lost on the way by IBV_FAULTS");
+                false
+            }
             Some(PacketFault::Duplicate) => {
                 self.delay(device, Duration::ZERO, copy());
                 true
@@ -162,7 +196,8 @@ impl Faults {
                 false
             }
             Some(PacketFault::Corrupt) => {
-                device.net.push_corrupted(outbox, src_qpn, to);
+                let note = "damaged on the way by IBV_FAULTS";
+                device.net.send_corrupted(outbox, src_qpn, to, note);
                 false
             }
         }
@@ -212,8 +247,8 @@ impl Device {
             for Delayed { packet, .. } in &due {
                 if let DelayedPacket::Sent { bytes, src_qpn, to } = packet {
                     outbox.buffer()[..bytes.len()].copy_from_slice(bytes);
-                    self.net.push(outbox, *src_qpn, to);
-                    self.net.flush(outbox);
+                    let note = "delayed or repeated by IBV_FAULTS";
+                    self.net.send_noted(outbox, *src_qpn, to, note);
                 }
             }
         });

@@ -4,10 +4,10 @@
 //! (`paths.rs`), and code that sends through channels or receives from them knows nothing of either.
 
 use super::Device;
-use super::faults::Faults;
+use super::faults::{Faults, PacketFault};
 use super::receiving::Batch;
 use crate::engine::{Addresses, Transmit};
-use crate::transport::{Net, Outbox};
+use crate::transport::{Consumer, Net, Outbox};
 use crate::wire::Packet;
 
 /// The faults of a device, or its recording, or both.
@@ -22,11 +22,12 @@ impl Interposed {
         (faults.is_some() || net.tap().is_some()).then_some(Interposed { faults })
     }
 
-    /// Delivers a packet, with its fault if it has one.
-    pub(super) fn receive(&self, batch: &mut Batch<'_>, packet: &Packet<'_>, from: &Addresses) {
-        match &self.faults {
-            None => batch.deliver(packet, from),
-            Some(faults) => faults.receive(batch, packet, from),
+    /// What takes the packets of a batch.
+    pub(super) fn consumer<'a, 'b>(&'a self, batch: &'a mut Batch<'b>) -> Interposing<'a, 'b> {
+        Interposing {
+            faults: self.faults.as_ref(),
+            batch,
+            fault: None,
         }
     }
 
@@ -34,6 +35,40 @@ impl Interposed {
     fn send(&self, device: &Device, outbox: &mut Outbox, src_qpn: u32, to: &Transmit) -> bool {
         let faults = self.faults.as_ref();
         faults.is_none_or(|faults| faults.send(device, outbox, src_qpn, to))
+    }
+}
+
+/// Delivers packets, with their faults.
+pub(super) struct Interposing<'a, 'b> {
+    faults: Option<&'a Faults>,
+    batch: &'a mut Batch<'b>,
+    /// The fault of the packet that is recorded: the rules are asked once.
+    fault: Option<Option<PacketFault>>,
+}
+
+impl Interposing<'_, '_> {
+    fn decide(&self, packet: &Packet<'_>, from: &Addresses) -> Option<PacketFault> {
+        self.faults?.of_received(self.batch.device, packet, from)
+    }
+}
+
+impl Consumer for Interposing<'_, '_> {
+    fn note(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<&'static str> {
+        let fault = self.decide(packet, from);
+        self.fault = Some(fault);
+        match fault {
+            Some(fault) => Some(fault.note()),
+            None => self.batch.drop_reason(packet, from),
+        }
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
+        let decided = self.fault.take();
+        let fault = decided.unwrap_or_else(|| self.decide(packet, from));
+        match self.faults {
+            None => self.batch.deliver(packet, from),
+            Some(faults) => faults.receive(self.batch, packet, from, fault),
+        }
     }
 }
 

@@ -234,10 +234,8 @@ impl Device {
         let (local, by_udp) = match &self.interposed {
             None => self.receive_all(inbox, skips_sockets, &mut batch),
             Some(interposed) => {
-                let mut each = |packet: &Packet<'_>, from: &Addresses| {
-                    interposed.receive(&mut batch, packet, from);
-                };
-                (0, self.net.receive(inbox, &mut each))
+                let mut each = interposed.consumer(&mut batch);
+                (0, self.net.receive_by(inbox, &mut each))
             }
         };
         let (at, recent) = batch.finish();

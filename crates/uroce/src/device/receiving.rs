@@ -110,6 +110,25 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Why a packet that is about to be delivered is dropped, as far as that is known before. Locks its queue
+    /// pair.
+    #[cold]
+    pub(super) fn drop_reason(
+        &mut self,
+        packet: &Packet<'_>,
+        from: &Addresses,
+    ) -> Option<&'static str> {
+        let qpn = packet.bth.dest_qpn;
+        if matches!(qpn, GSI_QPN | MULTICAST_QPN) {
+            return None;
+        }
+        if self.qpn != Some(qpn) && matches!(self.begin_receiving(qpn), Err(None)) {
+            return Some("dropped: no such queue pair");
+        }
+        let (_, inner) = self.receiving.as_mut()?.split();
+        inner.engine().drop_reason(packet, from)
+    }
+
     /// Delivers a packet to a queue pair that pretends to have no receive posted.
     #[cold]
     pub(super) fn deliver_without_receives(&mut self, packet: &Packet<'_>, from: &Addresses) {
@@ -176,7 +195,10 @@ impl<'a> Batch<'a> {
         }
         if self.qpn != Some(qpn) {
             if let Err(preempted) = self.begin_receiving(qpn) {
-                preempted.inspect(|qp| device.keep_missed(qp, packet, from));
+                match preempted {
+                    Some(qp) => device.keep_missed(&qp, packet, from),
+                    None => device.net.dropped.count_without_queue_pair(),
+                }
                 return false;
             }
         }

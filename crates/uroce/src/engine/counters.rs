@@ -47,6 +47,10 @@ pub struct Counters {
     pub datagram_too_long: u64,
     /// Datagrams dropped because no receive was posted.
     pub datagram_no_recv: u64,
+    /// Packets dropped because the queue pair receives nothing in its state.
+    pub dropped_in_state: u64,
+    /// Packets dropped because they are of another service, or not from the peer of a connected queue pair.
+    pub dropped_not_of_peer: u64,
 }
 
 impl AddAssign for Counters {
@@ -72,6 +76,8 @@ impl AddAssign for Counters {
             qkey_violation,
             datagram_too_long,
             datagram_no_recv,
+            dropped_in_state,
+            dropped_not_of_peer,
         } = other;
         self.sent_pkts += sent_pkts;
         self.sent_bytes += sent_bytes;
@@ -92,5 +98,7 @@ impl AddAssign for Counters {
         self.qkey_violation += qkey_violation;
         self.datagram_too_long += datagram_too_long;
         self.datagram_no_recv += datagram_no_recv;
+        self.dropped_in_state += dropped_in_state;
+        self.dropped_not_of_peer += dropped_not_of_peer;
     }
 }

@@ -57,6 +57,16 @@ impl RecvQueue {
         self.wrs.len() as u32
     }
 
+    /// The WR that the next message takes; None if the queue is empty, or shared.
+    pub fn front(&self) -> Option<&RecvWr> {
+        self.returned.as_ref().or(self.wrs.front())
+    }
+
+    /// Whether WRs come from a shared receive queue.
+    pub fn is_shared(&self) -> bool {
+        self.has_srq
+    }
+
     /// Appends a WR. The caller has checked that the queue is not full. False if there is no memory.
     #[inline]
     pub fn post(&mut self, wr: RecvWr) -> bool {

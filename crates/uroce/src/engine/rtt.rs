@@ -20,9 +20,19 @@ pub struct RttEstimator {
     rttvar: u64,
     /// Consecutive RTOs without an acknowledgment in between.
     backoff: u32,
+    /// By which queue pairs differ.
+    salt: u32,
 }
 
 impl RttEstimator {
+    /// Without a sample. `salt`: the number of the queue pair.
+    pub fn new(salt: u32) -> RttEstimator {
+        RttEstimator {
+            salt,
+            ..RttEstimator::default()
+        }
+    }
+
     /// Takes in the time from a packet's transmission to its acknowledgment. The packet must not have
     /// been retransmitted (Karn's algorithm, RFC 6298 section 3).
     pub fn on_rtt_sample(&mut self, rtt: Duration) {
@@ -51,14 +61,26 @@ impl RttEstimator {
         Duration::from_nanos(self.srtt.unwrap_or_default())
     }
 
-    /// The retransmission timeout, between [`RTO_MIN`] and [`RTO_MAX`].
+    /// The retransmission timeout: at least [`RTO_MIN`], and half more than [`RTO_MAX`] at most.
     pub fn rto(&self) -> Duration {
         let base = match self.srtt {
             None => nanoseconds(RTO_INITIAL),
             Some(srtt) => (srtt + self.rttvar * 4).max(nanoseconds(RTO_MIN)),
         };
         // At most 10 s times 2^16.
-        Duration::from_nanos((base << self.backoff).min(nanoseconds(RTO_MAX)))
+        let rto = (base << self.backoff).min(nanoseconds(RTO_MAX));
+        Duration::from_nanos(rto + self.spread(rto))
+    }
+
+    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair. Queue
+    /// pairs that have lost their packets to the same full queue would retransmit at the same time otherwise,
+    /// and lose them again.
+    fn spread(&self, rto: u64) -> u64 {
+        if self.backoff == 0 {
+            return 0;
+        }
+        let mixed = (self.salt ^ self.backoff << 24).wrapping_mul(0x9e37_79b1) >> 16;
+        rto / 2 * u64::from(mixed) >> 16
     }
 }
 

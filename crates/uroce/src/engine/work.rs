@@ -323,8 +323,6 @@ pub struct Completion {
     pub pkey_index: u16,
     /// The service level; of a datagram, the type of its IP header (see `qp/ud.rs`).
     pub sl: u8,
-    /// `vendor_err` of `ibv_wc`.
-    pub vendor_err: u32,
     /// The completion raises an event on a completion queue that is armed for solicited completions. Every
     /// error does.
     pub solicited: bool,
@@ -346,7 +344,6 @@ impl Completion {
             wc_flags: 0,
             pkey_index: 0,
             sl: 0,
-            vendor_err: 0,
             solicited: status != IBV_WC_SUCCESS,
             covered_before: 0,
         }

@@ -329,7 +329,7 @@ fn work_completion(cqe: &Cqe) -> ibv_wc {
         wr_id: completion.wr_id,
         status: completion.status,
         opcode: completion.opcode,
-        vendor_err: completion.vendor_err,
+        vendor_err: 0,
         byte_len: completion.byte_len,
         imm: ibv_wc_imm {
             imm_data: completion.imm_or_rkey,

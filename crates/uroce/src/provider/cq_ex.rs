@@ -88,7 +88,7 @@ macro_rules! fields {
 
 fields! {
     read_opcode -> ibv_wc_opcode = |cqe| cqe.completion.opcode;
-    read_vendor_err -> u32 = |cqe| cqe.completion.vendor_err;
+    read_vendor_err -> u32 = |_cqe| 0;
     read_byte_len -> u32 = |cqe| cqe.completion.byte_len;
     read_imm_data -> u32 = |cqe| cqe.completion.imm_or_rkey;
     read_qp_num -> u32 = |cqe| cqe.qpn;

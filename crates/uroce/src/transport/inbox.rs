@@ -69,18 +69,45 @@ impl Inbox {
     }
 }
 
+/// Takes received packets.
+pub trait Consumer {
+    /// What the comment of a packet says, if packets are recorded. [`Consumer::packet`] follows.
+    fn note(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<&'static str>;
+
+    /// Takes a packet.
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
+}
+
+/// A consumer without comments.
+struct Plain<'a>(&'a mut dyn FnMut(&Packet<'_>, &Addresses));
+
+impl Consumer for Plain<'_> {
+    fn note(&mut self, _: &Packet<'_>, _: &Addresses) -> Option<&'static str> {
+        None
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
+        (self.0)(packet, from);
+    }
+}
+
 impl Net {
+    /// [`Net::receive_by`] with a function.
+    pub fn receive(
+        &self,
+        inbox: &mut Inbox,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) -> usize {
+        self.receive_by(inbox, &mut Plain(each))
+    }
+
     /// Receives a bounded number of datagrams without blocking. Passes each packet with valid length,
     /// headers, ICRC, destination address and P_Key (0xffff) to `each`, and counts the others in
     /// [`Net::dropped`]. Returns the number of datagrams.
     ///
     /// Not every call checks every socket, so 0 does not mean that no packet is waiting: [`Net::fd`] is
     /// readable as long as one is.
-    pub fn receive(
-        &self,
-        inbox: &mut Inbox,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
-    ) -> usize {
+    pub fn receive_by(&self, inbox: &mut Inbox, each: &mut dyn Consumer) -> usize {
         let Some(epoll) = self.fd() else { return 0 };
         let table = self.table();
         let last = table.receiver(inbox.last_socket);
@@ -125,7 +152,7 @@ impl Net {
         table: &SocketTable,
         socket: &Socket,
         inbox: &mut Inbox,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+        each: &mut dyn Consumer,
     ) -> usize {
         let mut controls = [const { ControlBuffer::new() }; Inbox::BATCH];
         let mut names = [const { MaybeUninit::<libc::sockaddr_in6>::zeroed() }; Inbox::BATCH];
@@ -188,7 +215,7 @@ impl Net {
         arrival: &Arrival,
         datagram: &[u8],
         last_ip_id: &mut u16,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+        each: &mut dyn Consumer,
     ) {
         let packet_len = match arrival.meta.gro_size {
             0 => datagram.len().max(1),
@@ -231,7 +258,7 @@ impl Net {
         datagram: &[u8],
         expected_id: u16,
         previous: Option<u16>,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+        each: &mut dyn Consumer,
     ) -> Option<u16> {
         let (packet, fragmentation) = match self.verify(arrival, datagram, expected_id, previous) {
             Ok(verified) => verified,
@@ -240,9 +267,6 @@ impl Net {
                 return None;
             }
         };
-        if self.tap.is_some() {
-            self.record(arrival, datagram, fragmentation, None);
-        }
         let src = arrival.table.sender_gid(arrival.socket, arrival.from.ip());
         let local = &arrival.socket.local;
         let dst = local.peer_gid();
@@ -267,7 +291,11 @@ impl Net {
             grh,
             pkey_index: 0,
         };
-        each(&packet, &addresses);
+        if self.tap.is_some() {
+            let note = each.note(&packet, &addresses);
+            self.record(arrival, datagram, fragmentation, note);
+        }
+        each.packet(&packet, &addresses);
         Some(fragmentation.id)
     }
 

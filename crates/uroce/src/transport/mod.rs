@@ -36,7 +36,7 @@ use std::net::IpAddr;
 use std::ptr::{NonNull, slice_from_raw_parts_mut};
 
 pub use gid_table::GidType;
-pub use inbox::Inbox;
+pub use inbox::{Consumer, Inbox};
 pub use interface::open_rtnl;
 pub use net::{ConnectedPeer, GSI_QPN, Net};
 pub use outbox::Outbox;

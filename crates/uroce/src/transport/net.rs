@@ -77,6 +77,16 @@ pub struct Dropped {
     pub pkey: AtomicU64,
     /// They came in through another interface.
     pub interface: AtomicU64,
+    /// The device has no queue pair of that number.
+    pub queue_pair: AtomicU64,
+}
+
+impl Dropped {
+    /// Counts a packet for a queue pair that the device does not have.
+    #[cold]
+    pub fn count_without_queue_pair(&self) {
+        self.queue_pair.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What sending and receiving do not need.

@@ -43,6 +43,8 @@ pub struct Outbox {
     buffers: Vec<GsoBuffer>,
     /// The sockets, from the first packet of a batch until the batch is sent.
     table: Option<Arc<SocketTable>>,
+    /// The comment of its packets, if they are recorded.
+    note: Option<&'static str>,
 }
 
 /// Consecutive packets of a batch that the kernel gets as one buffer and cuts into datagrams. They have the
@@ -83,6 +85,7 @@ impl Outbox {
             used: 0,
             buffers,
             table: None,
+            note: None,
         })
     }
 
@@ -174,9 +177,58 @@ impl Net {
         outbox.used += len;
     }
 
+    /// [`Net::push`] for a packet that is sent at once, alone, and recorded with a comment.
+    #[cold]
+    pub fn send_noted(
+        &self,
+        outbox: &mut Outbox,
+        src_qpn: u32,
+        packet: &Transmit,
+        note: &'static str,
+    ) {
+        self.begin_noted(outbox, packet, note);
+        self.push(outbox, src_qpn, packet);
+        self.flush(outbox);
+        outbox.note = None;
+    }
+
+    /// A packet that is in [`Outbox::buffer`] is lost: it is only recorded.
+    #[cold]
+    pub fn lose(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit, note: &'static str) {
+        let Some(tap) = &self.tap else { return };
+        self.begin_noted(outbox, packet, note);
+        self.push(outbox, src_qpn, packet);
+        record(tap, outbox);
+        outbox.buffers.clear();
+        (outbox.used, outbox.table, outbox.note) = (0, None, None);
+    }
+
+    /// Sends what is in the batch; the packet in [`Outbox::buffer`] is there again afterwards.
+    fn begin_noted(&self, outbox: &mut Outbox, packet: &Transmit, note: &'static str) {
+        let bytes = outbox.buffer()[..packet.len].to_vec();
+        self.flush(outbox);
+        outbox.buffer()[..packet.len].copy_from_slice(&bytes);
+        outbox.note = Some(note);
+    }
+
+    /// [`Net::send_noted`] with a wrong ICRC.
+    #[cold]
+    pub fn send_corrupted(
+        &self,
+        outbox: &mut Outbox,
+        src_qpn: u32,
+        packet: &Transmit,
+        note: &'static str,
+    ) {
+        self.begin_noted(outbox, packet, note);
+        self.push_corrupted(outbox, src_qpn, packet);
+        self.flush(outbox);
+        outbox.note = None;
+    }
+
     /// [`Net::push`] with a wrong ICRC.
     #[cold]
-    pub fn push_corrupted(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
+    fn push_corrupted(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
         let before = outbox.used;
         self.push(outbox, src_qpn, packet);
         // Not if it was dropped.
@@ -241,7 +293,7 @@ fn record(tap: &Tap, outbox: &Outbox) {
                 },
                 datagram,
             };
-            tap.record(now, Direction::Sent, &frame, None);
+            tap.record(now, Direction::Sent, &frame, outbox.note);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::tests::{request, rules, shadow_with_qp};
 use super::*;
+use crate::diagnose::shadow::{Receive, Sges};
 
 const CALL: &str = "ibv_post_send";
 
@@ -67,7 +68,7 @@ fn limits_and_states() {
     let refused = post(&mut shadow, vec![inline], libc::EINVAL);
     assert_eq!(refused, [Rule::InlineLimit]);
     let mut many = request(1, 7);
-    many.sges = vec![many.sges[0]; 5];
+    many.sges = Sges::from_elem(many.sges[0], 5);
     assert_eq!(
         post(&mut shadow, vec![many], libc::EINVAL),
         [Rule::SgeLimit]

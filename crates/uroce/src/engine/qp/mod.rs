@@ -3,6 +3,7 @@
 
 mod complete;
 mod direct;
+mod dropped;
 mod receive;
 mod reliable;
 mod slots;

@@ -76,6 +76,7 @@ impl Qp {
         self.counters.rcvd_pkts += u64::from(packet.packets());
         self.counters.rcvd_bytes += packet.datagrams_len() as u64;
         if !self.may_receive() {
+            self.counters.dropped_in_state += u64::from(packet.packets());
             return;
         }
         let Some((transport, operation, part)) = packet.bth.opcode.parts() else {
@@ -83,6 +84,7 @@ impl Qp {
         };
         let service = self.attributes.config.service;
         if transport != service.transport() {
+            self.counters.dropped_not_of_peer += u64::from(packet.packets());
             return;
         }
         if packet.gso_size != 0 && service == Service::Ud {
@@ -93,6 +95,7 @@ impl Qp {
             return;
         }
         if !self.is_of_peer(from) {
+            self.counters.dropped_not_of_peer += u64::from(packet.packets());
             return;
         }
         let is_response = matches!(
@@ -115,7 +118,7 @@ impl Qp {
     /// 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
     /// queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
     #[inline]
-    fn is_of_peer(&self, from: &Addresses) -> bool {
+    pub(super) fn is_of_peer(&self, from: &Addresses) -> bool {
         let peer_port = port_of(self.attributes.dest_qpn);
         from.src == self.attributes.peer && (peer_port == PORT || from.src_port == peer_port)
     }

@@ -134,7 +134,7 @@ impl Requester {
             current: 0,
             rd_atomic_in_flight: 0,
             congestion: CongestionWindow::new(4096),
-            rtt: RttEstimator::default(),
+            rtt: RttEstimator::new(config.qpn),
             rtt_probe: None,
             timers: TimerTable::new(),
             limit_ssn: None,
