@@ -72,9 +72,9 @@ impl RttEstimator {
         Duration::from_nanos(rto + self.spread(rto))
     }
 
-    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair. Queue
-    /// pairs that have lost their packets to the same full queue would retransmit at the same time otherwise,
-    /// and lose them again.
+    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair.
+    /// Queue pairs that have lost their packets to the same full queue would retransmit at the same time
+    /// otherwise, and lose them again.
     fn spread(&self, rto: u64) -> u64 {
         if self.backoff == 0 {
             return 0;

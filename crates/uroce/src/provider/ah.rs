@@ -20,8 +20,8 @@ use crate::wire::ip_of;
 pub type Ah = Object<ibv_ah, AddressVector>;
 
 /// Converts an address. EINVAL if its port or source GID does not exist, if source and destination are IP
-/// addresses of different families (as the kernel's address resolution reports it), or if it has no GRH and the
-/// device no LIDs.
+/// addresses of different families (as the kernel's address resolution reports it), or if it has no GRH and
+/// the device no LIDs.
 pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVector> {
     let gids = device.net.gids();
     let lids = Lids::of(&device.profile);
