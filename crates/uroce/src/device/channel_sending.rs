@@ -51,7 +51,7 @@ impl Device {
                 }
                 return false;
             }
-            if engine.has_held() {
+            if engine.has_direct() {
                 end_waiting(engine, &mut host);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
@@ -142,8 +142,8 @@ impl Device {
 fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
     // The peer could hold up the copy, in a page fault that it serves.
     match background::is_this_thread() {
-        true => engine.send_held(),
-        false => engine.execute_held(host),
+        true => engine.send_waiting(),
+        false => engine.execute_direct(host),
     }
 }
 

@@ -93,7 +93,7 @@ pub struct CompletionQueue {
     /// The queue is armed or overrun, or its entries get timestamps.
     needs_ring: AtomicBool,
     /// A polling thread has completions in hand that the program does not have yet.
-    in_hand: AtomicBool,
+    unreported: AtomicBool,
     /// See [`CompletionQueueConfig::handle`].
     handle: u64,
     channel: Option<Arc<CompletionEvents>>,
@@ -148,7 +148,7 @@ impl CompletionQueue {
             }),
             len: AtomicUsize::new(0),
             needs_ring: AtomicBool::new(config.timestamps),
-            in_hand: AtomicBool::new(false),
+            unreported: AtomicBool::new(false),
             handle: config.handle,
             channel: config.channel,
             events: config.events,
@@ -252,20 +252,20 @@ impl CompletionQueue {
     /// Whether a completion may be passed to a polling program without [`CompletionQueue::push`]: that would
     /// only add it, to an empty ring.
     #[inline]
-    pub fn may_bypass(&self) -> bool {
+    pub fn can_skip_ring(&self) -> bool {
         self.is_empty() && !self.needs_ring.load(Ordering::Acquire)
     }
 
     /// A polling thread has taken completions past the ring, or has passed them to the program. With several
     /// such threads, the first that passes them counts.
     #[inline]
-    pub fn set_in_hand(&self, in_hand: bool) {
-        self.in_hand.store(in_hand, Ordering::Relaxed);
+    pub fn set_unreported(&self, unreported: bool) {
+        self.unreported.store(unreported, Ordering::Relaxed);
     }
 
     /// Whether there are completions that the program does not have.
     pub fn has_unread(&self) -> bool {
-        !self.is_empty() || self.in_hand.load(Ordering::Relaxed)
+        !self.is_empty() || self.unreported.load(Ordering::Relaxed)
     }
 
     /// Whether the program has polled all entries.

@@ -69,14 +69,14 @@ impl LockHolder {
 /// of their arrival. Each of the others stands in while the holders of all before it are preempted.
 pub struct Inboxes {
     slots: [InboxSlot; INBOXES],
-    /// See [`Inboxes::several_receive`].
-    several_receive: Arc<AtomicBool>,
+    /// See [`Inboxes::concurrent_receivers`].
+    concurrent_receivers: Arc<AtomicBool>,
 }
 
 struct InboxSlot {
     receiver: Mutex<Receiver>,
     /// It is not the first. Rarely used, so it keeps no channels.
-    stands_in: bool,
+    is_standby: bool,
     /// Counts the batches that were received through it. Written by the holder.
     batches: AtomicU64,
     /// The value of `batches` that a thread without the inbox has seen first at `seen_at`.
@@ -99,18 +99,18 @@ pub struct InboxGuard<'a> {
 impl Inboxes {
     /// Allocates the buffers of all. None if there is no memory.
     pub fn try_new() -> Option<Inboxes> {
-        let slot = |stands_in| {
+        let slot = |is_standby| {
             Some(InboxSlot {
                 receiver: Mutex::new(Receiver {
                     inbox: Inbox::try_new()?,
                     channels: SeenChannels::default(),
                     // One that stands in keeps none.
-                    recent: match stands_in {
+                    recent: match is_standby {
                         true => RecentQps::default(),
                         false => RecentQps::new(),
                     },
                 }),
-                stands_in,
+                is_standby,
                 batches: AtomicU64::new(0),
                 seen: AtomicU64::new(u64::MAX),
                 seen_at: AtomicTime::new(Time(0)),
@@ -118,23 +118,23 @@ impl Inboxes {
         };
         Some(Inboxes {
             slots: [slot(false)?, slot(true)?, slot(true)?, slot(true)?],
-            several_receive: Arc::default(),
+            concurrent_receivers: Arc::default(),
         })
     }
 
     /// Set while several threads receive, so that one may deliver packets although another has earlier ones
     /// in hand.
-    pub fn several_receive(&self) -> &Arc<AtomicBool> {
-        &self.several_receive
+    pub fn concurrent_receivers(&self) -> &Arc<AtomicBool> {
+        &self.concurrent_receivers
     }
 
     /// An inbox; None if another thread receives.
     pub fn try_take(&self) -> Option<InboxGuard<'_>> {
         for slot in &self.slots {
             if let Some(receiver) = slot.receiver.try_lock() {
-                if slot.stands_in {
+                if slot.is_standby {
                     // Before it receives: who receives later packets sees it.
-                    self.several_receive.store(true, Ordering::SeqCst);
+                    self.concurrent_receivers.store(true, Ordering::SeqCst);
                 } else {
                     self.first_is_taken();
                 }
@@ -164,7 +164,7 @@ impl Inboxes {
     /// The caller has just taken the first inbox. If the others are free, no packet is in any hand.
     #[inline]
     fn first_is_taken(&self) {
-        if self.several_receive.load(Ordering::Relaxed) {
+        if self.concurrent_receivers.load(Ordering::Relaxed) {
             self.end_if_alone();
         }
     }
@@ -175,7 +175,7 @@ impl Inboxes {
         // Locked until the flag is cleared: a thread that takes one of them sets it afterwards.
         let locked = others.each_ref().map(|slot| slot.receiver.try_lock());
         if locked.iter().all(Option::is_some) {
-            self.several_receive.store(false, Ordering::SeqCst);
+            self.concurrent_receivers.store(false, Ordering::SeqCst);
         }
     }
 
@@ -248,7 +248,7 @@ impl InboxGuard<'_> {
 
 impl Drop for InboxGuard<'_> {
     fn drop(&mut self) {
-        if self.slot.stands_in {
+        if self.slot.is_standby {
             self.receiver.channels = SeenChannels::default();
         }
     }
@@ -323,7 +323,7 @@ mod tests {
         // The holder runs, so it is not replaced.
         first.on_batch();
         assert!(inboxes.try_take().is_none());
-        let several = || inboxes.several_receive().load(Ordering::SeqCst);
+        let several = || inboxes.concurrent_receivers().load(Ordering::SeqCst);
         assert!(!several());
         let mut held: Vec<_> = (1..INBOXES).map(|_| inboxes.take()).collect();
         assert!(inboxes.try_take().is_none());

@@ -339,7 +339,7 @@ impl Device {
     #[inline]
     pub(super) fn has_local_packets(&self, inbox: &mut InboxGuard<'_>) -> bool {
         let paths = self.paths.as_ref();
-        paths.is_some_and(|paths| paths.has_news(inbox.channels()))
+        paths.is_some_and(|paths| paths.has_packet(inbox.channels()))
     }
 
     /// Receives the packets that [`Device::has_local_packets`] has found. Returns their number.
@@ -360,7 +360,7 @@ impl Device {
     #[cold]
     fn receive_fresh(&self, inbox: &mut InboxGuard<'_>, receiver: &mut impl Receiver) -> usize {
         let mut count = 0;
-        if inbox.channels().take_fresh() {
+        if inbox.channels().take_first_receive() {
             for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
                 inbox.poll_all_sockets();
                 let datagrams = self.net.receive(inbox, &mut |packet, from| {
@@ -390,7 +390,7 @@ impl Device {
         if drained {
             self.end_dead_peers(paths);
             // Drops the channels that are gone.
-            paths.has_news(inbox.channels());
+            paths.has_packet(inbox.channels());
         }
     }
 

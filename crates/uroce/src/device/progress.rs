@@ -182,9 +182,9 @@ impl Device {
         datagrams
     }
 
-    /// For the queue pairs: see [`super::lock_holder::Inboxes::several_receive`].
-    pub fn several_receive(&self) -> Arc<AtomicBool> {
-        self.inboxes.several_receive().clone()
+    /// For the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
+    pub fn concurrent_receivers(&self) -> Arc<AtomicBool> {
+        self.inboxes.concurrent_receivers().clone()
     }
 
     /// The program is about to block until a completion event: the background thread is to watch the

@@ -251,7 +251,7 @@ impl Host for QpHost<'_> {
     }
 
     fn may_reorder(&self) -> bool {
-        self.qp.several_receive.load(Ordering::SeqCst)
+        self.qp.concurrent_receivers.load(Ordering::SeqCst)
     }
 }
 
@@ -323,7 +323,7 @@ mod tests {
             srq: None,
             xrcd: Some(xrcd.clone()),
             memory,
-            several_receive: Arc::default(),
+            concurrent_receivers: Arc::default(),
             slots_by_completion: false,
         });
         let mut inner = qp.inner.lock();

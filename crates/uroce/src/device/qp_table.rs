@@ -1,9 +1,9 @@
 //! The queue pairs of a device that packets reach, and what the destroyed ones have counted.
 //!
-//! Not here: what a queue pair is (`queue_pair.rs`), and what else is undone when one is destroyed (`mod.rs`).
+//! Not here: what a queue pair is (`queue_pair.rs`); what else happens when one is destroyed (`mod.rs`).
 //!
-//! Invariant: no counter of the sum ever decreases: the sum of those that were removed is locked while a queue
-//! pair leaves the table, and while all are added up. It is taken before the lock of a queue pair.
+//! Invariant: no counter of the sum ever decreases: the sum of those that were removed is locked while a
+//! queue pair leaves the table, and while all are added up. It is locked before a queue pair.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl QpTable {
         qp.is_some_and(|qp| qp.timer_at.load() == at)
     }
 
-    /// Removes a queue pair and closes its MR cache. `forget` removes it from the lists of recently used ones,
-    /// before its counters are added to the sum.
+    /// Removes a queue pair and closes its MR cache. `forget` removes it from the lists of recently used
+    /// ones, before its counters are added to the sum.
     pub fn remove(&self, qp: &QueuePair, forget: impl FnOnce()) {
         let gate = self.destroy_gate.read();
         let mut removed = self.removed.lock();
@@ -83,8 +83,8 @@ impl QpTable {
         drop(self.destroy_gate.write());
     }
 
-    /// Calls `each` with every queue pair. They are not locked meanwhile, neither is the table. Without memory
-    /// for a copy of the table, some of them are looked up at a time.
+    /// Calls `each` with every queue pair. They are not locked meanwhile, neither is the table. Without
+    /// memory for a copy of the table, some of them are looked up at a time.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<QueuePair>)) {
         let mut batch = SmallVec::<[Arc<QueuePair>; 32]>::new();
         let mut next = Some(0);

@@ -39,8 +39,8 @@ pub struct QueuePairConfig {
     pub xrcd: Option<Arc<XrcDomain>>,
     /// The device's memory regions and windows.
     pub memory: Arc<Memory>,
-    /// Of the device: see `Inboxes::several_receive`.
-    pub several_receive: Arc<AtomicBool>,
+    /// Of the device: see `Inboxes::concurrent_receivers`.
+    pub concurrent_receivers: Arc<AtomicBool>,
     /// A slot of a queue is free when its work request has completed, as with Soft-RoCE. Else it is when
     /// the program has polled a completion that covers it, as with an RNIC.
     pub slots_by_completion: bool,
@@ -140,8 +140,8 @@ pub struct QueuePair {
     pub xrcd: Option<Arc<XrcDomain>>,
     /// See [`QueuePairConfig::memory`].
     pub memory: Arc<Memory>,
-    /// See [`QueuePairConfig::several_receive`].
-    pub several_receive: Arc<AtomicBool>,
+    /// See [`QueuePairConfig::concurrent_receivers`].
+    pub concurrent_receivers: Arc<AtomicBool>,
     /// See [`QueuePairConfig::slots_by_completion`].
     pub slots_by_completion: bool,
     /// The `ibv_qp`s that get its async events.
@@ -177,7 +177,7 @@ impl QueuePair {
             srq: config.srq,
             xrcd: config.xrcd,
             memory: config.memory,
-            several_receive: config.several_receive,
+            concurrent_receivers: config.concurrent_receivers,
             slots_by_completion: config.slots_by_completion,
             listeners: Mutex::default(),
             has_bound_mws: AtomicBool::new(false),

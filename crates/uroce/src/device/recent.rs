@@ -1,5 +1,5 @@
-//! The queue pairs that packets have come for recently. Who has an inbox finds them here without a lock, and
-//! without a change of their reference counts.
+//! The QP lookup cache of an inbox: recently used queue pairs, without the lock of the table and without a
+//! change of their reference counts.
 
 use std::sync::Arc;
 

@@ -38,9 +38,9 @@ impl Sink {
     #[inline]
     pub fn put(&mut self, cq: &CompletionQueue, completion: Completion, qpn: u32) -> bool {
         let is_for_queue = self.cq == core::ptr::from_ref(cq).addr();
-        let takes = is_for_queue && self.entries.len() < self.room && cq.may_bypass();
+        let takes = is_for_queue && self.entries.len() < self.room && cq.can_skip_ring();
         if takes {
-            cq.set_in_hand(true);
+            cq.set_unreported(true);
             self.entries.push(Cqe {
                 completion,
                 qpn,
@@ -59,7 +59,7 @@ impl Sink {
             each(i, cqe);
         }
         if !self.entries.is_empty() {
-            cq.set_in_hand(false);
+            cq.set_unreported(false);
         }
         self.entries.len()
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 pub use sender::{Sender, Unlocked, Written};
 
 use super::Receiver;
+use super::handshake;
 use super::peer_memory::{Access, Connection, PeerMemory};
-use super::rendezvous;
 use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
 use super::segment::Segment;
 use crate::direct::Request;
@@ -212,7 +212,7 @@ impl Channel {
 
     /// Whether a packet waits to be received.
     #[inline]
-    pub fn has_news(&self) -> bool {
+    pub fn has_packet(&self) -> bool {
         let position = self.position.load(Ordering::Relaxed);
         self.segment
             .incoming()
@@ -220,18 +220,18 @@ impl Channel {
             && !self.broken.load(Ordering::Relaxed)
     }
 
-    /// [`Channel::has_news`] for a thread that calls it until there is a packet.
+    /// [`Channel::has_packet`] for a thread that calls it until there is a packet.
     #[inline]
-    pub(super) fn awaits_news(&self) -> bool {
+    pub(super) fn prefetch_and_poll(&self) -> bool {
         if self.prefetches.load(Ordering::Relaxed) {
             let position = self.position.load(Ordering::Relaxed);
             self.segment.incoming().prefetch(position);
         }
-        self.has_news()
+        self.has_packet()
     }
 
     /// Whether nothing has been received yet. True once.
-    pub(super) fn take_fresh(&self) -> bool {
+    pub(super) fn take_first_receive(&self) -> bool {
         self.fresh.load(Ordering::Relaxed) && self.fresh.swap(false, Ordering::AcqRel)
     }
 
@@ -258,7 +258,7 @@ impl Channel {
     pub fn wake_peer(&self) {
         // The program may have closed it, and have a socket of its own with the number.
         if self.connection.is_unchanged() {
-            rendezvous::send_byte(self.fd());
+            handshake::send_byte(self.fd());
         }
     }
 
@@ -365,7 +365,7 @@ impl Channel {
     /// From now on the peer sends a wakeup with its next packet. Returns whether there is one already.
     pub(super) fn prepare_sleep(&self) -> bool {
         self.segment.incoming().set_asleep();
-        self.has_news()
+        self.has_packet()
     }
 
     /// Reverts [`Channel::prepare_sleep`].

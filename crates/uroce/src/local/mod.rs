@@ -9,7 +9,7 @@
 //! | `ring.rs` | packets in one direction: one producer, one consumer |
 //! | `segment.rs` | the memory of two rings, which both processes map |
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
-//! | `rendezvous.rs` | how processes meet, and what they check of each other |
+//! | `handshake.rs` | how processes meet, and what they check of each other |
 //! | `peer_memory.rs` | access to the peer's memory without its CPU, and what it accesses here |
 //! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
 //!
@@ -19,9 +19,9 @@
 mod channel;
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
+mod handshake;
 mod offers;
 mod peer_memory;
-mod rendezvous;
 mod ring;
 mod segment;
 #[cfg(test)]
@@ -101,8 +101,9 @@ pub struct Paths {
 
 type ChannelList = Arc<Vec<Arc<Channel>>>;
 
-/// The channels of a device, as of the last [`Paths::has_news`]. A thread that has its own looks for packets
-/// without a lock; and it holds none while it receives: who has locked a queue pair may look a channel up.
+/// The channels of a device, as of the last [`Paths::has_packet`]. A thread that has its own looks for
+/// packets without a lock, and holds none while it receives: another thread may look a channel up while it
+/// has a queue pair locked.
 #[derive(Default)]
 pub struct SeenChannels {
     /// [`Paths::generation`] at that time; 0 before.
@@ -115,20 +116,20 @@ pub struct SeenChannels {
 impl SeenChannels {
     /// Lets the next [`SeenChannels::receive`] receive the first packets of channels, too. Returns whether
     /// some wait.
-    pub fn take_fresh(&mut self) -> bool {
-        let waits = |channel: &&Arc<Channel>| channel.is_fresh() && channel.has_news();
+    pub fn take_first_receive(&mut self) -> bool {
+        let waits = |channel: &&Arc<Channel>| channel.is_fresh() && channel.has_packet();
         let fresh = self.all.iter().filter(waits);
-        fresh.fold(false, |any, channel| any | channel.take_fresh())
+        fresh.fold(false, |any, channel| any | channel.take_first_receive())
     }
 
     /// Whether a packet waits in a channel.
     #[inline]
-    fn has_news(&mut self) -> bool {
+    fn has_packet(&mut self) -> bool {
         let prefetches = self.all.len() <= PREFETCHED_CHANNELS;
         // It is looked for once, and then received.
         let is_ready = |channel: &Arc<Channel>| match prefetches {
-            true => channel.awaits_news(),
-            false => channel.has_news(),
+            true => channel.prefetch_and_poll(),
+            false => channel.has_packet(),
         };
         if self.all.get(self.first).is_some_and(is_ready) {
             return true;
@@ -145,7 +146,7 @@ impl SeenChannels {
     pub fn receive(&mut self, receiver: &mut impl Receiver) -> ReceivedLocally {
         let mut received = ReceivedLocally::default();
         let first = core::mem::take(&mut self.first);
-        let ready = |channel: &&Arc<Channel>| channel.has_news();
+        let ready = |channel: &&Arc<Channel>| channel.has_packet();
         for channel in self.all.iter().skip(first).filter(ready) {
             if channel.is_fresh() {
                 received.any_fresh = true;
@@ -162,7 +163,7 @@ impl SeenChannels {
 pub struct ReceivedLocally {
     /// Packets that it has passed on.
     pub packets: usize,
-    /// The first packets of a channel wait for [`SeenChannels::take_fresh`].
+    /// The first packets of a channel wait for [`SeenChannels::take_first_receive`].
     pub any_fresh: bool,
 }
 
@@ -238,7 +239,7 @@ impl Paths {
         let Some(channel) = self.find(flow) else {
             return false;
         };
-        if rendezvous::has_hung_up(channel.fd()) {
+        if handshake::has_hung_up(channel.fd()) {
             self.on_hang_up(&channel);
             return false;
         }
@@ -298,7 +299,7 @@ impl Paths {
 
     /// Brings `seen` up to date. Returns whether a packet waits in one of the channels.
     #[inline]
-    pub fn has_news(&self, seen: &mut SeenChannels) -> bool {
+    pub fn has_packet(&self, seen: &mut SeenChannels) -> bool {
         // In this order: the list may be newer than the number, and is read again then.
         let generation = self.generation();
         if seen.generation != generation {
@@ -308,7 +309,7 @@ impl Paths {
                 first: 0,
             };
         }
-        seen.has_news()
+        seen.has_packet()
     }
 
     /// Whether a peer has hung up whose channels are still there.
@@ -332,7 +333,7 @@ impl Paths {
         let is_due = |channel: &&Arc<Channel>| {
             channel.is_dead()
                 && !channel.is_retired()
-                && !of_peer(channel.flow()).any(|other| other.has_news())
+                && !of_peer(channel.flow()).any(|other| other.has_packet())
         };
         let Some(channel) = all.iter().find(is_due).cloned() else {
             let is_any_dead = || {

@@ -1,4 +1,4 @@
-//! Offering channels to peers, and accepting theirs, over connections (`rendezvous.rs`).
+//! Offering channels to peers, and accepting theirs, over connections (`handshake.rs`).
 //!
 //! Whatever goes wrong here ends the connection only: the packets use UDP.
 
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use ibverbs_host::unix::Peer;
 use rustc_hash::FxHashMap;
 
+use super::handshake::{self, Hello, HelloBytes};
 use super::peer_memory::{Connection, PeerAccesses, PeerMemory};
-use super::rendezvous::{self, Hello, HelloBytes};
 use super::segment::{Segment, Side};
 use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths, Peers};
 use crate::cancellation;
@@ -118,7 +118,7 @@ impl Paths {
         {
             return;
         }
-        let opened = descriptors::open(|| rendezvous::listen(ip, port, self.ifindex));
+        let opened = descriptors::open(|| handshake::listen(ip, port, self.ifindex));
         match opened.and_then(|fd| self.watch(&fd).map(|()| fd)) {
             Ok(fd) => state.listeners.push(Listener {
                 ip,
@@ -195,7 +195,7 @@ impl Paths {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let Flow { dst, dst_port, .. } = ends.flow;
-        let connect = || rendezvous::connect(dst, dst_port, self.ifindex, self.peers);
+        let connect = || handshake::connect(dst, dst_port, self.ifindex, self.peers);
         let fd = Arc::new(descriptors::open(connect)?);
         if !self.may_speak_for(state, &fd, dst, dst_port) {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -210,7 +210,7 @@ impl Paths {
             flow: ends.flow,
             exports: self.export_to(&fd, &memory, Side::Initiator),
         };
-        rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd())?;
+        handshake::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd())?;
         self.watch(&fd)?;
         let segment = segment.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(PendingConnection {
@@ -345,7 +345,7 @@ impl Paths {
             let Some(channel) = self.channel_with(fd) else {
                 return;
             };
-            if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == HelloBytes::HangUp {
+            if handshake::receive_bytes(fd, handshake::MESSAGES_PER_CALL) == HelloBytes::HangUp {
                 self.on_hang_up(&channel);
             }
         });
@@ -393,7 +393,7 @@ impl Paths {
         };
         state.pending.retain(|pending| !is_silent(pending));
         for _ in 0..EVENTS {
-            let accepted = descriptors::open(|| rendezvous::accept(listening, self.peers));
+            let accepted = descriptors::open(|| handshake::accept(listening, self.peers));
             let fd = match accepted {
                 Ok(fd) => fd,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
@@ -422,7 +422,7 @@ impl Paths {
         let fd = state.pending[at].fd.as_raw_fd();
         if state.pending[at].offered.is_some() {
             // The answer only: behind it may be the peer's end, which is that of the channel.
-            let answer = descriptors::transient(|| rendezvous::receive_answer(fd));
+            let answer = descriptors::transient(|| handshake::receive_answer(fd));
             if answer.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
                 return;
             }
@@ -442,7 +442,7 @@ impl Paths {
         }
         let mut hello = None;
         let memory = descriptors::open(|| {
-            let (received, memory) = rendezvous::receive_hello(fd)?;
+            let (received, memory) = handshake::receive_hello(fd)?;
             hello = Some(received);
             Ok(memory)
         });
@@ -465,7 +465,7 @@ impl Paths {
             let peer_memory = self.peer_memory(&fd, exports);
             let exports = self.export_to(&fd, &memory, Side::Acceptor);
             self.add(ends, segment, Arc::clone(&fd), peer_memory);
-            let _ = rendezvous::send_answer(fd.as_raw_fd(), exports);
+            let _ = handshake::send_answer(fd.as_raw_fd(), exports);
         }
     }
 }

@@ -9,7 +9,7 @@ use ibverbs_abi::IBV_ACCESS_REMOTE_READ;
 use ibverbs_host::unix::Peer;
 use libc::iovec;
 
-use super::rendezvous;
+use super::handshake;
 use super::segment::Segment;
 use crate::descriptors::{self, Owned};
 use crate::direct::{Accesses, Accessor, Copied, Imports, Request, TableFd};
@@ -55,7 +55,7 @@ impl Accessor for PeerAccesses {
     /// This process closes a connection only when the peer has closed it, or when no memory is exported.
     fn is_gone(&self) -> bool {
         let connection = self.connection.upgrade();
-        connection.is_none_or(|connection| rendezvous::has_hung_up(connection.as_raw_fd()))
+        connection.is_none_or(|connection| handshake::has_hung_up(connection.as_raw_fd()))
     }
 }
 

@@ -2,8 +2,8 @@ use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
 
+use super::handshake;
 use super::offers::reversed;
-use super::rendezvous;
 use super::*;
 use crate::cancellation;
 use crate::wire::gid_of;
@@ -48,22 +48,22 @@ fn send(channel: &Channel, psn: u8) -> bool {
     sender.finish().peer_sleeps
 }
 
-fn has_news(paths: &Paths) -> bool {
-    paths.has_news(&mut SeenChannels::default())
+fn has_packet(paths: &Paths) -> bool {
+    paths.has_packet(&mut SeenChannels::default())
 }
 
-fn take_fresh(paths: &Paths) -> bool {
+fn take_first_receive(paths: &Paths) -> bool {
     let mut seen = SeenChannels::default();
-    paths.has_news(&mut seen);
-    seen.take_fresh()
+    paths.has_packet(&mut seen);
+    seen.take_first_receive()
 }
 
 /// The PSNs of all packets that wait.
 fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
     let mut psns = Vec::new();
     let mut seen = SeenChannels::default();
-    paths.has_news(&mut seen);
-    seen.take_fresh();
+    paths.has_packet(&mut seen);
+    seen.take_first_receive();
     seen.receive(&mut |packet: &Packet<'_>, addresses: &Addresses| {
         assert_eq!(addresses.src, gid_of(from.src));
         assert_eq!(addresses.dst, gid_of(from.dst));
@@ -100,16 +100,16 @@ fn all_dead(paths: &Paths) -> Vec<Arc<Channel>> {
 fn packets_pass_in_both_directions() {
     let flow = flow(1);
     let ([a, b], [to_b, to_a]) = connected(&flow);
-    assert!(!take_fresh(&a) && !has_news(&b));
+    assert!(!take_first_receive(&a) && !has_packet(&b));
     for psn in 0..100 {
         assert!(!send(&to_b, psn) && !send(&to_a, psn));
     }
-    assert!(has_news(&a) && has_news(&b));
+    assert!(has_packet(&a) && has_packet(&b));
     for (paths, flow) in [(&a, reversed(&flow)), (&b, flow)] {
         assert_eq!(received(paths, &flow), (0..64).collect::<Vec<_>>());
         assert_eq!(received(paths, &flow), (64..100).collect::<Vec<_>>());
         assert_eq!(paths.counts(), (100, 100));
-        assert!(!has_news(paths));
+        assert!(!has_packet(paths));
     }
 }
 
@@ -141,15 +141,15 @@ fn a_sleeping_peer_is_woken_once() {
 fn a_fresh_channel_waits() {
     let flow = flow(15);
     let ([_a, b], [to_b, _]) = connected(&flow);
-    assert!(!take_fresh(&b) && !send(&to_b, 1));
+    assert!(!take_first_receive(&b) && !send(&to_b, 1));
     let mut seen = SeenChannels::default();
-    assert!(b.has_news(&mut seen));
+    assert!(b.has_packet(&mut seen));
     let receive = |seen: &mut SeenChannels| {
         let received = seen.receive(&mut |_: &Packet<'_>, _: &Addresses| ());
         (received.packets, received.any_fresh)
     };
     assert_eq!(receive(&mut seen), (0, true));
-    assert!(seen.take_fresh());
+    assert!(seen.take_first_receive());
     assert_eq!(receive(&mut seen), (1, false));
 }
 
@@ -162,16 +162,16 @@ fn each_channel_is_fresh_once() {
     b.listen(second.dst, second.dst_port);
     c.offer(ends(&second));
     assert!(!b.serve(&any_ends) && b.serve(&any_ends) && c.serve(&any_ends));
-    assert!(!take_fresh(&b));
+    assert!(!take_first_receive(&b));
     for fresh in [true, false] {
         assert!(!send(&to_b, 1));
-        assert_eq!(take_fresh(&b), fresh);
+        assert_eq!(take_first_receive(&b), fresh);
         assert_eq!(received(&b, &first), [1]);
     }
     let to_b = c.find(&second).unwrap();
     for fresh in [true, false] {
         assert!(!send(&to_b, 2));
-        assert_eq!(take_fresh(&b), fresh);
+        assert_eq!(take_first_receive(&b), fresh);
         assert_eq!(received(&b, &second), [2]);
     }
 }
@@ -232,7 +232,7 @@ fn an_interrupted_offer_leaves_nothing() {
     b.serve(&any_ends);
     assert_eq!(all_dead(&b).len(), 1);
     // A connection without an offer.
-    let fd = rendezvous::connect(flow.dst, flow.dst_port, 1, Peers::SameUser).unwrap();
+    let fd = handshake::connect(flow.dst, flow.dst_port, 1, Peers::SameUser).unwrap();
     b.serve(&any_ends);
     assert_eq!(b.state.lock().pending.len(), 1);
     drop(fd);
@@ -244,11 +244,11 @@ fn an_interrupted_offer_leaves_nothing() {
 #[test]
 fn a_peer_that_refuses_has_no_access() {
     let flow = flow(38);
-    let listener = rendezvous::listen(flow.dst, flow.dst_port, 1).unwrap();
+    let listener = handshake::listen(flow.dst, flow.dst_port, 1).unwrap();
     let exports = Arc::new(Exports::create().unwrap());
     let a = Paths::new(1, Peers::SameUser, Some(Arc::clone(&exports))).unwrap();
     a.offer(ends(&flow));
-    let accepted = rendezvous::accept(listener.as_raw_fd(), Peers::SameUser).unwrap();
+    let accepted = handshake::accept(listener.as_raw_fd(), Peers::SameUser).unwrap();
     a.serve(&any_ends);
     assert_eq!(exports.accessor_count(), 1);
     drop(accepted);
@@ -394,9 +394,9 @@ fn other_packets_are_dropped() {
     push(&packet(1)[..15]);
     push(&[]);
     drop(sender);
-    assert!(has_news(&b));
+    assert!(has_packet(&b));
     assert_eq!(received(&b, &flow), [0_u32; 0]);
-    assert!(!has_news(&b));
+    assert!(!has_packet(&b));
     drop(a);
 }
 
@@ -456,7 +456,7 @@ fn silent_connections_make_room() {
     let flow = flow(37);
     let (a, b) = (paths(), paths());
     b.listen(flow.dst, flow.dst_port);
-    let connect = || rendezvous::connect(flow.dst, flow.dst_port, 1, Peers::SameUser).unwrap();
+    let connect = || handshake::connect(flow.dst, flow.dst_port, 1, Peers::SameUser).unwrap();
     let _silent: Vec<_> = (0..64)
         .map(|_| {
             let fd = connect();

@@ -165,7 +165,7 @@ impl QpRefs {
                 srq: (!self.srq.is_null()).then(|| srq::object(self.srq).queue.clone()),
                 xrcd: (!self.xrcd.is_null()).then(|| Xrcd::of(self.xrcd.cast()).domain.clone()),
                 memory: device.memory.clone(),
-                several_receive: device.several_receive(),
+                concurrent_receivers: device.concurrent_receivers(),
                 slots_by_completion: device.profile.slots_by_completion,
             }
         }

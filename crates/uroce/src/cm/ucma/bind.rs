@@ -29,7 +29,7 @@ impl<H: CmOs> Manager<H> {
         if address.ip().is_none() {
             return Err(EINVAL);
         }
-        let number = self.find(file, input.u32(36))?;
+        let number = self.ids.find(file, input.u32(36))?;
         self.bind_anywhere(number, address)
     }
 
@@ -38,7 +38,7 @@ impl<H: CmOs> Manager<H> {
         if input.u16(6) != 0 || usize::from(input.u16(4)) != address.len() {
             return Err(EINVAL);
         }
-        let number = self.find(file, input.u32(0))?;
+        let number = self.ids.find(file, input.u32(0))?;
         self.bind_anywhere(number, address)
     }
 
@@ -50,7 +50,7 @@ impl<H: CmOs> Manager<H> {
         address: Address,
         reserve: bool,
     ) -> Result<(), Errno> {
-        if self.id(number)?.state != IdState::Idle {
+        if self.ids.existing(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }
         if let Some(SocketAddr::V6(v6)) = address.ip() {
@@ -59,22 +59,22 @@ impl<H: CmOs> Manager<H> {
             }
         }
         let device = self.device_at(&address)?;
-        if device.is_some() && self.id(number)?.space == space::IPOIB {
+        if device.is_some() && self.ids.existing(number)?.space == space::IPOIB {
             return Err(EINVAL);
         }
-        if !self.id(number)?.family_only_set {
+        if !self.ids.existing(number)?.family_only_set {
             let family_only = match address.ip() {
                 Some(SocketAddr::V4(_)) => true,
                 Some(SocketAddr::V6(_)) => self.os.bind_v6_only(),
                 None => false,
             };
-            self.id(number)?.family_only = family_only;
+            self.ids.existing(number)?.family_only = family_only;
         }
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         id.src = Some(address);
         let space = port_space(id.space, &address);
         let taken = space.and_then(|space| self.take_port(number, space, &address, reserve));
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         match taken {
             Ok(port) => {
                 id.port = Some(port);
@@ -203,7 +203,7 @@ impl<H: CmOs> Manager<H> {
 
     /// Keeps other processes from the port at the id's address, or at all addresses of all devices.
     fn reserve(&mut self, number: u32, port: Port) -> Result<(), Errno> {
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let (address, family_only) = (id.src.ok_or(EINVAL)?, id.family_only);
         let Some(ip) = address.ip() else {
             return Ok(());
@@ -225,7 +225,7 @@ impl<H: CmOs> Manager<H> {
             EADDRINUSE if wildcard => EADDRNOTAVAIL,
             other => other,
         });
-        self.id(number)?.reservation = Some(reserved?);
+        self.ids.existing(number)?.reservation = Some(reserved?);
         Ok(())
     }
 
@@ -248,13 +248,13 @@ impl<H: CmOs> Manager<H> {
     }
 
     pub(super) fn listen(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
-        let number = self.find(file, input.u32(0))?;
+        let number = self.ids.find(file, input.u32(0))?;
         let backlog = backlog_of(input);
-        if self.id(number)?.state == IdState::Idle {
+        if self.ids.existing(number)?.state == IdState::Idle {
             let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
             self.bind_anywhere(number, Address::Ip(any))?;
         }
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         if id.state != IdState::Bound {
             return Err(EINVAL);
         }

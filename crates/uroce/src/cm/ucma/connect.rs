@@ -29,12 +29,12 @@ impl<H: CmOs> Manager<H> {
         if !params.valid {
             return Err(EINVAL);
         }
-        let number = self.find_bound(file, input.u32(272))?;
+        let number = self.ids.find_bound(file, input.u32(272))?;
         let device = self.device_of(number).ok_or(ENODEV)?;
         self.reserve_id()?;
         let comm_id = self.agent.alloc_id()?;
         let tid = u64::from(self.os.random()) << 32 | u64::from(comm_id);
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let (IdState::RouteResolved, Some(path)) = (id.state, id.path) else {
             return Err(EINVAL);
         };
@@ -71,9 +71,9 @@ impl<H: CmOs> Manager<H> {
         now: Time,
     ) -> Result<(), Errno> {
         let params = ConnectionParameters::parse(input, 8, 288);
-        let number = self.find_bound(file, input.u32(280))?;
+        let number = self.ids.find_bound(file, input.u32(280))?;
         let guid = self.device_of(number).ok_or(ENODEV)?.node_guid;
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         if id.state != IdState::Connect {
             return Err(EINVAL);
         }
@@ -85,7 +85,7 @@ impl<H: CmOs> Manager<H> {
         }
         let result = self.send_acceptance(number, &params, guid, now);
         match result {
-            Ok(()) if params.valid => self.id(number)?.uid = input.u64(0),
+            Ok(()) if params.valid => self.ids.existing(number)?.uid = input.u64(0),
             Ok(()) => {}
             Err(_) => {
                 let _ = self.send_rejection(number, reason::CONSUMER, &[], now);
@@ -125,7 +125,7 @@ impl<H: CmOs> Manager<H> {
         self.agent
             .act(connection, |passive| passive.reply(rep, options, now))?;
         if !is_xrc {
-            let id = self.id(number)?;
+            let id = self.ids.existing(number)?;
             id.attributes.initiator_depth = attributes.0;
             id.attributes.responder_resources = attributes.1;
         }
@@ -145,7 +145,7 @@ impl<H: CmOs> Manager<H> {
         };
         let private = input.from(8);
         let len = usize::from(input.u8(4)).min(private.len());
-        let number = self.find_bound(file, input.u32(0))?;
+        let number = self.ids.find_bound(file, input.u32(0))?;
         self.send_rejection(number, reason, &private[..len], now)
     }
 
@@ -156,7 +156,7 @@ impl<H: CmOs> Manager<H> {
         private: &[u8],
         now: Time,
     ) -> Result<(), Errno> {
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let connection = id.connection.ok_or(EINVAL)?;
         if id.is_datagram() {
             let rep = SidrRep {
@@ -181,15 +181,15 @@ impl<H: CmOs> Manager<H> {
         input: Input<'_>,
         now: Time,
     ) -> Result<(), Errno> {
-        let number = self.find_bound(file, input.u32(0))?;
-        let connection = self.id(number)?.connection.ok_or(EINVAL)?;
+        let number = self.ids.find_bound(file, input.u32(0))?;
+        let connection = self.ids.existing(number)?.connection.ok_or(EINVAL)?;
         let _ = self.agent.act(connection, |peer| peer.disconnect(now));
         Ok(())
     }
 
     pub(super) fn notify(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
-        let number = self.find_bound(file, input.u32(0))?;
-        let connection = self.id(number)?.connection.ok_or(EINVAL)?;
+        let number = self.ids.find_bound(file, input.u32(0))?;
+        let connection = self.ids.existing(number)?.connection.ok_or(EINVAL)?;
         if input.u32(4) != COMM_EST {
             return Err(EINVAL);
         }

@@ -227,13 +227,13 @@ impl<H: CmOs> Manager<H> {
             kind if kind == EventType::Internal as u32 => EventType::Internal,
             _ => return Err(EINVAL),
         };
-        let number = self.find(file, input.u32(0))?;
+        let number = self.ids.find(file, input.u32(0))?;
         let notice = Notice {
             kind,
             status: input.u32(12) as i32,
             parameters: Parameters::Argument(input.u64(16)),
         };
-        let uid = self.id(number)?.uid;
+        let uid = self.ids.existing(number)?.uid;
         let event = PendingEvent {
             id: number,
             multicast: None,

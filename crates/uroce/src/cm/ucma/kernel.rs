@@ -97,7 +97,7 @@ impl<H: CmOs> Manager<H> {
         input: &[u8],
         buffer: Buffer<'_>,
     ) -> Result<(), Errno> {
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let kernel = id.devices.in_kernel().ok_or(EINVAL)?;
         let file = id.file;
         let mut bytes = input.to_vec();
@@ -112,7 +112,7 @@ impl<H: CmOs> Manager<H> {
     /// Makes the kernel's counterpart of an id, with the same options. Returns the kernel's number. ENODEV
     /// if there is no rdma_cm in the kernel.
     fn create_in_kernel(&mut self, number: u32) -> Result<u32, Errno> {
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let (file, settings) = (id.file, id.settings.clone());
         let input = ReplyWriter::default().u64(cookie(number)).u64(0);
         let input = input
@@ -155,7 +155,7 @@ impl<H: CmOs> Manager<H> {
     /// Makes the kernel's counterpart of an id, bound to an address.
     fn create_bound(&mut self, number: u32, address: &Address) -> Result<u32, Errno> {
         let kernel = self.create_in_kernel(number)?;
-        let file = self.id(number)?.file;
+        let file = self.ids.existing(number)?.file;
         self.bind_kernels(file, kernel, address)
             .inspect_err(|_| self.destroy_in_kernel(file, kernel))?;
         Ok(kernel)
@@ -173,7 +173,7 @@ impl<H: CmOs> Manager<H> {
 
     /// Binds an id to an address of a device of uroce or of the kernel, or to a wildcard address of both.
     pub(super) fn bind_anywhere(&mut self, number: u32, address: Address) -> Result<(), Errno> {
-        if self.id(number)?.state != IdState::Idle {
+        if self.ids.existing(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }
         match address {
@@ -191,7 +191,7 @@ impl<H: CmOs> Manager<H> {
 
     fn bind_in_kernel(&mut self, number: u32, address: Address) -> Result<(), Errno> {
         let kernel = self.create_bound(number, &address)?;
-        self.id(number)?.devices = Devices::Kernel(kernel);
+        self.ids.existing(number)?.devices = Devices::Kernel(kernel);
         Ok(())
     }
 
@@ -205,13 +205,13 @@ impl<H: CmOs> Manager<H> {
                 // No rdma_cm; or a loopback address, which no device of the kernel has.
                 Err(_) => return self.bind(number, address, true),
             };
-            let file = self.id(number)?.file;
+            let file = self.ids.existing(number)?.file;
             let bound = self
                 .port_in_kernel(file, kernel)
                 .and_then(|port| self.bind(number, address.with_port(port), true));
             match bound {
                 Ok(()) => {
-                    self.id(number)?.devices = Devices::Both(kernel);
+                    self.ids.existing(number)?.devices = Devices::Both(kernel);
                     return Ok(());
                 }
                 Err(error) => {
@@ -227,7 +227,7 @@ impl<H: CmOs> Manager<H> {
 
     /// Lets the kernel's counterpart of an id listen, if there is one.
     pub(super) fn listen_in_kernel(&mut self, number: u32, backlog: u32) -> Result<(), Errno> {
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         if id.devices.in_kernel().is_none() {
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl<H: CmOs> Manager<H> {
         put(&mut bytes, 0, &cookie(number).to_ne_bytes());
         self.forward(number, Command::Accept, &bytes, Buffer::Program(0))?;
         if input.u8(ACCEPT_VALID) != 0 {
-            self.id(number)?.uid = input.u64(0);
+            self.ids.existing(number)?.uid = input.u64(0);
         }
         Ok(())
     }
@@ -253,7 +253,7 @@ impl<H: CmOs> Manager<H> {
         input: Input<'_>,
         value: &[u8],
     ) -> Result<(), Errno> {
-        match self.id(number)?.devices {
+        match self.ids.existing(number)?.devices {
             Devices::Both(_) => {
                 self.forward(number, Command::SetOption, input.0, Buffer::Option(value))
             }
@@ -321,7 +321,7 @@ impl<H: CmOs> Manager<H> {
         dst: Address,
         timeout: Duration,
     ) -> Result<(), Errno> {
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let (file, before, bound) = (id.file, id.devices, id.src);
         let kernel = match before.in_kernel() {
             Some(kernel) => kernel,
@@ -347,7 +347,7 @@ impl<H: CmOs> Manager<H> {
             }
             return resolving;
         }
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         id.devices = Devices::Kernel(kernel);
         id.reservation = None;
         let port = id.port.take();
@@ -387,7 +387,7 @@ impl<H: CmOs> Manager<H> {
         if let Some(membership) = self.multicasts.get_mut(multicast) {
             membership.kernel = Some(in_kernel);
         }
-        let file = self.id(number)?.file;
+        let file = self.ids.existing(number)?.file;
         caller
             .reply(ReplyWriter::default().u32(multicast))
             .inspect_err(|_| {
@@ -412,7 +412,7 @@ impl<H: CmOs> Manager<H> {
         from: FileId,
         to: FileId,
     ) -> Result<(), Errno> {
-        let Some(kernel) = self.id(number)?.devices.in_kernel() else {
+        let Some(kernel) = self.ids.existing(number)?.devices.in_kernel() else {
             return Ok(());
         };
         let fd = self.os.kernel_descriptor(from).ok_or(EINVAL)?;

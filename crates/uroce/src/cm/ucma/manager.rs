@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::event_queue::{EventQueues, PendingEvent};
 use super::events::{EventType, Notice};
 use super::id::{Id, IdState};
+use super::id_table::IdTable;
 use super::input::{Command, Input, ReplyWriter};
 use super::neighbour::NeighbourQueries;
 use super::os::{CmOs, DeviceInfo, FileId};
@@ -17,7 +18,6 @@ use crate::engine::Time;
 
 pub(super) const EINVAL: Errno = Errno(libc::EINVAL);
 pub(super) const ENODEV: Errno = Errno(libc::ENODEV);
-const ENOENT: Errno = Errno(libc::ENOENT);
 const ENOSPC: Errno = Errno(libc::ENOSPC);
 
 /// Bytes of an event that programs without enhanced connection establishment know.
@@ -70,7 +70,7 @@ impl Caller<'_> {
 pub struct Manager<H: CmOs> {
     pub(super) os: H,
     pub(super) agent: Agent,
-    pub(super) ids: NumberTable<Id<H::Reservation>>,
+    pub(super) ids: IdTable<H::Reservation>,
     pub(super) multicasts: NumberTable<Multicast>,
     pub(super) neighbours: NeighbourQueries,
     events: EventQueues,
@@ -85,7 +85,7 @@ impl<H: CmOs> Manager<H> {
         Manager {
             os,
             agent,
-            ids: NumberTable::default(),
+            ids: IdTable::default(),
             multicasts: NumberTable::default(),
             neighbours: NeighbourQueries::default(),
             events: EventQueues::default(),
@@ -126,9 +126,7 @@ impl<H: CmOs> Manager<H> {
     /// The program has closed a descriptor: destroys its ids.
     pub fn close(&mut self, file: FileId, now: Time) {
         self.os.close_kernel(file);
-        let of_file = self.ids.iter().filter(|(_, id)| id.file == file);
-        let ids: Vec<u32> = of_file.map(|(number, _)| number).collect();
-        for id in ids {
+        for (id, _) in self.ids.of_file(file) {
             self.destroy(id, now);
         }
         self.events.close(file);
@@ -174,7 +172,7 @@ impl<H: CmOs> Manager<H> {
             Command::CreateId => self.create_id(file, input, caller, now),
             Command::DestroyId => {
                 caller.need(4)?;
-                let id = self.find_any(file, input.u32(8))?;
+                let id = self.ids.find_any(file, input.u32(8))?;
                 let reported = self.destroy(id, now);
                 caller.reply(ReplyWriter::default().u32(reported))
             }
@@ -183,7 +181,7 @@ impl<H: CmOs> Manager<H> {
             Command::ResolveIp => self.resolve_ip(file, input, now),
             Command::ResolveAddr => self.resolve_command(file, input, now),
             Command::ResolveRoute => {
-                let id = self.find_bound(file, input.u32(0))?;
+                let id = self.ids.find_bound(file, input.u32(0))?;
                 self.resolve_route(id)
             }
             Command::QueryRoute => self.query_route(file, input, caller),
@@ -213,41 +211,7 @@ impl<H: CmOs> Manager<H> {
 
     /// The ids of a file, and their states.
     pub fn states_of(&self, file: FileId) -> Vec<(u32, IdState)> {
-        let all = self.ids.iter().filter(|(_, id)| id.file == file);
-        all.map(|(number, id)| (number, id.state)).collect()
-    }
-
-    /// The id of this number. ENOENT if there is none, EINVAL if it is another file's, EIO if its device is
-    /// gone.
-    pub(super) fn find(&self, file: FileId, number: u32) -> Result<u32, Errno> {
-        let number = self.find_any(file, number)?;
-        match self.ids.get(number) {
-            Some(id) if id.state == IdState::Removed => Err(Errno(libc::EIO)),
-            _ => Ok(number),
-        }
-    }
-
-    /// [`Manager::find`], whether its device is gone or not.
-    fn find_any(&self, file: FileId, number: u32) -> Result<u32, Errno> {
-        match self.ids.get(number) {
-            None => Err(ENOENT),
-            Some(id) if id.file != file => Err(EINVAL),
-            Some(_) => Ok(number),
-        }
-    }
-
-    /// [`Manager::find`]; EINVAL if it is not bound to a device.
-    pub(super) fn find_bound(&self, file: FileId, number: u32) -> Result<u32, Errno> {
-        let number = self.find(file, number)?;
-        match self.ids.get(number) {
-            Some(id) if id.device.is_some() => Ok(number),
-            _ => Err(EINVAL),
-        }
-    }
-
-    /// An id that exists.
-    pub(super) fn id(&mut self, number: u32) -> Result<&mut Id<H::Reservation>, Errno> {
-        self.ids.get_mut(number).ok_or(ENOENT)
+        self.ids.of_file(file)
     }
 
     /// The device that an id is bound to.
@@ -368,28 +332,28 @@ impl<H: CmOs> Manager<H> {
     ) -> Result<(), Errno> {
         caller.need(4)?;
         let from = caller.other_file?;
-        let number = self.find(from, input.u32(8))?;
+        let number = self.ids.find(from, input.u32(8))?;
         if from != file {
             self.migrate_in_kernel(number, from, file)?;
-            self.id(number)?.file = file;
+            self.ids.existing(number)?.file = file;
             let moved = self.take_events(from, |event| event.id == number);
             for event in moved {
                 if let Some(request) = event.request {
                     // If the kernel has no memory for it, the program's next command for the id fails.
                     let _ = self.migrate_in_kernel(request, from, file);
-                    self.id(request)?.file = file;
+                    self.ids.existing(request)?.file = file;
                 }
                 self.push_event(file, event);
             }
         }
-        let reported = self.id(number)?.events_reported;
+        let reported = self.ids.existing(number)?.events_reported;
         caller.reply(ReplyWriter::default().u32(reported))
     }
 
     /// The MAC address of a device's interface has changed (bonding): reports it for the ids that are bound
     /// to the device.
     pub fn address_changed(&mut self, device: usize) {
-        for number in self.ids_of(device) {
+        for number in self.ids.of_device(device) {
             self.report(number, Notice::plain(EventType::AddrChange));
         }
     }
@@ -397,7 +361,7 @@ impl<H: CmOs> Manager<H> {
     /// The interface of a device is gone: reports it, ends the connections of the ids that are bound to the
     /// device, and leaves them to be destroyed.
     pub fn device_removed(&mut self, device: usize, now: Time) {
-        for number in self.ids_of(device) {
+        for number in self.ids.of_device(device) {
             self.report(number, Notice::plain(EventType::DeviceRemoval));
             let Some(id) = self.ids.get_mut(number) else {
                 continue;
@@ -407,11 +371,5 @@ impl<H: CmOs> Manager<H> {
                 self.agent.destroy(connection, now);
             }
         }
-    }
-
-    fn ids_of(&self, device: usize) -> Vec<u32> {
-        let bound = |id: &Id<_>| id.device == Some(device) && id.state != IdState::Removed;
-        let found = self.ids.iter().filter(|(_, id)| bound(id));
-        found.map(|(number, _)| number).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
-//! | `manager.rs`, `id.rs`, `table.rs` | a process's ids, memberships, commands (pure) |
+//! | `manager.rs`, `id.rs`, `id_table.rs`, `table.rs` | a process's ids, memberships, commands (pure) |
 //! | `event_queue.rs`, `port_owners.rs` | unread events of each descriptor; ids of each port (pure) |
 //! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
 //! | `kernel.rs`, `kernel_file.rs` | ids on the kernel's devices (pure); the kernel's device file |
@@ -38,6 +38,7 @@ mod events;
 pub mod fake;
 mod forward;
 mod id;
+mod id_table;
 mod inbound;
 pub mod input;
 mod kernel;

@@ -50,9 +50,9 @@ impl<H: CmOs> Manager<H> {
         caller: &mut Caller<'_>,
     ) -> Result<(), Errno> {
         caller.need(4)?;
-        let number = self.find_bound(file, number)?;
+        let number = self.ids.find_bound(file, number)?;
         let device = self.device_of(number).ok_or(ENODEV)?;
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let group = address.ip().filter(|group| group.ip().is_multicast());
         let group: SocketAddr = group.ok_or(EINVAL)?;
         if !matches!(id.state, IdState::Bound | IdState::AddressResolved)
@@ -87,7 +87,7 @@ impl<H: CmOs> Manager<H> {
             uid,
             events_reported: 0,
         });
-        self.id(number)?.multicasts.push(multicast);
+        self.ids.existing(number)?.multicasts.push(multicast);
         Ok(multicast)
     }
 
@@ -109,7 +109,7 @@ impl<H: CmOs> Manager<H> {
         let number = input.u32(8);
         let multicast = self.multicasts.get(number).ok_or(Errno(libc::ENOENT))?;
         let owner = multicast.id;
-        self.find(file, owner)?;
+        self.ids.find(file, owner)?;
         let reported = multicast.events_reported;
         if let Some(kernel) = multicast.kernel {
             self.leave_in_kernel(file, kernel)?;

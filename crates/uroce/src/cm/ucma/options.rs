@@ -28,16 +28,16 @@ impl<H: CmOs> Manager<H> {
         input: Input<'_>,
         caller: &mut Caller<'_>,
     ) -> Result<(), Errno> {
-        let number = self.find(file, input.u32(8))?;
+        let number = self.ids.find(file, input.u32(8))?;
         let value = caller.option;
         match (input.u32(12), input.u32(16)) {
             (LEVEL_ID, ID_TOS) => {
                 let [tos] = byte(value)?;
-                self.id(number)?.tos = Some(tos);
+                self.ids.existing(number)?.tos = Some(tos);
             }
             (LEVEL_ID, ID_REUSEADDR) => {
                 let reuse = int(value)? != 0;
-                let id = self.id(number)?;
+                let id = self.ids.existing(number)?;
                 if !reuse && id.state != IdState::Idle {
                     return Err(EINVAL);
                 }
@@ -45,7 +45,7 @@ impl<H: CmOs> Manager<H> {
             }
             (LEVEL_ID, ID_AFONLY) => {
                 let only = int(value)? != 0;
-                let id = self.id(number)?;
+                let id = self.ids.existing(number)?;
                 if !matches!(id.state, IdState::Idle | IdState::Bound) {
                     return Err(EINVAL);
                 }
@@ -54,7 +54,7 @@ impl<H: CmOs> Manager<H> {
             }
             (LEVEL_ID, ID_ACK_TIMEOUT) => {
                 let [timeout] = byte(value)?;
-                let id = self.id(number)?;
+                let id = self.ids.existing(number)?;
                 if timeout > ACK_TIMEOUT_MAX
                     || !matches!(id.qp_type, qp_type::RC | qp_type::XRC_SEND)
                 {
@@ -63,12 +63,12 @@ impl<H: CmOs> Manager<H> {
                 id.ack_timeout = Some(timeout);
             }
             (LEVEL_IB, IB_PATH) => {
-                let number = self.find_bound(file, number)?;
+                let number = self.ids.find_bound(file, number)?;
                 return self.set_path(number, value);
             }
             _ => return Err(Errno(libc::ENOSYS)),
         }
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         id.settings.retain(|(name, _)| *name != input.u32(16));
         id.settings.push((input.u32(16), value.to_vec()));
         self.set_in_kernel(number, input, value)
@@ -82,7 +82,7 @@ impl<H: CmOs> Manager<H> {
             .chunks_exact(PATH_LEN)
             .find(|data| data.first_chunk() == Some(&PATH_FLAGS.to_ne_bytes()));
         let record = chosen.and_then(|data| data.get(8..)).ok_or(EINVAL)?;
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         if !awaits_path(id) {
             return Err(EINVAL);
         }

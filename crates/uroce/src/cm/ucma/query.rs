@@ -47,9 +47,9 @@ impl<H: CmOs> Manager<H> {
         caller: &mut Caller<'_>,
     ) -> Result<(), Errno> {
         caller.need(ROUTE_LEN_MIN)?;
-        let number = self.find(file, input.u32(8))?;
+        let number = self.ids.find(file, input.u32(8))?;
         let device = self.device_of(number);
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let guid = device.as_ref().map_or([0; 8], |device| device.node_guid);
         let mut reply = ReplyWriter::default().bytes(&guid);
         let paths = u32::from(device.is_some() && id.path.is_some());
@@ -77,9 +77,9 @@ impl<H: CmOs> Manager<H> {
         input: Input<'_>,
         caller: &mut Caller<'_>,
     ) -> Result<(), Errno> {
-        let number = self.find(file, input.u32(8))?;
+        let number = self.ids.find(file, input.u32(8))?;
         let device = self.device_of(number);
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         match input.u32(12) {
             QUERY_ADDRESS => {
                 caller.need(ADDRESS_LEN_MIN)?;
@@ -135,9 +135,9 @@ impl<H: CmOs> Manager<H> {
         if state > IBV_QPS_ERR {
             return Err(EINVAL);
         }
-        let number = self.find_bound(file, input.u32(8))?;
+        let number = self.ids.find_bound(file, input.u32(8))?;
         let device = self.device_of(number).ok_or(ENODEV)?;
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let (kind, psn, ack_timeout) = (id.qp_type, id.psn, id.ack_timeout);
         let connection = id.connection.filter(|_| kind != qp_type::UD);
         let mut attr = match connection {
@@ -145,7 +145,7 @@ impl<H: CmOs> Manager<H> {
             Some(connection) => {
                 let found = self.agent.connection(connection).ok_or(EINVAL)?;
                 let (cm_state, qpn) = (found.state(), found.remote_qpn());
-                connected(state, cm_state, qpn, self.id(number)?, &device)?
+                connected(state, cm_state, qpn, self.ids.existing(number)?, &device)?
             }
         };
         attr.qp_state = state;

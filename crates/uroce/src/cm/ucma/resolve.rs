@@ -41,7 +41,7 @@ impl<H: CmOs> Manager<H> {
         if is_given && src.is_none_or(|src| src.ip().is_none()) {
             return Err(EINVAL);
         }
-        let number = self.find(file, input.u32(56))?;
+        let number = self.ids.find(file, input.u32(56))?;
         self.resolve_address(number, src, dst, milliseconds(input.u32(60)), now)
     }
 
@@ -57,7 +57,7 @@ impl<H: CmOs> Manager<H> {
         if input.u32(12) != 0 || src_len != src.map_or(0, |src| src.len()) || dst_len != dst.len() {
             return Err(EINVAL);
         }
-        let number = self.find(file, input.u32(0))?;
+        let number = self.ids.find(file, input.u32(0))?;
         self.resolve_address(number, src, dst, milliseconds(input.u32(4)), now)
     }
 
@@ -73,11 +73,11 @@ impl<H: CmOs> Manager<H> {
             return resolving;
         }
         self.leave_kernel(number);
-        if self.id(number)?.state == IdState::Idle {
+        if self.ids.existing(number)?.state == IdState::Idle {
             let src = src.unwrap_or_else(|| wildcard_like(&dst));
             self.bind(number, src, false)?;
         }
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let bound = id.src.ok_or(EINVAL)?;
         if id.state != IdState::Bound || !bound.same_family(&dst) {
             return Err(EINVAL);
@@ -92,7 +92,7 @@ impl<H: CmOs> Manager<H> {
             Err(ENODEV) => return self.address_error(number, dst, ENODEV),
             Err(error) => return Err(error),
         };
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let tos = id.tos.unwrap_or(0);
         let port = bound.port();
         let from = match to {
@@ -120,7 +120,7 @@ impl<H: CmOs> Manager<H> {
             to,
         };
         if self.awaits_neighbour(&link) {
-            self.id(number)?.state = IdState::AddressQuery;
+            self.ids.existing(number)?.state = IdState::AddressQuery;
             let give_up_at = now.after(timeout);
             let waiting = WaitingId {
                 number,
@@ -135,7 +135,7 @@ impl<H: CmOs> Manager<H> {
     }
 
     fn address_error(&mut self, number: u32, dst: Address, error: Errno) -> Result<(), Errno> {
-        self.id(number)?.dst = Some(dst);
+        self.ids.existing(number)?.dst = Some(dst);
         self.report(number, Notice::failed(EventType::AddrError, -error.0));
         Ok(())
     }
@@ -202,8 +202,8 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
     ) -> Result<(), Errno> {
-        let number = self.find(file, input.u32(0))?;
-        match self.id(number)?.state {
+        let number = self.ids.find(file, input.u32(0))?;
+        match self.ids.existing(number)?.state {
             IdState::AddressResolved => Err(Errno(libc::EOPNOTSUPP)),
             _ => Err(EINVAL),
         }
@@ -211,7 +211,7 @@ impl<H: CmOs> Manager<H> {
 
     pub(super) fn resolve_route(&mut self, number: u32) -> Result<(), Errno> {
         let device = self.device_of(number).ok_or(ENODEV)?;
-        let id = self.id(number)?;
+        let id = self.ids.existing(number)?;
         let (IdState::AddressResolved, Some(route)) = (id.state, id.route) else {
             return Err(EINVAL);
         };

@@ -232,7 +232,7 @@ fn completions_bypass_an_empty_queue_that_is_not_armed() {
             queue.push(success(9), 1).unwrap();
             assert_eq!(count(files.channel, 8), 1);
             assert_eq!(ids(&queue, 1), [9]);
-            assert!(queue.may_bypass(), "it is not armed any more");
+            assert!(queue.can_skip_ring(), "it is not armed any more");
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn queue_pair_with(
         srq: None,
         xrcd: None,
         memory: device.memory.clone(),
-        several_receive: device.several_receive(),
+        concurrent_receivers: device.concurrent_receivers(),
         slots_by_completion: false,
     }));
     device.add_queue_pair(qp.clone());

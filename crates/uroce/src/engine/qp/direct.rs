@@ -6,7 +6,7 @@ use crate::engine::{Completion, Gid, SendWr};
 use crate::wire::Psn;
 
 /// The most bytes that one call copies, apart from its last WR: other threads wait for the queue pair.
-const MAX_HELD_LEN: u64 = 8 << 20;
+const MAX_DIRECT_LEN: u64 = 8 << 20;
 
 /// The peer of a queue pair, as the packets of its requests show it.
 pub struct Initiator {
@@ -28,18 +28,18 @@ impl Qp {
             && self.requester.depth() == 0
     }
 
-    /// Whether [`Qp::execute_held`] has something to do.
+    /// Whether [`Qp::execute_direct`] has something to do.
     #[inline]
-    pub fn has_held(&self) -> bool {
-        self.state == QpState::Rts && self.requester.has_held()
+    pub fn has_direct(&self) -> bool {
+        self.state == QpState::Rts && self.requester.has_direct()
     }
 
     /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
-    /// before [`Qp::transmit`], which sends them otherwise, and the one behind [`MAX_HELD_LEN`] bytes.
-    pub fn execute_held(&mut self, host: &mut impl Host) {
+    /// before [`Qp::transmit`], which sends them otherwise, and the one behind [`MAX_DIRECT_LEN`] bytes.
+    pub fn execute_direct(&mut self, host: &mut impl Host) {
         let mut len = 0;
-        while self.has_held() && len < MAX_HELD_LEN {
-            let Some(wr) = self.requester.next_held(&self.attributes) else {
+        while self.has_direct() && len < MAX_DIRECT_LEN {
+            let Some(wr) = self.requester.next_direct(&self.attributes) else {
                 return;
             };
             if !host.execute_directly(wr, self.attributes.target()) {
@@ -51,12 +51,12 @@ impl Qp {
             self.requester.on_executed(self.attributes.mtu);
             self.complete_sends(host);
         }
-        self.send_held();
+        self.send_waiting();
     }
 
     /// The WRs that have waited are sent.
-    pub fn send_held(&mut self) {
-        self.requester.send_held();
+    pub fn send_waiting(&mut self) {
+        self.requester.send_waiting();
     }
 
     /// Completes a WR that the host has executed.

@@ -6,8 +6,8 @@
 //! that a PSN identifies a packet in flight.
 
 mod ack;
+mod direct_wait;
 mod drain;
-mod held;
 #[cfg(test)]
 mod inspect;
 mod payload;
@@ -31,8 +31,8 @@ use super::{
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
-use held::Held;
-pub use held::is_executable;
+use direct_wait::DirectWait;
+pub use direct_wait::is_executable;
 pub use unreliable::UnreliableStep;
 use write::Written;
 
@@ -77,7 +77,7 @@ pub struct Requester {
     drain_end: Option<u64>,
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
-    held: Held,
+    direct_wait: DirectWait,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
 }
@@ -142,7 +142,7 @@ impl Requester {
             force_ack_req: false,
             drain_end: None,
             draining: false,
-            held: Held::default(),
+            direct_wait: DirectWait::default(),
             pacer: Pacer::new(config.service),
         }
     }
@@ -299,8 +299,8 @@ impl Requester {
                 Step::Execute
             };
         }
-        if starts && self.holds(wqe, attributes, host) {
-            self.hold();
+        if starts && self.waits_for_direct(wqe, attributes, host) {
+            self.wait_for_direct();
             return Step::Wait;
         }
         if !self.window_allows(wqe, attributes.mtu) {

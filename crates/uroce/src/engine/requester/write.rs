@@ -139,7 +139,7 @@ impl Requester {
                 || following.wr.flags.fence
                 || following.class() == OpClass::Local
                 || following.state != WqeState::Pending
-                || self.may_hold(following, attributes, host)
+                || self.may_wait_for_direct(following, attributes, host)
         })
     }
 }

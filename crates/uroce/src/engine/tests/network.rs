@@ -274,7 +274,7 @@ impl Network {
         let mut buffer = vec![0; LONGEST];
         let link = self.link();
         loop {
-            self.run_side(side, |qp, host| qp.execute_held(host));
+            self.run_side(side, |qp, host| qp.execute_direct(host));
             let Side { qp, host } = &mut self.sides[side];
             qp.set_link(link);
             let Some(transmit) = qp.transmit(self.now, host, &mut buffer) else {

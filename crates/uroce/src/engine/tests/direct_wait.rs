@@ -165,7 +165,7 @@ fn behind_many_bytes_a_request_is_sent() {
     while network.sides[0].qp.send_depth() == 21 {
         assert!(network.step());
     }
-    network.run_side(0, |qp, host| qp.execute_held(host));
+    network.run_side(0, |qp, host| qp.execute_direct(host));
     assert_eq!(network.sides[0].qp.send_depth(), 3);
     assert_all_succeed(&mut network, 21);
     assert_eq!(direct_ops(&network), 19);
