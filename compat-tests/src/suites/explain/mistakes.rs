@@ -203,6 +203,9 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
+/// The rule of a device that frees slots by itself.
+pub const SLOTS_COMPLETED: &str = "send-queue-rnic";
+
 /// A device that frees slots by itself takes more requests than an RNIC: that is named.
 fn slots_completed(cx: &Context) -> Verdict {
     let output = format!("json:{}", file(cx).display());
@@ -217,7 +220,7 @@ fn slots_completed(cx: &Context) -> Verdict {
     .map_err(|failure| failure.with(ended.transcript()))?;
     let found = explained(cx)?;
     ensure(
-        found.rules.contains("send-queue-rnic"),
+        found.rules.contains(SLOTS_COMPLETED),
         format!("explained: {:?}", found.rules),
     )
 }
