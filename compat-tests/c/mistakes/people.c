@@ -165,8 +165,7 @@ static void rts_after_error(struct rig *rig, bool wrong)
 		NEED(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT };
 	CHECK(!ibv_modify_qp(ends.a, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
-	      !wrong);
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
 	unlink_qps(ends);
 }
 

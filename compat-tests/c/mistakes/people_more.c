@@ -190,8 +190,7 @@ static void region_of_other_context(struct rig *rig, bool wrong)
 	struct link link = { 0 };
 	struct ends ends = link_up(rig, &link);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 1024) == 0);
 	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
