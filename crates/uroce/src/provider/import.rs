@@ -1,5 +1,5 @@
 //! Importing: a second context for the command descriptor of another one, and what lets it use the other's
-//! objects (ibv_import_device(3), ibv_import_pd(3)). Within one process only: see docs/uroce.md, "Domains".
+//! objects (ibv_import_device(3), ibv_import_pd(3)). Within one process only: see docs/uroce/operation.md.
 //!
 //! An imported object is a structure of its own, with a handle of its own, and holds a reference to the
 //! original. `ibv_unimport_pd` and its kin cannot fail: what is still in use then goes with its context.

@@ -6,7 +6,7 @@ use crate::engine::Clock;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
 
-/// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
+/// An ACK that does not count credits (9.7.7.2). docs/uroce/protocol.md has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
 
 /// What [`Responder::next_response`] did.
