@@ -25,7 +25,8 @@ static struct ibv_qp *datagram_qp(struct end *end)
 		.send_cq = end->cq,
 		.recv_cq = end->cq,
 		.qp_type = IBV_QPT_UD,
-		.cap = { .max_send_wr = DATAGRAMS + 1,
+		/* No completion is polled: each request keeps its slot. */
+		.cap = { .max_send_wr = DATAGRAMS + 2,
 			 .max_recv_wr = 8,
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
