@@ -54,6 +54,19 @@ fn theirs(library: &Library, grh: &[u8; 40]) -> c_int {
     Errno::last().0
 }
 
+/// Whether the C library may take a wrong checksum of an IPv4 header for right, or the other way round
+/// (ARCHITECTURE.md, "Intended differences"): it sums up the words without the checksum, in the byte order of
+/// this machine, and loses a carry, or gets zero, of which ones' complement has two.
+fn has_other_checksum(grh: &[u8; 40]) -> bool {
+    const CHECKSUM: usize = 5;
+    let words = grh[20..].chunks_exact(2).enumerate();
+    let sum: u32 = words
+        .filter(|(i, _)| *i != CHECKSUM)
+        .map(|(_, word)| u32::from(u16::from_ne_bytes([word[0], word[1]])))
+        .sum();
+    (sum & 0xffff) + (sum >> 16) >= 0xffff
+}
+
 fuzz_target!(|grh: [u8; 40]| {
     assert!(flow_label(&grh) < 1 << 20);
     let errno = match Sender::of(&grh) {
@@ -64,7 +77,7 @@ fuzz_target!(|grh: [u8; 40]| {
         }
         Err(errno) => errno.0,
     };
-    if let Some(library) = &*C_LIBRARY {
+    if let Some(library) = C_LIBRARY.as_ref().filter(|_| !has_other_checksum(&grh)) {
         assert_eq!(theirs(library, &grh), errno);
     }
 });
