@@ -14,13 +14,10 @@ use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
 use crate::engine::{Clock, Link, Qp, Service, Time, Transmit};
 use crate::local::{Room, Sender, Written};
-use crate::wire::MAX_HEADERS;
+use crate::wire::MAX_PACKET;
 
 /// After this time without anything taken from a full channel, unreliable services drop what is for the peer.
 const STALLED_AFTER: Duration = Duration::from_millis(500);
-
-/// Room for any packet.
-const DROPPED_MAX: usize = MAX_HEADERS + 4096 + 3;
 
 /// Why a queue pair stopped sending through a channel.
 enum Filled {
@@ -94,7 +91,7 @@ impl Device {
     /// Drops the next packet, as the peer takes none.
     #[cold]
     fn drop_packet(&self, engine: &mut Qp, host: &mut QpHost<'_>, now: Time) -> Filled {
-        let mut buffer = [0; DROPPED_MAX];
+        let mut buffer = [0; MAX_PACKET];
         match engine.transmit(now, host, &mut buffer) {
             None => Filled::All,
             Some(_) => {

@@ -27,23 +27,15 @@ pub fn connected_headers<'a>(
     psn: Psn,
     buffer: &'a mut [u8],
 ) -> HeaderWriter<'a> {
-    HeaderWriter::new(connected_bth(attributes, operation, part, psn), buffer)
-}
-
-/// The BTH of a packet to the peer of a connected queue pair.
-pub fn connected_bth(attributes: &Attributes, operation: Operation, part: Part, psn: Psn) -> Bth {
     let transport = attributes.config.service.transport();
     let opcode = Opcode::new(transport, operation, part);
-    bth(opcode, attributes.dest_qpn, psn)
+    headers(opcode, attributes.dest_qpn, psn, buffer)
 }
 
 /// The headers of a packet, without extension headers.
+#[inline]
 pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn, buffer: &mut [u8]) -> HeaderWriter<'_> {
-    HeaderWriter::new(bth(opcode, dest_qpn, psn), buffer)
-}
-
-fn bth(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Bth {
-    Bth {
+    let bth = Bth {
         opcode,
         solicited: false,
         migrated: true,
@@ -52,7 +44,8 @@ fn bth(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Bth {
         dest_qpn,
         ack_request: false,
         psn,
-    }
+    };
+    HeaderWriter::new(bth, buffer)
 }
 
 /// A payload of at least this number of bytes begins at a cache line of the shared memory that it is written
@@ -111,25 +104,17 @@ impl Layout {
     /// Writes the padding behind the payload, and the BTH. None if the buffer is too small.
     #[inline]
     pub fn seal(&self, mut headers: HeaderWriter<'_>) -> Option<Encoded> {
-        let (encoded, pad) = self.pad(headers.buffer())?;
-        headers.bth.pad = pad;
-        headers.finish();
-        Some(encoded)
-    }
-
-    /// Writes the padding. Returns the packet, and the length of the padding.
-    #[inline]
-    fn pad(&self, buffer: &mut [u8]) -> Option<(Encoded, u8)> {
         let pad = self.len.wrapping_neg() % 4;
-        let len = pad_payload(self.start + self.len, pad, buffer)?;
+        let len = pad_payload(self.start + self.len, pad, headers.buffer())?;
+        headers.bth.pad = pad as u8;
+        headers.finish();
         let others = u64::from(self.packets - 1) * (Bth::LEN + ICRC_LEN) as u64;
-        let encoded = Encoded {
+        Some(Encoded {
             len,
             packets: self.packets,
             gso_size: self.gso_size,
             datagrams_len: (self.headers_len + self.len + pad + ICRC_LEN) as u64 + others,
-        };
-        Some((encoded, pad as u8))
+        })
     }
 }
 

@@ -311,7 +311,7 @@ impl Channel {
 
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes of it.
-    #[inline]
+    #[inline(always)]
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
         // One implementation, compiled for each of the opcodes that come most, and for any.
         match Packet::opcode(record.head()) {

@@ -6,12 +6,12 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ring::{BODY_MAX, PACKET_MAX};
+use super::ring::BODY_MAX;
 use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends, Receiver};
 use crate::descriptors;
 use crate::engine::Addresses;
-use crate::wire::{Flow, Packet, gid_of};
+use crate::wire::{Flow, MAX_PACKET, Packet, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
 const MAX_SENT: usize = 640;
@@ -128,8 +128,8 @@ pub fn channel(mut data: &[u8]) {
                 fixture.ends[end].end_sleep();
             }
             5 => {
-                let long = input.repeat(1 + PACKET_MAX / input.len().max(1));
-                fixture.send(end, &long[..long.len().min(PACKET_MAX)], 8);
+                let long = input.repeat(1 + MAX_PACKET / input.len().max(1));
+                fixture.send(end, &long[..long.len().min(MAX_PACKET)], 8);
             }
             6 => {
                 let (head, packet) = input.split_at(input.len().min(4));

@@ -29,13 +29,11 @@ use std::time::Duration;
 
 use crate::arch;
 use crate::engine::Time;
-use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE, PAYLOAD_APART};
+use crate::wire::{MAX_PACKET, MAX_SHORT_RESPONSE, PAYLOAD_APART};
 use lines::{LINE, LINES, Lines, WORD_LEN};
 
 /// The bytes of a body that are in the line of its word.
 pub const HEAD_LEN: usize = LINE - WORD_LEN;
-/// The longest packet: headers, the largest path MTU, padding. There is no ICRC.
-pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
 /// The longest body in bytes: a packet that stands for several. A model has a ring of few lines, which is
 /// soon full.
 pub const BODY_MAX: usize = if cfg!(loom) {
@@ -48,7 +46,7 @@ const RESPONSE_LINES: u64 = if cfg!(loom) { 0 } else { 64 };
 /// The longest record in lines.
 const RECORD_LINES_MAX: u64 = lines_of(BODY_MAX);
 /// The lines that there are for any record: one packet.
-const PACKET_LINES: u64 = lines_of(if cfg!(loom) { HEAD_LEN } else { PACKET_MAX });
+const PACKET_LINES: u64 = lines_of(if cfg!(loom) { HEAD_LEN } else { MAX_PACKET });
 /// Each time this number of lines was written, the ring continues at its start if it is empty.
 const LOCAL_LINES: u64 = if cfg!(loom) { 2 } else { 128 };
 /// The consumer publishes its position, and looks for a producer that waits for room, each time it has

@@ -17,10 +17,10 @@ use super::zeroed_pages;
 use crate::cancellation;
 use crate::capture::{Direction, Frame, Tap};
 use crate::engine::{AddressVector, Transmit};
-use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of, port_of};
+use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_PACKET, PORT, ip_of, port_of};
 
-/// The longest packet: headers, the largest path MTU, padding, ICRC.
-const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3 + ICRC_LEN;
+/// The longest packet with its ICRC, in bytes.
+const PACKET_MAX: usize = MAX_PACKET + ICRC_LEN;
 /// Bytes of a batch.
 const BATCH_LEN: usize = 32 * PACKET_MAX;
 /// GSO buffers that one system call sends at most.
@@ -186,29 +186,39 @@ impl Net {
         packet: &Transmit,
         note: &'static str,
     ) {
-        self.begin_noted(outbox, packet, note);
-        self.push(outbox, src_qpn, packet);
-        self.flush(outbox);
-        outbox.note = None;
+        self.alone(outbox, packet, note, |outbox| {
+            self.push(outbox, src_qpn, packet);
+            self.flush(outbox);
+        });
     }
 
     /// A packet that is in [`Outbox::buffer`] is lost: it is only recorded.
     #[cold]
     pub fn lose(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit, note: &'static str) {
         let Some(tap) = &self.tap else { return };
-        self.begin_noted(outbox, packet, note);
-        self.push(outbox, src_qpn, packet);
-        record(tap, outbox);
-        outbox.buffers.clear();
-        (outbox.used, outbox.table, outbox.note) = (0, None, None);
+        self.alone(outbox, packet, note, |outbox| {
+            self.push(outbox, src_qpn, packet);
+            record(tap, outbox);
+            outbox.buffers.clear();
+            (outbox.used, outbox.table) = (0, None);
+        });
     }
 
-    /// Sends what is in the batch; the packet in [`Outbox::buffer`] is there again afterwards.
-    fn begin_noted(&self, outbox: &mut Outbox, packet: &Transmit, note: &'static str) {
+    /// Sends what is in the batch, and lets `handle` make a batch of the packet in [`Outbox::buffer`] alone,
+    /// which is recorded with a comment.
+    fn alone(
+        &self,
+        outbox: &mut Outbox,
+        packet: &Transmit,
+        note: &'static str,
+        handle: impl FnOnce(&mut Outbox),
+    ) {
         let bytes = outbox.buffer()[..packet.len].to_vec();
         self.flush(outbox);
         outbox.buffer()[..packet.len].copy_from_slice(&bytes);
         outbox.note = Some(note);
+        handle(outbox);
+        outbox.note = None;
     }
 
     /// [`Net::send_noted`] with a wrong ICRC.
@@ -220,10 +230,10 @@ impl Net {
         packet: &Transmit,
         note: &'static str,
     ) {
-        self.begin_noted(outbox, packet, note);
-        self.push_corrupted(outbox, src_qpn, packet);
-        self.flush(outbox);
-        outbox.note = None;
+        self.alone(outbox, packet, note, |outbox| {
+            self.push_corrupted(outbox, src_qpn, packet);
+            self.flush(outbox);
+        });
     }
 
     /// [`Net::push`] with a wrong ICRC.

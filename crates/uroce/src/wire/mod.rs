@@ -33,5 +33,7 @@ pub const PORT: u16 = 4791;
 pub const ICRC_LEN: usize = 4;
 /// An upper limit, in bytes, of the base header and all extension headers of a packet.
 pub const MAX_HEADERS: usize = 64;
+/// The longest packet without ICRC, in bytes: headers, the largest path MTU, padding.
+pub const MAX_PACKET: usize = MAX_HEADERS + 4096 + 3;
 /// The most bytes of a response without payload: the headers BTH, AETH and AtomicAckETH.
 pub const MAX_SHORT_RESPONSE: usize = Bth::LEN + 4 + 8;

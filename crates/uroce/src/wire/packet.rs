@@ -133,14 +133,6 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The same packet. `opcode` is what its BTH has: see [`Packet::parse_opcode`].
-    #[inline(always)]
-    pub fn with_opcode(&self, opcode: Opcode) -> Packet<'a> {
-        debug_assert_eq!(self.bth.opcode, opcode);
-        let bth = Bth { opcode, ..self.bth };
-        Packet { bth, ..*self }
-    }
-
     /// All headers, as they are in the packet.
     pub fn head(&self) -> &'a [u8] {
         self.head

@@ -2,7 +2,7 @@
 
 use super::{Addresses, Clock, Host, Operation, Packet, Qp, QpEvent, QpState, Service};
 use crate::engine::recv_queue::RecvQueue;
-use crate::wire::{Opcode, PORT, port_of};
+use crate::wire::{PORT, port_of};
 
 impl Qp {
     /// [`Qp::receive`] as if no receive was posted: a SEND or a WRITE with immediate gets an RNR NAK. Injects
@@ -29,7 +29,7 @@ impl Qp {
     }
 
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
-    /// to.
+    /// to. A caller that knows the opcode gets code for that alone ([`Packet::parse_opcode`]).
     #[inline(always)]
     pub fn receive(
         &mut self,
@@ -38,41 +38,6 @@ impl Qp {
         clock: impl Clock,
         host: &mut impl Host,
     ) {
-        // One implementation, compiled for each of the opcodes that come most, and for any.
-        match packet.bth.opcode {
-            Opcode::RC_SEND_ONLY => {
-                self.receive_opcode(Opcode::RC_SEND_ONLY, packet, from, clock, host);
-            }
-            Opcode::RC_ACK => self.receive_opcode(Opcode::RC_ACK, packet, from, clock, host),
-            Opcode::UD_SEND_ONLY => {
-                self.receive_opcode(Opcode::UD_SEND_ONLY, packet, from, clock, host);
-            }
-            _ => self.receive_any(packet, from, clock, host),
-        }
-    }
-
-    #[inline(never)]
-    fn receive_any(
-        &mut self,
-        packet: &Packet,
-        from: &Addresses,
-        clock: impl Clock,
-        host: &mut impl Host,
-    ) {
-        self.receive_opcode(packet.bth.opcode, packet, from, clock, host);
-    }
-
-    /// [`Qp::receive`] for a packet that has this opcode, which the compiler may know.
-    #[inline(always)]
-    fn receive_opcode(
-        &mut self,
-        opcode: Opcode,
-        packet: &Packet,
-        from: &Addresses,
-        clock: impl Clock,
-        host: &mut impl Host,
-    ) {
-        let packet = &packet.with_opcode(opcode);
         self.counters.rcvd_pkts += u64::from(packet.packets());
         self.counters.rcvd_bytes += packet.datagrams_len() as u64;
         if !self.may_receive() {

@@ -59,7 +59,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..200_usize).prop_map(Step::Push),
-        2 => (0..=PACKET_MAX).prop_map(Step::Push),
+        2 => (0..=MAX_PACKET).prop_map(Step::Push),
         1 => (0..=BODY_MAX).prop_map(Step::Push),
         4 => (0..20_usize).prop_map(Step::Pop),
         1 => Just(Step::Publish),
@@ -81,7 +81,7 @@ proptest! {
                     let bytes = body(len, i as u8);
                     if push(&mut producer, &ring, &bytes) {
                         expected.push_back(bytes);
-                    } else if len <= PACKET_MAX {
+                    } else if len <= MAX_PACKET {
                         let used = producer.written - consumer.published;
                         prop_assert!(used > LINES - 2 * PACKET_LINES - RESPONSE_LINES);
                     }
@@ -145,7 +145,7 @@ fn bodies_are_not_taken_for_words() {
     for round in 0..500_u64 {
         let number = |key| Word::new(key, round * 66, 8, 0).0.to_ne_bytes();
         let forged = [number(Key(KEY.0 + (1 << 31))), [0; 8], [0xff; 8]].concat();
-        let forged = forged.repeat(PACKET_MAX / 24);
+        let forged = forged.repeat(MAX_PACKET / 24);
         assert!(push(&mut producer, &ring, &forged));
         assert_eq!(pop(&mut consumer, &ring).as_ref(), Some(&forged));
         for i in 0..round as usize % 7 {
@@ -222,7 +222,7 @@ fn a_response_ends_with_its_line() {
     let mut room_len = 0;
     let is_pushed = producer.push(&ring, room, |body| {
         room_len = body.len();
-        let len = PACKET_MAX;
+        let len = MAX_PACKET;
         Some(Filled { len, tag: 0 })
     });
     assert!(is_pushed);
@@ -322,14 +322,14 @@ fn a_sleeper_is_woken_up_once() {
 fn a_full_ring_knows_since_when() {
     let ring = ring();
     let (mut producer, mut consumer) = (Producer::new(KEY), Consumer::new(KEY));
-    while push(&mut producer, &ring, &body(PACKET_MAX, 1)) {}
+    while push(&mut producer, &ring, &body(MAX_PACKET, 1)) {}
     let at = |ms: u64| Time(1_000_000 * ms);
     assert_eq!(producer.full_for(at(10)), Duration::ZERO);
     assert_eq!(producer.full_for(at(30)), Duration::from_millis(20));
     assert!(!ring.has_released(producer.position()));
     assert!(pop(&mut consumer, &ring).is_some());
     consumer.publish(&ring);
-    while push(&mut producer, &ring, &body(PACKET_MAX, 1)) {}
+    while push(&mut producer, &ring, &body(MAX_PACKET, 1)) {}
     assert_eq!(producer.full_for(at(50)), Duration::ZERO);
     assert_eq!(producer.full_for(at(51)), Duration::from_millis(1));
     while pop(&mut consumer, &ring).is_some() {}
