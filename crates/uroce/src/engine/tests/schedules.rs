@@ -65,7 +65,7 @@ struct Case {
     /// WRITEs and READs are executed by the host, at times.
     direct: bool,
     /// From when on the sides share memory.
-    local_from: Option<Duration>,
+    shared_from: Option<Duration>,
     transmit_delay: Duration,
     impairment: Impairment,
     messages: [Vec<Transfer>; 2],
@@ -160,7 +160,7 @@ fn case() -> impl Strategy<Value = Case> {
                 reads,
                 timeout,
                 [shared, direct],
-                local_from,
+                shared_from,
                 transmit_delay,
                 impairment,
                 messages,
@@ -171,7 +171,7 @@ fn case() -> impl Strategy<Value = Case> {
                 timeout,
                 shared,
                 direct,
-                local_from,
+                shared_from,
                 transmit_delay,
                 impairment,
                 messages,
@@ -370,7 +370,7 @@ fn start(case: &Case) -> Network {
         impair(case.impairment),
     );
     network.transmit_delay = case.transmit_delay;
-    network.local_from = case.local_from.map(|at| network.now.after(at));
+    network.shared_from = case.shared_from.map(|at| network.now.after(at));
     network.reuses = Some(|index| {
         let start = place(SENT, index) as usize;
         start..start + SLOT as usize
