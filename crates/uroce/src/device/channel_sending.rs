@@ -86,9 +86,8 @@ impl Device {
                 Filled::Packet if !inner.engine().may_transmit() => return true,
                 Filled::Packet => {}
                 Filled::Starved => {
-                    // Of a queue pair that is being destroyed, or without memory, the rest is lost.
-                    self.defer_until_room(qp, inner);
-                    return true;
+                    // An ACK that nobody sends later takes UDP.
+                    return self.defer_until_room(qp, inner) || !inner.engine().has_response();
                 }
             }
         }

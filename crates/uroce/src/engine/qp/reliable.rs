@@ -41,6 +41,9 @@ impl Qp {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
         }
+        if self.sender.is_some() {
+            return self.receive_ack_packet(packet, host);
+        }
         let Qp {
             completer,
             requester,
@@ -133,7 +136,8 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
-        if self.responder.is_shared() {
+        // No other takes a packet: see `Qp::receive_ack_packet`.
+        if self.responder.is_shared() && !self.responder.acknowledges_next() {
             return None;
         }
         let next = self

@@ -5,7 +5,7 @@ use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
 use crate::engine::shm::{Answer, Message, NextMessage, Sender, Timing};
-use crate::wire::Operation;
+use crate::wire::{AethKind, Operation, Packet};
 
 impl Qp {
     /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins, and
@@ -214,8 +214,10 @@ impl Qp {
         let Some(sender) = &mut self.sender else {
             return;
         };
-        let queue = self.requester.queue_mut();
-        let Some(answer) = sender.on_response(queue, message, &self.attributes) else {
+        let queue = self.requester.queue();
+        let response = (message.operation(), message.acknowledgment());
+        let Some(answer) = sender.on_response(queue, message.psn(), response, &self.attributes)
+        else {
             return;
         };
         // The acknowledged WQEs complete before a later one fails.
@@ -223,6 +225,19 @@ impl Qp {
         if answer != Answer::Done && self.state != QpState::Err {
             self.take_answer(answer, message, clock.time(), host);
         }
+    }
+
+    /// An ACK that has taken a packet: there was no room for it in shared memory when the peer's queue pair was
+    /// destroyed.
+    #[cold]
+    pub(super) fn receive_ack_packet(&mut self, packet: &Packet, host: &mut impl Host) {
+        let kind = packet.aeth().map(|aeth| aeth.kind);
+        let (Some(sender), Some(AethKind::Ack { .. })) = (&mut self.sender, kind) else {
+            return;
+        };
+        let (queue, psn) = (self.requester.queue(), packet.bth.psn);
+        sender.on_response(queue, psn, (Operation::Ack, kind), &self.attributes);
+        self.complete_sends(host);
     }
 
     #[inline(never)]

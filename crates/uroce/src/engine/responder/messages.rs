@@ -26,6 +26,11 @@ impl From<Option<usize>> for NextAnswer {
 }
 
 impl Responder {
+    /// Whether the next response is an ACK.
+    pub fn acknowledges_next(&self) -> bool {
+        matches!(self.responses.front(), Some(Response::Ack { .. }))
+    }
+
     /// Writes the next response, or a part of it, into `buffer`, which has room for [`HEAD_LEN`] bytes or more.
     /// With exactly so many: only a response without payload.
     #[inline]

@@ -44,17 +44,16 @@ pub struct Timing {
 }
 
 impl Sender {
-    /// A response. Acknowledges what it covers and returns what else it requires; None if it is old, or
-    /// answers what was never sent.
+    /// A response to the request with that PSN. Acknowledges what it covers and returns what else it requires;
+    /// None if it is old, or answers what was never sent.
     #[inline(always)]
     pub fn on_response(
         &mut self,
         queue: &SendQueue,
-        message: &Message<'_>,
+        psn: Psn,
+        (operation, kind): (Operation, Option<AethKind>),
         attributes: &Attributes,
     ) -> Option<Answer> {
-        let psn = message.psn();
-        let kind = message.acknowledgment();
         let end = match kind {
             Some(AethKind::Ack { .. }) => psn.next(),
             _ => psn,
@@ -69,7 +68,7 @@ impl Sender {
             // The response of a READ or an atomic is missing.
             return Some(Answer::Again);
         }
-        Some(match (message.operation(), kind) {
+        Some(match (operation, kind) {
             (_, Some(AethKind::Ack { .. })) => Answer::Done,
             (_, Some(AethKind::RnrNak { timer })) => Answer::RnrWait { timer },
             (_, Some(AethKind::Nak(code))) => match code {
