@@ -199,7 +199,10 @@ impl Ring {
 /// it, or the flag is visible here.
 #[inline]
 fn take(flag: &Line<AtomicU32>) -> bool {
+    #[cfg(loom)]
     fence(Ordering::SeqCst);
+    #[cfg(not(loom))]
+    arch::full_fence();
     flag.0.load(Ordering::Relaxed) != 0 && flag.0.swap(0, Ordering::Relaxed) != 0
 }
 
