@@ -1,6 +1,6 @@
 //! Locks that a child of fork(2) can use.
 //!
-//! A lock here is a futex(2) word, one that says whether it is awaited, and nothing else. parking_lot's locks keep the threads that wait in a
+//! A lock here is one futex(2) word and nothing else. parking_lot's locks keep the threads that wait in a
 //! table of the process, which has locks of its own: a child inherits those that other threads held, and
 //! then blocks for good on a new lock that is contended. A POSIX mutex names the thread that holds it,
 //! which is another one in the child.
@@ -16,17 +16,13 @@ use lock_api::{GuardNoSend, RawMutexTimed};
 
 const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
+/// Locked, and a thread may be waiting.
+const CONTENDED: u32 = 2;
 /// How many times a thread checks whether the lock is free before it blocks.
 const SPINS: u32 = 100;
-/// A thread that blocks looks at the lock again after this time: see [`RawMutex::block`].
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A mutex without a value.
-pub struct RawMutex {
-    state: AtomicU32,
-    /// 1: threads may block until the lock is free.
-    awaited: AtomicU32,
-}
+pub struct RawMutex(AtomicU32);
 
 /// A mutual exclusion lock around a value.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
@@ -34,10 +30,7 @@ pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 // SAFETY: only the thread whose exchange finds UNLOCKED gets the lock, and nobody stores UNLOCKED but
 // `unlock`, which the holder calls.
 unsafe impl RawMutexApi for RawMutex {
-    const INIT: RawMutex = RawMutex {
-        state: AtomicU32::new(UNLOCKED),
-        awaited: AtomicU32::new(0),
-    };
+    const INIT: RawMutex = RawMutex(AtomicU32::new(UNLOCKED));
     type GuardMarker = GuardNoSend;
 
     #[inline]
@@ -49,23 +42,20 @@ unsafe impl RawMutexApi for RawMutex {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.state
+        self.0
             .compare_exchange(UNLOCKED, LOCKED, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// An exchange, which would find out at once whether a thread waits, costs as much as taking the lock. So
-    /// there is none.
     #[inline]
     unsafe fn unlock(&self) {
-        self.state.store(UNLOCKED, Ordering::Release);
-        if self.awaited.load(Ordering::Relaxed) != 0 {
-            self.wake_one();
+        if self.0.swap(UNLOCKED, Ordering::Release) == CONTENDED {
+            self.futex(libc::FUTEX_WAKE, 1, None);
         }
     }
 
     fn is_locked(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != UNLOCKED
+        self.0.load(Ordering::Relaxed) != UNLOCKED
     }
 }
 
@@ -79,12 +69,15 @@ unsafe impl RawMutexTimed for RawMutex {
     }
 
     fn try_lock_until(&self, end: Instant) -> bool {
-        while !self.try_lock_awaited() {
+        if self.try_lock() {
+            return true;
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            self.block(left);
+            self.futex(libc::FUTEX_WAIT, CONTENDED, Some(left));
         }
         true
     }
@@ -94,7 +87,7 @@ unsafe impl RawMutexTimed for RawMutex {
 impl RawMutex {
     /// Whether a thread has found the lock taken, and blocks or is about to.
     pub fn is_contended(&self) -> bool {
-        self.awaited.load(Ordering::Relaxed) != 0
+        self.0.load(Ordering::Relaxed) == CONTENDED
     }
 }
 
@@ -102,41 +95,15 @@ impl RawMutex {
     #[cold]
     fn lock_contended(&self) {
         for _ in 0..SPINS {
-            if self.state.load(Ordering::Relaxed) == UNLOCKED && self.try_lock() {
-                return;
+            match self.0.load(Ordering::Relaxed) {
+                UNLOCKED if self.try_lock() => return,
+                CONTENDED => break,
+                _ => core::hint::spin_loop(),
             }
-            if self.awaited.load(Ordering::Relaxed) != 0 {
-                break;
-            }
-            core::hint::spin_loop();
         }
-        while !self.try_lock_awaited() {
-            self.block(LOOK_AGAIN);
+        while self.0.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
+            self.futex(libc::FUTEX_WAIT, CONTENDED, None);
         }
-    }
-
-    /// Tries to take the lock. Whether it gets it or not, the next `unlock` wakes up a thread that blocks.
-    fn try_lock_awaited(&self) -> bool {
-        if self.try_lock() {
-            // Others may block still; who has woken this thread up has cleared the word.
-            self.awaited.store(1, Ordering::Relaxed);
-            return true;
-        }
-        self.awaited.store(1, Ordering::SeqCst);
-        self.try_lock()
-    }
-
-    /// Blocks until the lock is free, for `limit` at most. The thread that unlocks stores, and then looks
-    /// whether it is awaited, without a fence between the two. So it may miss that, if this thread stores and
-    /// looks within the same few nanoseconds; then this one blocks for [`LOOK_AGAIN`] in vain.
-    fn block(&self, limit: Duration) {
-        self.futex(libc::FUTEX_WAIT, LOCKED, Some(limit.min(LOOK_AGAIN)));
-    }
-
-    #[cold]
-    fn wake_one(&self) {
-        self.awaited.store(0, Ordering::Relaxed);
-        self.futex(libc::FUTEX_WAKE, 1, None);
     }
 
     /// Blocks while the word is `value`, for `timeout` at most, or wakes up to `value` threads. Not a
@@ -151,7 +118,7 @@ impl RawMutex {
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
-                self.state.as_ptr(),
+                self.0.as_ptr(),
                 operation | libc::FUTEX_PRIVATE_FLAG,
                 value,
                 timeout
