@@ -219,13 +219,17 @@ fn one_way(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// The most parts of a message of 64 KiB, and acknowledgments of them, that take the channel. It would be 16
-/// packets of 4 KiB.
-const MOST_PARTS: u64 = 8;
+/// The most parts of messages of `len` bytes, and acknowledgments, that take the channel. They would be more than
+/// twice as many packets of 4 KiB.
+fn most_parts(len: u64) -> u64 {
+    COUNT * (len / (16 << 10) + 4)
+}
 
 /// Server and client with these values of IBV_UROCE_LOCAL send long messages, whose bytes are checked.
 fn long(cx: &Context, values: [&str; 2], _: bool, change: Change<'_>) -> Verdict {
     for command in LONG {
+        let len = command.last().and_then(|len| len.parse().ok());
+        let len: u64 = len.ok_or("a command without a length at its end")?;
         let command = [command, &["-p"]].concat();
         exchange(cx, &command, |program, role| {
             let value = values[usize::from(matches!(role, Role::Client))];
@@ -235,7 +239,7 @@ fn long(cx: &Context, values: [&str; 2], _: bool, change: Change<'_>) -> Verdict
             // The first ones leave before both sides have agreed.
             let shared = counter(&read(log_of(role).as_ref()), SENT)?;
             ensure(
-                shared > COUNT / 2 && shared < MOST_PARTS * COUNT,
+                shared > COUNT / 2 && shared < most_parts(len),
                 format!("{command:?}, {role:?}: {shared} parts of messages"),
             )?;
         }

@@ -92,7 +92,8 @@ impl Sender {
         if count <= 0 {
             return true;
         }
-        if self.rd_atomic_in_flight > 0 {
+        // Those that are to be sent again are not counted.
+        if self.rd_atomic_in_flight > 0 || end.distance(self.next) > 0 {
             return self.acknowledge_each(end, queue, attributes);
         }
         self.advance(count as u32, attributes);

@@ -35,8 +35,6 @@ struct Arrival {
 
 /// A message in shared memory takes this long.
 const SHARED_DELAY: Duration = us(1);
-/// The longest part of a message.
-const LONGEST: usize = HEAD_LEN + (20 << 10);
 
 pub struct Network {
     pub now: Time,
@@ -48,6 +46,8 @@ pub struct Network {
     pub packets_sent: [u64; 2],
     /// From when on the sides share memory.
     pub shared_from: Option<Time>,
+    /// The longest part of a message, in bytes.
+    pub part_len: usize,
     /// Whether shared memory takes a message that a side sends. If not, it is lost, as when the receiver has no
     /// memory for it.
     pub takes_message: Box<dyn FnMut(usize, &Message) -> bool>,
@@ -164,6 +164,7 @@ impl Network {
             copies: 0,
             packets_sent: [0; 2],
             shared_from: None,
+            part_len: 20 << 10,
             takes_message: Box::new(|_, _| true),
             transmit_delay: Duration::ZERO,
             transmit_at: [None; 2],
@@ -301,7 +302,7 @@ impl Network {
 
     /// Sends through shared memory what a side may send there.
     fn transmit_messages(&mut self, side: usize) {
-        let mut buffer = vec![0; LONGEST];
+        let mut buffer = vec![0; HEAD_LEN + self.part_len];
         loop {
             self.run_side(side, |qp, host| qp.execute_direct(host));
             let Side { qp, host } = &mut self.sides[side];

@@ -66,6 +66,8 @@ struct Case {
     direct: bool,
     /// From when on the sides share memory.
     shared_from: Option<Duration>,
+    /// The longest part of a message there, in bytes.
+    part_len: usize,
     transmit_delay: Duration,
     impairment: Impairment,
     messages: [Vec<Transfer>; 2],
@@ -149,6 +151,7 @@ fn case() -> impl Strategy<Value = Case> {
             1 => Just(Some(us(0))),
             1 => up_to(ms(20)).prop_map(Some),
         ],
+        prop_oneof![Just(100usize), Just(4096), Just(20 << 10)],
         prop_oneof![2 => up_to(us(0)), 1 => up_to(us(50)), 1 => up_to(ms(6))],
         impairment(),
         [messages(), messages()],
@@ -161,6 +164,7 @@ fn case() -> impl Strategy<Value = Case> {
                 timeout,
                 [shared, direct],
                 shared_from,
+                part_len,
                 transmit_delay,
                 impairment,
                 messages,
@@ -172,6 +176,7 @@ fn case() -> impl Strategy<Value = Case> {
                 shared,
                 direct,
                 shared_from,
+                part_len,
                 transmit_delay,
                 impairment,
                 messages,
@@ -216,6 +221,13 @@ fn impair(impairment: Impairment) -> Box<Impair> {
         }
         copies
     })
+}
+
+/// Messages of 1000 that the receiver drops, because it has no memory: fewer than a network loses, as they are
+/// longer.
+fn take(impairment: Impairment) -> Box<dyn FnMut(usize, &Message) -> bool> {
+    let mut random = Random(impairment.seed);
+    Box::new(move |_, _| random.below(1000) >= impairment.loss / 4)
 }
 
 /// The registered memory: areas of `SLOTS` slots, a slot for each message; after them the words that atomics
@@ -371,6 +383,8 @@ fn start(case: &Case) -> Network {
     );
     network.transmit_delay = case.transmit_delay;
     network.shared_from = case.shared_from.map(|at| network.now.after(at));
+    network.part_len = case.part_len;
+    network.takes_message = take(case.impairment);
     network.reuses = Some(|index| {
         let start = place(SENT, index) as usize;
         start..start + SLOT as usize
