@@ -163,10 +163,10 @@ impl Paths {
         }
     }
 
-    /// Waits until a peer has answered the offer that was made to it, for `at_most` since then: then the first
-    /// requests take the channel. Returns at once if there is no such offer. The threads that make progress
-    /// read the answer ([`Paths::serve`]): if this one waited for the connection to be readable, it would
-    /// miss an answer that another thread has just read.
+    /// Waits until a peer has answered the offer that was made to it, for `at_most` since then: then the
+    /// first requests take the channel. Returns at once if there is no such offer. The threads that make
+    /// progress read the answer ([`Paths::serve`]): if this one waited for the connection to be readable, it
+    /// would miss an answer that another thread has just read.
     pub fn await_answer(&self, flow: &Flow, at_most: Duration) {
         let offer = |pending: &PendingConnection| {
             let (ends, _) = pending.offered.as_ref()?;
