@@ -1,5 +1,5 @@
 // A program whose malloc must not be called while dl_iterate_phdr has the dynamic linker's lock. tcmalloc
-// takes that lock with its own one held, so another thread would wait for ever.
+// takes that lock with its own one held, so both threads would block.
 //
 // usage: view-malloc LIBRARY LATER    (loads both by dlopen)
 #define _GNU_SOURCE
