@@ -13,6 +13,7 @@
 
 pub mod artifacts;
 pub mod attempt;
+pub mod c_table;
 pub mod case;
 pub mod case_file;
 pub mod checks;

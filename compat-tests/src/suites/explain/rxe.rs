@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{SCENES, check_scene, explained, file, scene, silent};
+use super::{Expected, SCENES, check_scene, explained, file, scene, silent};
+use crate::case::Tier;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
@@ -78,34 +79,25 @@ const GROUPS: [&str; 4] = ["pingpong", "perftest", "qperf", "rdmacm"];
 /// The first port is not one of the testbed `suites`.
 const FIRST: u16 = 1000;
 
-/// What `make test` runs.
-pub fn quick_members() -> Vec<Member> {
-    let mut all = scenes(|name| QUICK.contains(&name));
-    all.push(member("correct", correct).programs(&["explain"]));
-    all
-}
-
-/// What `make test-all` runs besides.
+/// The scenes that run on rxe, and the rows of programs. Most are for `make test-all`.
 pub fn members() -> Result<Vec<Member>, String> {
-    let mut all = scenes(|name| !QUICK.contains(&name));
+    let on_rxe = SCENES
+        .iter()
+        .filter(|scene| !NOT_ON_RXE.contains(&scene.name.as_str()));
+    let scenes = on_rxe.map(|scene| {
+        let is_quick = QUICK.contains(&scene.name.as_str());
+        let name = format!("scene/{}", scene.name);
+        let member = member(&name, move |cx| explains(cx, scene)).programs(&["explain"]);
+        member.tier(if is_quick { Tier::Test } else { Tier::All })
+    });
+    let mut all: Vec<Member> = scenes.collect();
+    all.push(member("correct", correct).programs(&["explain"]));
     for (number, (group, row)) in (FIRST..).zip(rows()?) {
         let name = format!("silent/{group}/{}", row.name);
-        all.push(member(&name, move |cx| is_silent(cx, &group, &row, number)).limit(900));
+        let member = member(&name, move |cx| is_silent(cx, &group, &row, number));
+        all.push(member.limit(900).tier(Tier::All));
     }
     Ok(all)
-}
-
-/// The scenes that run on rxe, of those that are chosen.
-fn scenes(is_chosen: fn(&str) -> bool) -> Vec<Member> {
-    let on_rxe = |(name, ..): &&(&str, &[&str], &str)| !NOT_ON_RXE.contains(name);
-    let scenes = SCENES.iter().filter(on_rxe);
-    scenes
-        .filter(|scene| is_chosen(scene.0))
-        .map(|scene| {
-            let name = format!("scene/{}", scene.0);
-            member(&name, move |cx| explains(cx, scene)).programs(&["explain"])
-        })
-        .collect()
 }
 
 fn member(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Member {
@@ -131,17 +123,13 @@ fn on_rxe(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
         .env("DEVICE", "rxe0"))
 }
 
-fn explains(cx: &Context, (name, rules, part): &(&str, &[&str], &str)) -> Verdict {
+fn explains(cx: &Context, expected: &Expected) -> Verdict {
+    let name = expected.name.as_str();
     let output = format!("json:{}", file(cx).display());
     succeeded(name, &on_rxe(cx, name, &output)?.run()?)?;
-    let other = PARTS.iter().find(|(scene, _)| scene == name);
-    check_scene(
-        cx,
-        name,
-        rules,
-        other.map_or(part, |(_, part)| part),
-        &OTHERWISE,
-    )
+    let other = PARTS.iter().find(|(scene, _)| *scene == name);
+    let says = other.map_or(expected.says.as_str(), |(_, part)| part);
+    check_scene(cx, name, &expected.rules(), says, &OTHERWISE)
 }
 
 fn correct(cx: &Context) -> Verdict {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ibverbs_faults::STATUSES;
 
 use super::{run_on, scene};
+use crate::case::Tier;
 use crate::case_file::MachineState;
 use crate::compare;
 use crate::context::{Context, Library};
@@ -17,32 +18,23 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 type Body = fn(&Context) -> Verdict;
 
-const QUICK: [(&str, Body); 4] = [
-    ("status", status),
-    ("calls", calls),
-    ("events-blocking", events_blocking),
-    ("packets", packets),
-];
-const OTHERS: [(&str, Body); 5] = [
-    ("statuses", statuses),
-    ("all-calls", all_calls),
-    ("built", built),
-    ("slow-cq", slow_cq),
-    ("events", events),
-];
-
-/// What `make test` runs.
-pub fn quick_members() -> impl Iterator<Item = Member> {
-    QUICK.iter().map(member)
-}
-
-/// What `make test-all` runs besides.
+/// The members, with the shortest make target that runs them.
 pub fn members() -> impl Iterator<Item = Member> {
-    OTHERS.iter().map(member)
-}
-
-fn member((name, run): &(&str, Body)) -> Member {
-    Member::new(format!("inject/rxe/{name}"), *run).programs(&["inject"])
+    let all: [(&str, Tier, Body); 9] = [
+        ("status", Tier::Test, status),
+        ("calls", Tier::Test, calls),
+        ("events-blocking", Tier::Test, events_blocking),
+        ("packets", Tier::Test, packets),
+        ("statuses", Tier::All, statuses),
+        ("all-calls", Tier::All, all_calls),
+        ("built", Tier::All, built),
+        ("slow-cq", Tier::All, slow_cq),
+        ("events", Tier::All, events),
+    ];
+    all.into_iter().map(|(name, tier, run)| {
+        let member = Member::new(format!("inject/rxe/{name}"), run);
+        member.tier(tier).programs(&["inject"])
+    })
 }
 
 /// Runs a scene on rxe0, which succeeds. Returns what it printed, and how many faults the log has.
