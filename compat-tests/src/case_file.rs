@@ -224,7 +224,7 @@ fn in_testbeds(row: Table) -> Result<Vec<(String, Row)>, String> {
 }
 
 /// The testbeds to which `on.uroce` applies.
-pub const UROCE: [&str; 5] = ["loopback", "container", "veth", "interop", "interop-lossy"];
+pub const UROCE: &[&str] = &["loopback", "container", "veth", "interop", "interop-lossy"];
 
 /// Puts the values of `over` into `table`; tables in it are merged.
 fn merge(table: &mut Table, over: Table) {

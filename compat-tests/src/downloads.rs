@@ -173,7 +173,7 @@ fn first_file(dir: &Path) -> Option<PathBuf> {
     Some(fs::read_dir(dir).ok()?.next()?.ok()?.path())
 }
 
-const SOURCES: [&str; 3] = ["rdma-core", "perftest", "qperf"];
+const SOURCES: &[&str] = &["rdma-core", "perftest", "qperf"];
 
 /// The upstream sources of rdma-core, perftest and qperf, unpacked below one directory, with their versions
 /// in the file `complete`. They are Debian 13's: mirrors no longer have Debian 12's. Apt uses its own sources

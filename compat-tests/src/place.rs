@@ -25,7 +25,7 @@ pub enum Isolation {
     None(String),
 }
 
-const NAMESPACES: [&str; 7] = [
+const NAMESPACES: &[&str] = &[
     "--mount",
     "--net",
     "--pid",

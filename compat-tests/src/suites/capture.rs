@@ -39,7 +39,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// Programs of the other transports.
-const OTHERS: [(&str, &[&str]); 3] = [
+const OTHERS: &[(&str, &[&str])] = &[
     (
         "uc",
         &["ibv_uc_pingpong", "-g", "1", "-n", "50", "-p", PORT],

@@ -9,7 +9,7 @@ use crate::process::read;
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
-const PROGRAMS: [&str; 5] = ["rc_send", "ud", "one_sided", "events", "xrc"];
+const PROGRAMS: &[&str] = &["rc_send", "ud", "one_sided", "events", "xrc"];
 
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![Case::new("examples/make", make).tier(Tier::Test)];

@@ -24,7 +24,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 const ERRNO: i32 = 28;
 
 /// Texts that are refused, and what the warning says.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: &[(&str, &str)] = &[
     ("drip", "column 1: unknown action 'drip'; there are: drop, "),
     (
         "drop; delay:time=5",

@@ -19,7 +19,7 @@ struct SlowCall {
     client_only: bool,
 }
 
-const CALLS: [SlowCall; 7] = [
+const CALLS: &[SlowCall] = &[
     SlowCall {
         name: "recvmmsg",
         injected: "delay_exit=25000:when=3+7",
@@ -65,7 +65,7 @@ const CALLS: [SlowCall; 7] = [
 ];
 
 type Command = &'static [&'static str];
-const PROGRAMS: [(&str, Command); 4] = [
+const PROGRAMS: &[(&str, Command)] = &[
     (
         "uc-64K",
         &[

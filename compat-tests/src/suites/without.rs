@@ -18,7 +18,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 use crate::{make, paths};
 
 /// Values of IBV_UROCE that uroce accepts, or warns about.
-const VALUES: [&str; 4] = ["1", "u=lo", "x=nosuch0", "nonsense"];
+const VALUES: &[&str] = &["1", "u=lo", "x=nosuch0", "nonsense"];
 const LIMIT: u64 = 1200;
 
 pub fn cases() -> Vec<Case> {

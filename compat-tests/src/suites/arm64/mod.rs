@@ -56,7 +56,7 @@ struct Set {
     estimate: u64,
 }
 
-const SETS: [Set; 8] = [
+const SETS: &[Set] = &[
     Set {
         name: "short",
         function: "short",

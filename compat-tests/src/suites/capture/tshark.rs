@@ -43,7 +43,7 @@ pub const READ_LAST: &str = "15";
 /// The syndrome of a NAK of a PSN sequence error: 0b011 and the code 0.
 const SEQUENCE_NAK: &str = "96";
 
-const FIELDS: [&str; 12] = [
+const FIELDS: &[&str] = &[
     "frame.packet_flags_direction",
     "infiniband.bth.opcode",
     "infiniband.bth.destqp",

@@ -20,7 +20,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// What the Containerfile calls the image.
 const IMAGE: &str = "libibverbs-rs";
 /// A container of a cluster that permits nothing. podman itself would mount a /tmp.
-const RESTRICTED: [&str; 4] = [
+const RESTRICTED: &[&str] = &[
     "--read-only",
     "--read-only-tmpfs=false",
     "--cap-drop=all",
@@ -235,7 +235,7 @@ fn rdma_cm(cx: &Context) -> Verdict {
         "rping -s -a 127.0.0.1 -C 10 -V",
         client,
     ];
-    let options = [&RESTRICTED[..], &["--network=none"]].concat();
+    let options = [RESTRICTED, &["--network=none"]].concat();
     let ended = run(cx, &options, &words)?;
     succeeded("rping", &ended)?;
     ensure(ended.out.contains("rdma-ping-9:"), "no ten messages")
@@ -244,7 +244,7 @@ fn rdma_cm(cx: &Context) -> Verdict {
 
 /// Two containers share a network, as in a pod, but neither processes nor /dev/shm.
 fn two_containers(cx: &Context) -> Verdict {
-    let options = [&RESTRICTED[..], &["--network=host"]].concat();
+    let options = [RESTRICTED, &["--network=host"]].concat();
     let program = |more: &[&str]| {
         let words = [
             &["ib_write_bw", "-d", "uroce0", "-x", "1", "-n", "200"],
@@ -291,7 +291,7 @@ fn files(cx: &Context) -> Verdict {
     ];
     let words = [&options[..], &["-t", "other", "-f", &file, &context]].concat();
     succeeded("podman build", &podman(cx, &words)?.merged().run()?)?;
-    let options = [&RESTRICTED[..], &["--network=none"]].concat();
+    let options = [RESTRICTED, &["--network=none"]].concat();
     let command = ["with-ibverbs-rs", "--version"];
     let ended = container(cx, &options, "other", &command)?.run()?;
     succeeded("with-ibverbs-rs", &ended)?;

@@ -11,7 +11,7 @@ use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// In the order in which they can be published.
-const CRATES: [&str; 8] = [
+const CRATES: &[&str] = &[
     "ibverbs-abi",
     "ibverbs-faults",
     "ibverbs-host",

@@ -14,7 +14,7 @@ use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Without what they declare as needed: nixl declares torch, and does without it.
-const USERS: [&str; 4] = [
+const USERS: &[&str] = &[
     "--no-deps",
     "mooncake-transfer-engine-non-cuda==0.3.13.post1",
     "nixl-cu12==1.5.1",
@@ -68,7 +68,7 @@ pub fn case() -> Case {
 }
 
 pub(in crate::suites) fn users() -> Result<PathBuf, Failure> {
-    downloads::python_packages("users-1", &USERS).map_err(Failure::skip)
+    downloads::python_packages("users-1", USERS).map_err(Failure::skip)
 }
 
 /// A new environment with the wheel.

@@ -55,7 +55,7 @@ const SCENE: Row = Row {
     ..ROW
 };
 
-const ROWS: [Row; 13] = [
+const ROWS: &[Row] = &[
     Row {
         name: "memlock",
         rules: &["memlock"],

@@ -26,7 +26,7 @@ mod vm;
 pub use vm::members;
 
 const LOG: &str = "/tmp/verbs.log";
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: &[&str] = &[
     "forktest",
     "forkhuge",
     "forkmodel",
@@ -71,7 +71,7 @@ fn group(name: &str, list: Vec<Check>) -> Case {
         .place(Place::Namespace)
         .tier(Tier::Test)
         .programs(&[SHIM])
-        .programs(&PROGRAMS)
+        .programs(PROGRAMS)
         .limit(900)
         .estimate(30)
 }

@@ -121,7 +121,7 @@ impl Query {
 /// Names that headers define for internal use.
 const OWN: &str = r"(?i)^(_+ibv_\w+|__IBV_\w+|_RDMA_STATIC\w*)$";
 /// Names of that form that are part of the interface.
-const NOT_OWN: [&str; 9] = [
+const NOT_OWN: &[&str] = &[
     "___ibv_query_port",
     "__ibv_reg_mr",
     "__ibv_reg_mr_iova",

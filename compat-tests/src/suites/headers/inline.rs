@@ -20,7 +20,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// These require the operation: with a context that lacks it, rdma-core's crash.
 const NEEDS_SLOT: [&str; 1] = ["ibv_close_xrcd"];
 /// Structs with function pointers that are not operations of a context or an object.
-const NO_OBJECTS: [&str; 4] = [
+const NO_OBJECTS: &[&str] = &[
     "verbs_context_ops",
     "verbs_device_ops",
     "_ibv_device_ops",

@@ -15,7 +15,7 @@ use super::facts::{Facts, Query};
 use crate::context::Context;
 use crate::verdict::{Failure, Verdict};
 
-const HEADERS: [&str; 6] = [
+const HEADERS: &[&str] = &[
     "infiniband/driver.h",
     "infiniband/cmd_write.h",
     "infiniband/opcode.h",
@@ -73,7 +73,7 @@ const C_ONLY: Rules = &[
 pub fn compare(cx: &Context) -> Verdict {
     let mut rust = Declarations::new(&generated(cx)?)?;
     rust.resolve_aliases();
-    let ours = Declarations::new(&Query::new(cx.paths.repo.join("include"), &HEADERS).facts()?)?;
+    let ours = Declarations::new(&Query::new(cx.paths.repo.join("include"), HEADERS).facts()?)?;
     let mut comparison = Comparison::new(&rust, &ours)?;
     comparison.structs();
     comparison.numbers();

@@ -79,7 +79,7 @@ fn statuses(cx: &Context) -> Verdict {
 }
 
 /// The verbs that the provider has.
-const CALLS: [&str; 12] = [
+const CALLS: &[&str] = &[
     "alloc_pd",
     "create_cq",
     "create_qp",

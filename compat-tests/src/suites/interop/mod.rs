@@ -34,7 +34,7 @@ const DUPLICATE: Impairment = impairment("-duplicate", "duplicate 1%");
 const ALL: Impairment = impairment("-all", "delay 1ms loss 1% reorder 1% duplicate 1%");
 
 /// The checks of uroce/devices/gids-guest.
-const GIDS: [&str; 7] = [
+const GIDS: &[&str] = &[
     "several-addresses",
     "addresses-changed",
     "large-mtu",

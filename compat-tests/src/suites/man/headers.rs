@@ -10,7 +10,7 @@ use regex_lite::Regex;
 use super::Checks;
 use crate::verdict::Failure;
 
-const SYSTEM: [&str; 5] = [
+const SYSTEM: &[&str] = &[
     "errno.h",
     "stdio.h",
     "stddef.h",

@@ -11,7 +11,7 @@ use super::{ALIASES, Checks};
 use crate::verdict::Failure;
 
 /// Functions that no header declares: their prototypes are compared with the Rust functions.
-const UNDECLARED: [&str; 5] = [
+const UNDECLARED: &[&str] = &[
     "ibv_register_driver",
     "ibv_copy_ah_attr_from_kern",
     "ibv_copy_qp_attr_from_kern",
