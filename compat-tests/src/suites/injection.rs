@@ -430,3 +430,29 @@ fn pingpong(cx: &Context, sent: bool) -> Verdict {
     let counted = log.contains(" local_rcvd_pkts=");
     ensure(!counted, "packets through shared memory")
 }
+
+/// How a scene of c/inject runs on a device of the kernel: with this command and these rules it succeeds.
+/// Returns what it printed, and how many faults the log has.
+type Run = fn(&Context, &str, &str) -> Result<(String, usize), Failure>;
+
+fn built_in_kernel(cx: &Context, run: Run) -> Verdict {
+    let rules = "fail:call=wr_complete,errno=ENOMEM,after=1,count=2";
+    let (out, faults) = run(cx, "built 5", rules)?;
+    compare::same(("expected", ".0xx.0.0\n"), (rules, &out))?;
+    ensure(faults == 2, format!("{faults} faults are logged"))
+}
+
+fn slow_cq(cx: &Context, run: Run) -> Verdict {
+    let (out, faults) = run(cx, "polls 5", "slow-cq:time=50ms,count=3")?;
+    let took = out.trim().strip_prefix("ms=");
+    let took: u64 = took.and_then(|text| text.parse().ok()).unwrap_or(0);
+    ensure(faults == 3, format!("{faults} faults are logged"))?;
+    ensure(took >= 150, format!("the polls took {took} ms"))
+}
+
+/// Rules for packets have no effect on a device whose packets the library does not see.
+fn no_packets(cx: &Context, run: Run) -> Verdict {
+    let (out, faults) = run(cx, "calls 4", "drop; drop:direction=tx; rnr")?;
+    compare::same(("expected", "....\n"), ("calls", &out))?;
+    ensure(faults == 0, format!("{faults} faults are logged"))
+}

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use ibverbs_faults::STATUSES;
 
-use super::{run_on, scene};
+use super::{built_in_kernel, no_packets, run_on, scene, slow_cq};
 use crate::case::Tier;
 use crate::case_file::MachineState;
-use crate::compare;
 use crate::context::{Context, Library};
 use crate::machine::Member;
 use crate::place::sh;
@@ -24,11 +23,11 @@ pub fn members() -> impl Iterator<Item = Member> {
         ("status", Tier::Test, status),
         ("calls", Tier::Test, calls),
         ("events-blocking", Tier::Test, events_blocking),
-        ("packets", Tier::Test, packets),
+        ("packets", Tier::Test, |cx| no_packets(cx, run)),
         ("statuses", Tier::All, statuses),
         ("all-calls", Tier::All, all_calls),
-        ("built", Tier::All, built),
-        ("slow-cq", Tier::All, slow_cq),
+        ("built", Tier::All, |cx| built_in_kernel(cx, run)),
+        ("slow-cq", Tier::All, |cx| slow_cq(cx, run)),
         ("events", Tier::All, events),
     ];
     all.into_iter().map(|(name, tier, run)| {
@@ -107,21 +106,6 @@ fn all_calls(cx: &Context) -> Verdict {
     )
 }
 
-fn built(cx: &Context) -> Verdict {
-    let rules = "fail:call=wr_complete,errno=ENOMEM,after=1,count=2";
-    let (out, faults) = run(cx, "built 5", rules)?;
-    compare::same(("expected", ".0xx.0.0\n"), (rules, &out))?;
-    ensure(faults == 2, format!("{faults} faults are logged"))
-}
-
-fn slow_cq(cx: &Context) -> Verdict {
-    let (out, faults) = run(cx, "polls 5", "slow-cq:time=50ms,count=3")?;
-    let took = out.trim().strip_prefix("ms=");
-    let took: u64 = took.and_then(|text| text.parse().ok()).unwrap_or(0);
-    ensure(faults == 3, format!("{faults} faults are logged"))?;
-    ensure(took >= 150, format!("the polls took {took} ms"))
-}
-
 /// A program that polls the event descriptor gets each injected event. The kernel does not know of them. An
 /// event of a queue pair is raised on all that there are then.
 fn events(cx: &Context) -> Verdict {
@@ -169,11 +153,4 @@ fn events_blocking(cx: &Context) -> Verdict {
     says("IBV_EVENT_PORT_ERR")?;
     sh("ip link set rd1 up")?;
     says("IBV_EVENT_PORT_ACTIVE")
-}
-
-/// Rules for packets have no effect.
-fn packets(cx: &Context) -> Verdict {
-    let (out, faults) = run(cx, "calls 4", "drop; drop:direction=tx; rnr")?;
-    compare::same(("expected", "....\n"), ("calls", &out))?;
-    ensure(faults == 0, format!("{faults} faults are logged"))
 }
