@@ -115,19 +115,10 @@ pub fn wheel(package: &str) -> Result<PathBuf, String> {
     let new = cache.join(format!("wheel-{package}.new-{}", std::process::id()));
     let status = Command::new("python3")
         .args([
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
+            "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:",
         ])
         .args([
-            "--python-version",
-            "3.11",
-            "--platform",
-            "manylinux_2_28_x86_64",
+            "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64",
         ])
         .arg("--dest")
         .args([new.as_path(), Path::new(package)])

@@ -26,13 +26,7 @@ pub enum Isolation {
 }
 
 const NAMESPACES: &[&str] = &[
-    "--mount",
-    "--net",
-    "--pid",
-    "--ipc",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
+    "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc",
 ];
 
 impl Isolation {
@@ -140,10 +134,7 @@ pub const ORDINARY: u64 = 65534;
 pub fn as_ordinary_user() -> Vec<String> {
     let command: &[&str] = if can_change_user() {
         &[
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
+            "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
         ]
     } else if is_root() {
         &["unshare", "--user", "--map-user=65534", "--map-group=65534"]

@@ -21,21 +21,8 @@ use crate::verdict::{Failure, Verdict, ensure};
 const ASYNCWATCH: &str = "asyncwatch";
 /// Scenes that have the same effects through shared memory. The others count packets, sockets or descriptors.
 const LOCAL: [&str; 16] = [
-    "rnr",
-    "timeout-retries",
-    "killed",
-    "access",
-    "failing-request",
-    "deregistered",
-    "too-long",
-    "served",
-    "overrun",
-    "fork",
-    "child-opens",
-    "idle",
-    "exit-without-close",
-    "link",
-    "stopped",
+    "rnr", "timeout-retries", "killed", "access", "failing-request", "deregistered", "too-long",
+    "served", "overrun", "fork", "child-opens", "idle", "exit-without-close", "link", "stopped",
     LOCAL_ONLY,
 ];
 /// The scene whose effects are others by UDP.

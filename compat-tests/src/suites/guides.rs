@@ -326,9 +326,7 @@ mod tests {
     fn lines_of_a_page_in_the_output() {
         let output = "  state:\t\tPORT_ACTIVE (4)\nGID[  1]: x\n100 iters in 0.1 seconds = 7\n";
         for line in [
-            "state: PORT_ACTIVE (4)",
-            "GID[ 1]: x",
-            "100 iters in ... seconds",
+            "state: PORT_ACTIVE (4)", "GID[ 1]: x", "100 iters in ... seconds",
         ] {
             assert!(has(output, line).unwrap(), "{line}");
         }

@@ -31,15 +31,7 @@ type Calls = BTreeSet<(String, String)>;
 
 pub fn cases() -> Vec<Case> {
     let programs = [
-        SHIM,
-        "audit",
-        "verbs_walk",
-        "load_all",
-        "rest",
-        "probe",
-        "threads",
-        "forktest",
-        "compat10",
+        SHIM, "audit", "verbs_walk", "load_all", "rest", "probe", "threads", "forktest", "compat10",
     ];
     let rest = checks::case("matrix/rest", rest_checks())
         .place(Place::Namespace)

@@ -18,15 +18,8 @@ const IMPLEMENTATIONS: [Implementation; 2] = [
         name: "openmpi",
         compiler: "mpicc.openmpi",
         launcher: &[
-            "mpirun.openmpi",
-            "--allow-run-as-root",
-            "--oversubscribe",
-            "--mca",
-            "pml",
-            "ucx",
-            "--mca",
-            "osc",
-            "ucx",
+            "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx",
+            "--mca", "osc", "ucx",
         ],
     },
     Implementation {

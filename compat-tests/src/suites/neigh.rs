@@ -198,9 +198,7 @@ mod tests {
         assert_eq!(
             names,
             [
-                "neigh/two-words/01-1-::1",
-                "neigh/two-words/02-1-::1",
-                "neigh/more/03-0-fe80::1"
+                "neigh/two-words/01-1-::1", "neigh/two-words/02-1-::1", "neigh/more/03-0-fe80::1"
             ]
         );
     }

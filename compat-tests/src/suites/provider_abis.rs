@@ -123,13 +123,7 @@ impl<'a> Bench<'a> {
 
     fn compile(&self, to: &Path, sources: &[PathBuf], flags: &[&str]) -> Verdict {
         let mut command: Vec<String> = [
-            "gcc",
-            "-std=gnu11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
+            "gcc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
         ]
         .map(Into::into)
         .into();

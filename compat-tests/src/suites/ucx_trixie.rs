@@ -110,12 +110,7 @@ fn enter(cx: &Context) -> Result<PathBuf, Failure> {
 fn in_root(cx: &Context, root: &Path, words: &[&str]) -> Program {
     let path = root.to_string_lossy();
     let mut all = vec![
-        "chroot",
-        &path,
-        "env",
-        "-i",
-        "PATH=/usr/bin:/bin",
-        "HOME=/tmp",
+        "chroot", &path, "env", "-i", "PATH=/usr/bin:/bin", "HOME=/tmp",
     ];
     all.extend(["LD_LIBRARY_PATH=/ours", "IBV_UROCE=uroce0=lo"]);
     all.extend(words);
@@ -132,19 +127,8 @@ fn perftest(
 ) -> Verdict {
     let variable = format!("UCX_TLS={transports}");
     let words = [
-        &variable,
-        "mpirun",
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "-n",
-        "2",
-        "ucx_perftest",
-        "-t",
-        test,
-        "-s",
-        size,
-        "-n",
-        count,
+        &variable, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "ucx_perftest",
+        "-t", test, "-s", size, "-n", count,
     ];
     let ended = in_root(cx, root, &words).run()?;
     let result = ended.out.lines().any(|line| line.starts_with("Final:"));

@@ -154,10 +154,7 @@ fn list(cx: &Context) -> Verdict {
     contains(&out, &["231, 1216", "uverbs1024", link])?;
     let out = output(cx, ["ls", "-lR", "/sys/class/infiniband/u/"])?;
     let wanted = [
-        "ports/1/gid_attrs/types:",
-        "255",
-        "node_guid",
-        "subsystem -> ",
+        "ports/1/gid_attrs/types:", "255", "node_guid", "subsystem -> ",
     ];
     contains(&out, &wanted)?;
     let out = output(
@@ -242,10 +239,7 @@ fn ibstat(cx: &Context) -> Verdict {
     }
     let out = output(cx, ["ibstat"])?;
     let wanted = [
-        "CA 'u'",
-        "State: Active",
-        "Rate: 2.5",
-        "Link layer: Ethernet",
+        "CA 'u'", "State: Active", "Rate: 2.5", "Link layer: Ethernet",
     ];
     contains(&out, &wanted)
 }

@@ -108,15 +108,8 @@ fn no_functions(cx: &Context) -> Verdict {
 
 fn no_crate(cx: &Context) -> Verdict {
     let argv = [
-        "cargo",
-        "tree",
-        "-e",
-        "normal",
-        "--no-default-features",
-        "--features",
-        "exports",
-        "--prefix",
-        "none",
+        "cargo", "tree", "-e", "normal", "--no-default-features", "--features", "exports",
+        "--prefix", "none",
     ];
     let ended = cx.program(argv).dir(&cx.paths.repo).run()?;
     succeeded("cargo tree", &ended)?;

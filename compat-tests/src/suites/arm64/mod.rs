@@ -306,9 +306,7 @@ fn stage(cx: &Context, set: &Set, library: &Path) -> Verdict {
     fs::copy(library, files.join("lib/libibverbs.so.1"))?;
     if set.release_44 {
         let package = downloads::package(
-            "bookworm",
-            "libibverbs1:arm64",
-            "bookworm-arm64-libibverbs1",
+            "bookworm", "libibverbs1:arm64", "bookworm-arm64-libibverbs1",
         );
         let inside = "usr/lib/aarch64-linux-gnu/libibverbs.so.1";
         fs::create_dir_all(files.join("c"))?;

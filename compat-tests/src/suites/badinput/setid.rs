@@ -90,9 +90,7 @@ fn of_mode(mode: &'static str) -> Vec<Check> {
         check(
             "other-variables",
             words(&[
-                "RDMAV_FORK_SAFE=1",
-                "RDMAV_HUGEPAGES_SAFE=1",
-                "IBV_SHOW_WARNINGS=1",
+                "RDMAV_FORK_SAFE=1", "RDMAV_HUGEPAGES_SAFE=1", "IBV_SHOW_WARNINGS=1",
             ]),
             C::AsOurs,
             "",
@@ -140,15 +138,7 @@ fn make(cx: &Context) -> Verdict {
         let out = program_of(library);
         let source = source.to_string_lossy();
         cx.output([
-            "gcc",
-            "-std=gnu11",
-            "-O1",
-            "-o",
-            &out,
-            &source,
-            &search,
-            "-libverbs",
-            &rpath,
+            "gcc", "-std=gnu11", "-O1", "-o", &out, &source, &search, "-libverbs", &rpath,
         ])?;
     }
     Ok(())

@@ -284,10 +284,7 @@ fn files(cx: &Context) -> Verdict {
     let file = text(cx.write("other/Containerfile", contents)?);
     let context = text(cx.dir().join("other"));
     let options = [
-        "build",
-        "--pull=never",
-        "--isolation=chroot",
-        "--layers=false",
+        "build", "--pull=never", "--isolation=chroot", "--layers=false",
     ];
     let words = [&options[..], &["-t", "other", "-f", &file, &context]].concat();
     succeeded("podman build", &podman(cx, &words)?.merged().run()?)?;

@@ -36,9 +36,7 @@ pub fn case() -> Case {
             ".github/actions/setup-uroce/action.yml",
         ),
         file(
-            "workflow-ci",
-            "vendor.github-workflows",
-            ".github/workflows/ci.yml",
+            "workflow-ci", "vendor.github-workflows", ".github/workflows/ci.yml",
         ),
         file(
             "workflow-release",

@@ -239,13 +239,7 @@ fn uninstalls(cx: &Context) -> Verdict {
     let venv = environment(cx, "uninstalled")?;
     let python = text(venv.join("bin/python"));
     let pip = [
-        &python,
-        "-m",
-        "pip",
-        "uninstall",
-        "-q",
-        "-y",
-        "libibverbs-rs",
+        &python, "-m", "pip", "uninstall", "-q", "-y", "libibverbs-rs",
     ];
     succeeded("pip", &plain(cx, pip).run()?)?;
     let left = cx.output(["find", &text(&venv), "-name", "*ibverbs*"])?;

@@ -29,38 +29,24 @@ const OTHERWISE: &[&str] = &["async-error", "request-failed", "unread-error"];
 /// Scenes that do not run on rxe.
 const NOT_ON_RXE: &[&str] = &[
     // How a READ with max_rd_atomic 0 fails depends on the device.
-    "rd-atomic-zero",
-    // It has no device memory.
+    "rd-atomic-zero", // It has no device memory.
     "call-failed",
     // Which status the peer's wrong key causes here depends on the device.
     "request-failed",
     // Its provider refuses the request when it is posted.
     "atomic-unaligned",
     // It flushes the request; whether its region was deregistered earlier or later is not known.
-    "key-deregistered",
-    // Its provider locks the CQ nevertheless, and hangs.
+    "key-deregistered", // Its provider locks the CQ nevertheless, and hangs.
     "thread-domain",
     // What is posted in SQD does not complete within 2 s after the move to RTS.
-    "send-queue-full",
-    "never-signaled",
+    "send-queue-full", "never-signaled",
 ];
 
 /// Scenes that run in `make test`, too: one or two of each class that depends on the device.
 const QUICK: &[&str] = &[
-    "gid-empty",
-    "gid-family",
-    "gid-unreachable",
-    "retry-exceeded",
-    "rnr-exceeded",
-    "reg-unmapped",
-    "reg-read-only",
-    "key-range",
-    "rkey-range",
-    "recv-queue-full",
-    "inline-limit",
-    "qp-transition",
-    "post-state",
-    "busy",
+    "gid-empty", "gid-family", "gid-unreachable", "retry-exceeded", "rnr-exceeded", "reg-unmapped",
+    "reg-read-only", "key-range", "rkey-range", "recv-queue-full", "inline-limit", "qp-transition",
+    "post-state", "busy",
 ];
 
 /// Findings that are true on rxe: the rows as a pattern, the rules, and why.

@@ -17,14 +17,8 @@ use crate::verdict::{Verdict, ensure};
 const GROUPS: &[&str] = &["pingpong", "perftest", "qperf", "rdmacm", "ucx"];
 /// Rows that run in `make test`; the others take long together.
 const QUICK: &[&str] = &[
-    "perftest/send_lat-UD",
-    "perftest/atomic_bw-fetch",
-    "perftest/read_lat-RC",
-    "qperf/rc_lat",
-    "pingpong/rc-1M-e",
-    "ucx-rc/tag_lat-8",
-    "rdmacm/rping",
-    "rdmacm/rstream",
+    "perftest/send_lat-UD", "perftest/atomic_bw-fetch", "perftest/read_lat-RC", "qperf/rc_lat",
+    "pingpong/rc-1M-e", "ucx-rc/tag_lat-8", "rdmacm/rping", "rdmacm/rstream",
 ];
 
 /// Findings that are true: the rows as a pattern, the rules, and why.

@@ -27,11 +27,7 @@ pub use vm::members;
 
 const LOG: &str = "/tmp/verbs.log";
 const PROGRAMS: &[&str] = &[
-    "forktest",
-    "forkhuge",
-    "forkmodel",
-    "forkverbs",
-    "forkunload",
+    "forktest", "forkhuge", "forkmodel", "forkverbs", "forkunload",
 ];
 
 /// The kernel on which the programs run, and how much they do there.
@@ -168,11 +164,7 @@ fn lazy(kernel: ForkKernel) -> Vec<Check> {
         lazy("", &["forktest", "overlaps"]),
     )];
     for scene in [
-        "overlaps",
-        "bytes",
-        "never-protected",
-        "unmapped-later",
-        "twice",
+        "overlaps", "bytes", "never-protected", "unmapped-later", "twice",
     ] {
         list.push(after_fork(scene, &["forktest", scene]).check());
     }

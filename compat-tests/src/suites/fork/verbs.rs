@@ -32,12 +32,7 @@ pub fn checks() -> Vec<Check> {
         as_expected(cx, "verbs-into-a-hole", &hole)
     }));
     for command in [
-        "REG_MR",
-        "REREG_MR",
-        "DEREG_MR",
-        "EX_CREATE_CQ",
-        "CREATE_QP",
-        "CREATE_SRQ",
+        "REG_MR", "REREG_MR", "DEREG_MR", "EX_CREATE_CQ", "CREATE_QP", "CREATE_SRQ",
     ] {
         list.push(failing(command));
     }

@@ -122,14 +122,8 @@ impl Query {
 const OWN: &str = r"(?i)^(_+ibv_\w+|__IBV_\w+|_RDMA_STATIC\w*)$";
 /// Names of that form that are part of the interface.
 const NOT_OWN: &[&str] = &[
-    "___ibv_query_port",
-    "__ibv_reg_mr",
-    "__ibv_reg_mr_iova",
-    "_ibv_query_gid_ex",
-    "_ibv_query_gid_table",
-    "_ibv_query_comp_cntr_caps",
-    "__ibv_query_gid_ex",
-    "_ibv_device_ops",
+    "___ibv_query_port", "__ibv_reg_mr", "__ibv_reg_mr_iova", "_ibv_query_gid_ex",
+    "_ibv_query_gid_table", "_ibv_query_comp_cntr_caps", "__ibv_query_gid_ex", "_ibv_device_ops",
     "__ibv_get_device_list",
 ];
 

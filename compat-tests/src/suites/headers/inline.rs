@@ -21,10 +21,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 const NEEDS_SLOT: [&str; 1] = ["ibv_close_xrcd"];
 /// Structs with function pointers that are not operations of a context or an object.
 const NO_OBJECTS: &[&str] = &[
-    "verbs_context_ops",
-    "verbs_device_ops",
-    "_ibv_device_ops",
-    "ibv_parent_domain_init_attr",
+    "verbs_context_ops", "verbs_device_ops", "_ibv_device_ops", "ibv_parent_domain_init_attr",
 ];
 
 const START: &str = include_str!("../../../headers/inline-start.inc");

@@ -45,19 +45,13 @@ const PUBLIC: &[&str] = &[
 const DRIVER: [&str; 2] = ["infiniband/driver.h", "infiniband/cmd_write.h"];
 /// The headers with inline functions for programs.
 const WITH_INLINE: &[&str] = &[
-    "infiniband/verbs.h",
-    "infiniband/opcode.h",
-    "infiniband/sa.h",
-    "infiniband/tm_types.h",
+    "infiniband/verbs.h", "infiniband/opcode.h", "infiniband/sa.h", "infiniband/tm_types.h",
     "infiniband/arch.h",
 ];
 /// Called by old programs and other libraries of rdma-core; no packaged header declares them.
 const UNDECLARED: &[&str] = &[
-    "ibv_copy_ah_attr_from_kern",
-    "ibv_copy_path_rec_from_kern",
-    "ibv_copy_path_rec_to_kern",
-    "ibv_copy_qp_attr_from_kern",
-    "ibv_register_driver",
+    "ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
+    "ibv_copy_qp_attr_from_kern", "ibv_register_driver",
 ];
 
 pub fn cases() -> Vec<Case> {

@@ -16,12 +16,8 @@ use crate::context::Context;
 use crate::verdict::{Failure, Verdict};
 
 const HEADERS: &[&str] = &[
-    "infiniband/driver.h",
-    "infiniband/cmd_write.h",
-    "infiniband/opcode.h",
-    "infiniband/sa.h",
-    "infiniband/tm_types.h",
-    "infiniband/sa-kern-abi.h",
+    "infiniband/driver.h", "infiniband/cmd_write.h", "infiniband/opcode.h", "infiniband/sa.h",
+    "infiniband/tm_types.h", "infiniband/sa-kern-abi.h",
 ];
 
 /// Intended differences, with reasons: names, as regular expressions.

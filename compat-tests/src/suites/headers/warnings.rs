@@ -11,12 +11,7 @@ const COMPILERS: [&str; 2] = ["gcc", "clang"];
 const STANDARDS: &[&str] = &["c99", "c11", "gnu17", "c++11", "c++14", "c++17", "c++20"];
 const STRICT: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 const HEADERS: &[&str] = &[
-    "verbs",
-    "verbs_api",
-    "opcode",
-    "sa",
-    "tm_types",
-    "ib_user_ioctl_verbs",
+    "verbs", "verbs_api", "opcode", "sa", "tm_types", "ib_user_ioctl_verbs",
 ];
 /// Each gives exactly one warning, that it is obsolete.
 const OBSOLETE: [&str; 2] = ["arch", "sa-kern-abi"];
@@ -188,10 +183,7 @@ const LAYOUTS: &[(&str, &str, u32, u32)] = &[
     ("-DIBVERBS_PABI_VERSION=57", "-UX", 648, 608),
     ("-DIBVERBS_PABI_VERSION=59", "-UX", 672, 632),
     (
-        "-DIBVERBS_PABI_VERSION=59",
-        "-DIBVERBS_PABI_RELEASE=62",
-        680,
-        648,
+        "-DIBVERBS_PABI_VERSION=59", "-DIBVERBS_PABI_RELEASE=62", 680, 648,
     ),
     ("-DIBVERBS_PABI_VERSION=64", "-UX", 696, 664),
     ("-DIBVERBS_PABI_VERSION=65", "-UX", 696, 744),

@@ -72,18 +72,8 @@ fn statuses(cx: &Context) -> Verdict {
 
 /// The verbs that the provider has.
 const CALLS: &[&str] = &[
-    "alloc_pd",
-    "create_cq",
-    "create_qp",
-    "create_qp_ex",
-    "create_srq",
-    "modify_qp",
-    "post_recv",
-    "query_device_ex",
-    "query_port",
-    "query_qp",
-    "reg_mr",
-    "req_notify_cq",
+    "alloc_pd", "create_cq", "create_qp", "create_qp_ex", "create_srq", "modify_qp", "post_recv",
+    "query_device_ex", "query_port", "query_qp", "reg_mr", "req_notify_cq",
 ];
 
 fn calls(cx: &Context) -> Verdict {

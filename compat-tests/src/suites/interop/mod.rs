@@ -35,12 +35,7 @@ const ALL: Impairment = impairment("-all", "delay 1ms loss 1% reorder 1% duplica
 
 /// The checks of uroce/devices/gids-guest.
 const GIDS: &[&str] = &[
-    "several-addresses",
-    "addresses-changed",
-    "large-mtu",
-    "no-carrier",
-    "small-mtu",
-    "events",
+    "several-addresses", "addresses-changed", "large-mtu", "no-carrier", "small-mtu", "events",
     "loopback-interface",
 ];
 const GIDS_GROUP: &str = "uroce/interop/gids";

@@ -11,11 +11,7 @@ use super::Checks;
 use crate::verdict::Failure;
 
 const SYSTEM: &[&str] = &[
-    "errno.h",
-    "stdio.h",
-    "stddef.h",
-    "sys/mman.h",
-    "sys/resource.h",
+    "errno.h", "stdio.h", "stddef.h", "sys/mman.h", "sys/resource.h",
 ];
 pub const PUBLIC: [&str; 2] = ["infiniband/verbs.h", "infiniband/sa.h"];
 

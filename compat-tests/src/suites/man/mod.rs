@@ -25,9 +25,7 @@ use mdoc::Page;
 
 /// Page names of rdma-core that are not functions. Users search for them.
 const ALIASES: &[&str] = &[
-    "ibv_create_flow_action",
-    "ibv_modify_flow_action",
-    "ibv_wr_post",
+    "ibv_create_flow_action", "ibv_modify_flow_action", "ibv_wr_post",
 ];
 
 /// The kinds of checks, and how many each makes at least: a check that finds nothing to check fails.

@@ -95,10 +95,7 @@ const SPOILED: &[(&str, &str, &str, &str)] = &[
         "libibverbs-rs-providers.7: does not mention ibv_cmd_query_srq",
     ),
     (
-        "ibv_alloc_dmah.3",
-        r"IBVERBS_1\.15",
-        "IBVERBS_1.14",
-        "ibv_alloc_dmah.3: mentions",
+        "ibv_alloc_dmah.3", r"IBVERBS_1\.15", "IBVERBS_1.14", "ibv_alloc_dmah.3: mentions",
     ),
     (
         "with-ibverbs-rs.1",

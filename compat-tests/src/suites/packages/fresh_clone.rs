@@ -166,11 +166,7 @@ fn release(cx: &Context) -> Verdict {
         .run()?;
     ended_well(&ended)?;
     let released = [
-        "x86_64.tar.zst",
-        ".whl",
-        "SHA256SUMS",
-        "setup-uroce",
-        "released",
+        "x86_64.tar.zst", ".whl", "SHA256SUMS", "setup-uroce", "released",
     ];
     let missing: Vec<_> = released
         .into_iter()

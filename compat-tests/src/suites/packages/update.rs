@@ -86,11 +86,7 @@ pub fn run(debian: &Debian) -> Verdict {
     let simulated = debian.apt(&["-s", "install", "libibverbs1", "libibverbs-dev"])?;
     let possible = simulated.ok() && would(&simulated, "Remv");
     report(
-        debian,
-        "update/the-way-back-is-open",
-        &simulated,
-        possible,
-        "ours would stay",
+        debian, "update/the-way-back-is-open", &simulated, possible, "ours would stay",
     )?;
     let undone = debian.run(&["sh", "-ec", GONE])?;
     ensure(undone.ok(), "the archive was not removed")
