@@ -187,15 +187,8 @@ impl<H: CmOs> Manager<H> {
             return;
         };
         let (file, bytes) = (id.file, bytes_of(id.uid, number, &notice));
-        self.push_event(
-            file,
-            PendingEvent {
-                id: number,
-                multicast: None,
-                request: None,
-                bytes,
-            },
-        );
+        self.events
+            .push(&mut self.os, file, PendingEvent::of(number, bytes));
     }
 
     /// Reports that a peer asks the listening id for the connection `request`.
@@ -209,15 +202,11 @@ impl<H: CmOs> Manager<H> {
             parameters,
         };
         let (file, bytes) = (id.file, bytes_of(id.uid, request, &notice));
-        self.push_event(
-            file,
-            PendingEvent {
-                id: listener,
-                multicast: None,
-                request: Some(request),
-                bytes,
-            },
-        );
+        let event = PendingEvent {
+            request: Some(request),
+            ..PendingEvent::of(listener, bytes)
+        };
+        self.events.push(&mut self.os, file, event);
     }
 
     /// WRITE_CM_EVENT: an event of the program's own.
@@ -234,19 +223,14 @@ impl<H: CmOs> Manager<H> {
             parameters: Parameters::Argument(input.u64(16)),
         };
         let uid = self.ids.existing(number)?.uid;
-        let event = PendingEvent {
-            id: number,
-            multicast: None,
-            request: None,
-            bytes: bytes_of(uid, number, &notice),
-        };
-        self.push_event(file, event);
+        let event = PendingEvent::of(number, bytes_of(uid, number, &notice));
+        self.events.push(&mut self.os, file, event);
         Ok(())
     }
 
     /// Reports that a multicast group is joined.
     pub(super) fn report_join(&mut self, number: u32, multicast: u32, address: AddressHandle) {
-        let (Some(id), Some(joined)) = (self.ids.get(number), self.multicasts.get(multicast))
+        let (Some(id), Some(joined)) = (self.ids.get(number), self.memberships.get(multicast))
         else {
             return;
         };
@@ -261,14 +245,10 @@ impl<H: CmOs> Manager<H> {
             }),
         };
         let (file, bytes) = (id.file, bytes_of(joined.uid, multicast, &notice));
-        self.push_event(
-            file,
-            PendingEvent {
-                id: number,
-                multicast: Some(multicast),
-                request: None,
-                bytes,
-            },
-        );
+        let event = PendingEvent {
+            multicast: Some(multicast),
+            ..PendingEvent::of(number, bytes)
+        };
+        self.events.push(&mut self.os, file, event);
     }
 }

@@ -4,11 +4,15 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
-//! | `manager.rs`, `id.rs`, `id_table.rs`, `table.rs` | a process's ids, memberships, commands (pure) |
-//! | `event_queue.rs`, `port_owners.rs` | unread events of each descriptor; ids of each port (pure) |
+//! | `manager.rs` | a process's commands, over the objects that follow (pure) |
+//! | `id.rs`, `id_table.rs`, `port_owners.rs`, `table.rs` | ids, and those of each descriptor and port (pure) |
+//! | `listeners.rs` | the ids that listen: whom a request is for (pure) |
+//! | `event_queue.rs` | unread events of each descriptor (pure) |
+//! | `prefixes.rs` | reserved prefixes of communication IDs |
 //! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
-//! | `kernel.rs`, `kernel_file.rs` | ids on the kernel's devices (pure); the kernel's device file |
-//! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
+//! | `kernel.rs`, `kernel_commands.rs` | ids on the kernel's devices; commands to its rdma_cm (pure) |
+//! | `kernel_file.rs` | the kernel's device file |
+//! | `query.rs`, `options.rs`, `multicast.rs` | the other commands; memberships (pure) |
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
 //! | `os.rs` | what the commands need of the operating system |
 //! | `system.rs`, `routes.rs`, `named.rs` | the operating system: devices, routes, ports |
@@ -42,8 +46,10 @@ mod id_table;
 mod inbound;
 pub mod input;
 mod kernel;
+mod kernel_commands;
 mod kernel_file;
 mod lifecycle;
+mod listeners;
 mod manager;
 mod messages;
 mod multicast;
@@ -55,6 +61,7 @@ mod options;
 mod os;
 mod peer;
 mod port_owners;
+mod prefixes;
 mod process;
 mod query;
 mod resolve;

@@ -86,7 +86,7 @@ impl<H: CmOs> Manager<H> {
             return Err(ENODEV);
         };
         let (device, ipoib) = (id.device, id.space == space::IPOIB);
-        let source = match self.find_source(device, &bound, to) {
+        let source = match find_source(&mut self.os, device, &bound, to) {
             Ok(source) if !ipoib => source,
             Ok(_) => return self.address_error(number, dst, EINVAL),
             Err(ENODEV) => return self.address_error(number, dst, ENODEV),
@@ -119,7 +119,7 @@ impl<H: CmOs> Manager<H> {
             from: source.ip,
             to,
         };
-        if self.awaits_neighbour(&link) {
+        if self.neighbours.awaits(&mut self.os, &link) {
             self.ids.existing(number)?.state = IdState::AddressQuery;
             let give_up_at = now.after(timeout);
             let waiting = WaitingId {
@@ -138,62 +138,6 @@ impl<H: CmOs> Manager<H> {
         self.ids.existing(number)?.dst = Some(dst);
         self.report(number, Notice::failed(EventType::AddrError, -error.0));
         Ok(())
-    }
-
-    /// The device and address that packets to `to` leave from. ENODEV if that address belongs to no device.
-    fn find_source(
-        &mut self,
-        device: Option<usize>,
-        bound: &Address,
-        to: SocketAddr,
-    ) -> Result<Egress, Errno> {
-        let devices = self.os.devices();
-        let ifindex = |device: usize| devices.get(device).map_or(0, |device| device.ifindex);
-        let source = |device: usize, ip| Egress {
-            device,
-            ifindex: ifindex(device),
-            ip,
-            sgid: gid_of(ip),
-            dgid: gid_of(to.ip()),
-        };
-        let itself = |device: usize, ip| Egress {
-            dgid: gid_of(ip),
-            ..source(device, ip)
-        };
-        let any = to.ip().is_unspecified();
-        // Packets to the loopback address reach whoever has it, which may be an unrelated process.
-        let may_reach = |from: IpAddr| !to.ip().is_loopback() || from.is_loopback();
-        if let (Some(device), Some(ip)) = (device, bound.ip()) {
-            if any || !may_reach(ip.ip()) && find_device(&devices, &to).is_none() {
-                return Ok(itself(device, ip.ip()));
-            }
-            self.os.route(Some(ip.ip()), to)?;
-            return Ok(source(device, ip.ip()));
-        }
-        let routed = self.os.route(None, to);
-        if let Ok(ip) = routed {
-            if let Some(found) = find_device(&devices, &with_scope(ip, &to)) {
-                return Ok(if any {
-                    itself(found, ip)
-                } else {
-                    source(found, ip)
-                });
-            }
-        }
-        // The route is another interface's, or leaves from another address of the device's. A device at
-        // one address reaches what can be reached from there.
-        for (at, candidate) in devices.iter().enumerate().filter(|_| !any) {
-            for ip in addresses_like(candidate, &to) {
-                if may_reach(ip) && self.os.route(Some(ip), to).is_ok() {
-                    return Ok(source(at, ip));
-                }
-            }
-        }
-        if any || to.ip().is_loopback() {
-            return loopback(&devices, &to).ok_or(ENODEV);
-        }
-        routed?;
-        Err(ENODEV)
     }
 
     /// RESOLVE_IB_SERVICE: a service is known to the subnet administration only, which RoCE has not.
@@ -225,6 +169,62 @@ impl<H: CmOs> Manager<H> {
         self.report(number, Notice::plain(EventType::RouteResolved));
         Ok(())
     }
+}
+
+/// The device and address that packets to `to` leave from. ENODEV if that address belongs to no device.
+fn find_source<H: CmOs>(
+    os: &mut H,
+    device: Option<usize>,
+    bound: &Address,
+    to: SocketAddr,
+) -> Result<Egress, Errno> {
+    let devices = os.devices();
+    let ifindex = |device: usize| devices.get(device).map_or(0, |device| device.ifindex);
+    let source = |device: usize, ip| Egress {
+        device,
+        ifindex: ifindex(device),
+        ip,
+        sgid: gid_of(ip),
+        dgid: gid_of(to.ip()),
+    };
+    let itself = |device: usize, ip| Egress {
+        dgid: gid_of(ip),
+        ..source(device, ip)
+    };
+    let any = to.ip().is_unspecified();
+    // Packets to the loopback address reach whoever has it, which may be an unrelated process.
+    let may_reach = |from: IpAddr| !to.ip().is_loopback() || from.is_loopback();
+    if let (Some(device), Some(ip)) = (device, bound.ip()) {
+        if any || !may_reach(ip.ip()) && find_device(&devices, &to).is_none() {
+            return Ok(itself(device, ip.ip()));
+        }
+        os.route(Some(ip.ip()), to)?;
+        return Ok(source(device, ip.ip()));
+    }
+    let routed = os.route(None, to);
+    if let Ok(ip) = routed {
+        if let Some(found) = find_device(&devices, &with_scope(ip, &to)) {
+            return Ok(if any {
+                itself(found, ip)
+            } else {
+                source(found, ip)
+            });
+        }
+    }
+    // The route is another interface's, or leaves from another address of the device's. A device at
+    // one address reaches what can be reached from there.
+    for (at, candidate) in devices.iter().enumerate().filter(|_| !any) {
+        for ip in addresses_like(candidate, &to) {
+            if may_reach(ip) && os.route(Some(ip), to).is_ok() {
+                return Ok(source(at, ip));
+            }
+        }
+    }
+    if any || to.ip().is_loopback() {
+        return loopback(&devices, &to).ok_or(ENODEV);
+    }
+    routed?;
+    Err(ENODEV)
 }
 
 fn milliseconds(count: u32) -> Duration {
