@@ -11,6 +11,7 @@
 //! 4. `report` prints them as they come, and at the end what failed, what was skipped and why, and what
 //!    passed only at a second try.
 
+pub mod arguments;
 pub mod artifacts;
 pub mod attempt;
 pub mod c_table;

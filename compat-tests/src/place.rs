@@ -9,10 +9,24 @@ use std::ffi::CString;
 use std::path::Path;
 use std::process::Command;
 
-use crate::case::Place;
 use crate::paths::Paths;
 use crate::process::{path_with_sbin, read};
 use crate::verdict::{Failure, Verdict};
+
+/// Where a case runs. All places but `Host` need the right to create namespaces: root, or a kernel that
+/// gives it to ordinary users. Without it the case is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This machine, as the user who runs the tests. For what neither opens ports nor looks at /tmp or /run.
+    Host,
+    /// Own network (only `lo`, up), processes, System V IPC, /tmp, /run, /dev/shm and /var/tmp.
+    Namespace,
+    /// As `Namespace`, and skipped unless the real root runs the tests: for chroot, other user IDs, device
+    /// nodes.
+    Root,
+    /// The virtual machine, which the case boots itself (its process runs on the host).
+    Vm,
+}
 
 /// How this machine lets the runner create namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::{self, Row};
 use crate::pairs;
 use crate::paths;
+use crate::place::Place;
 use crate::testbed::Testbed;
 
 /// The time that a case may take beyond the time limit of its client: for setting up its testbed.

@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::Check;
 use crate::context::Context;
+use crate::place::Place;
 use crate::verdict::{Failure, Verdict};
 
 /// What happens on the host before the first boot, given the names of all members. It may report some of

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::{Ended, Program, wait_until};
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};

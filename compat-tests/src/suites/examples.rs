@@ -1,10 +1,11 @@
 //! The programs of examples/: each runs between two processes on uroce, by GID and by LID, and checks its
 //! data itself. Then what they say when they cannot run, and their Makefile.
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::{self, Row};
 use crate::context::{Context, Library, succeeded};
 use crate::pairs;
+use crate::place::Place;
 use crate::process::read;
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};

@@ -13,10 +13,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::c_table;
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::{Program, read, wait_until};
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::paths;
-use crate::place::{as_ordinary_user, can_change_user, sh};
+use crate::place::{Place, as_ordinary_user, can_change_user, sh};
 use crate::process::{Program, Running, read, wait_until};
 use crate::verdict::{Failure, Verdict, ensure};
 

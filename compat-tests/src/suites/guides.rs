@@ -14,8 +14,9 @@ use regex_lite::Regex;
 
 use super::dist;
 use crate::artifacts::WRAPPER;
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::{Program, Running, read};
 use crate::roots::TRIXIE_GUIDES;
 use crate::verdict::{Failure, Verdict, ensure};

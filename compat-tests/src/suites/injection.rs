@@ -12,10 +12,10 @@ use ibverbs_faults::{CALLS, COMPLETION_OPCODES, EVENTS, PACKET_OPCODES, STATUSES
 
 use effects::{EFFECTS, Effect, Printed};
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::{Program, Running, read, wait_until};
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};

@@ -4,8 +4,9 @@
 //! `infiniband/*` and `efa/*` run programs that know such devices. `topology/*` has a node with four NICs on
 //! two NUMA nodes, below PCI switches, which hwloc, UCX and ibstat look at.
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::context::{Context, Library, succeeded};
-use crate::place::{ORDINARY, can_change_user};
+use crate::place::{ORDINARY, Place, can_change_user};
 use crate::process::{Program, read, wait_until};
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};

@@ -3,8 +3,9 @@
 //! hand nor wait for it for good. strace(1) delays the calls.
 
 use super::shared_memory::{Role, exchange};
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::context::Context;
+use crate::place::Place;
 use crate::process::{Program, read};
 use crate::verdict::{Verdict, ensure};
 

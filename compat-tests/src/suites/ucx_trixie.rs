@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, last_lines, succeeded};
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::Program;
 use crate::roots::TRIXIE_UCX;
 use crate::suites::ucx::{self, TRANSPORTS};

@@ -3,11 +3,11 @@
 //! `verbs-packets` without access to the memory of peers.
 
 use crate::c_table;
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::machine::Member;
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 

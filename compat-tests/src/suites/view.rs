@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::Program;
 use crate::suites::view_functions;
 use crate::verdict::{Failure, Verdict, ensure};

@@ -18,12 +18,12 @@ use super::other_projects::pyverbs;
 use super::pyverbs as pyverbs_uroce;
 use super::symbols::compare_exports;
 use crate::artifacts;
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
 use crate::downloads;
 use crate::lines;
 use crate::machine::boot::{Boot, End};
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::{Ended, read};
 use crate::verdict::{Failure, Verdict, ensure};
 

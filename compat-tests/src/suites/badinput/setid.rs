@@ -5,13 +5,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
 use crate::fake::scene::SYS;
 use crate::fake::sysfs::{Device, Tree};
+use crate::place::Place;
 use crate::verdict::{Failure, Verdict, ensure};
 
 use super::fixtures;

@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{LIMIT, made, make_dist, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, last_lines, succeeded};
 use crate::paths;
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::{Ended, Program, read};
 use crate::roots::TRIXIE_SLIM;
 use crate::verdict::{Failure, Verdict, ensure};

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use super::{LIMIT, make_dist, text, unpacked};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::Row;
 use crate::context::{Context, succeeded};
 use crate::pairs;
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::Program;
 use crate::roots::BULLSEYE;
 use crate::rows;

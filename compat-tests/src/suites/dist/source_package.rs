@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::old_glibc::{enter, inside};
 use super::{LIMIT, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, last_lines, succeeded};
+use crate::place::Place;
 use crate::process::Ended;
 use crate::roots::Root;
 use crate::verdict::{Failure, Verdict, ensure};

@@ -6,10 +6,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::{LIMIT, made, make_dist, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
 use crate::downloads;
+use crate::place::Place;
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 

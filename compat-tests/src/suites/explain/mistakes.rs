@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::{Exit, Program, read};
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use super::{explained, file};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::Row;
 use crate::context::Context;
 use crate::pairs;
 use crate::pattern;
+use crate::place::Place;
 use crate::rows;
 use crate::testbed::Testbed;
 use crate::verdict::{Verdict, ensure};

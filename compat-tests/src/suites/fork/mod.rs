@@ -7,7 +7,7 @@ use std::path::Path;
 
 use regex_lite::Regex;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
@@ -15,6 +15,7 @@ use crate::fake::SHIM;
 use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::normalise::replace;
+use crate::place::Place;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 

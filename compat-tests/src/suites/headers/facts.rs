@@ -5,6 +5,8 @@
 //! each function, and whether it is inline; the value of each macro, or its number of parameters, or its
 //! expansion. Headers of the same interface have the same facts.
 
+mod macros;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -12,8 +14,6 @@ use std::path::PathBuf;
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, Index, SizeofError, Type, TypeKind, Unsaved};
 use regex_lite::Regex;
-
-use super::macros;
 
 /// The facts of some headers.
 pub type Facts = BTreeSet<String>;

@@ -8,14 +8,16 @@
 //! without and with optimization. The outputs must be equal: the calls with their arguments, the results,
 //! errno, and the changes in memory.
 
+mod arguments;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::facts::{Facts, Query};
-use super::inline_arguments::{prepare, values};
 use crate::compare;
 use crate::context::{Context, succeeded};
 use crate::verdict::{Failure, Verdict, ensure};
+use arguments::{prepare, values};
 
 /// These require the operation: with a context that lacks it, rdma-core's crash.
 const NEEDS_SLOT: [&str; 1] = ["ibv_close_xrcd"];

@@ -24,8 +24,6 @@ use crate::verdict::{Failure, Verdict, ensure};
 mod difference;
 mod facts;
 mod inline;
-mod inline_arguments;
-mod macros;
 mod rust_types;
 mod warnings;
 

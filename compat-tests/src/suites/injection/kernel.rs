@@ -6,11 +6,11 @@ use std::fs;
 use ibverbs_faults::{EVENTS, STATUSES};
 
 use super::{built_in_kernel, log, no_packets, run_on, slow_cq};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 

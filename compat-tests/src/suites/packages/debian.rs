@@ -1,11 +1,13 @@
 //! The Debian packages in a root directory: in place of the distribution's library, beside everything that
 //! depends on it; upgraded; removed.
 
+mod update;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ended_well, last_words, package, programs, same, silent, sorted, update};
+use super::{ended_well, last_words, package, programs, same, silent, sorted};
 use crate::context::{Context, succeeded};
 use crate::process::{Ended, Program, read};
 use crate::roots::Root;

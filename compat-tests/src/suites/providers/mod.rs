@@ -7,14 +7,16 @@ mod failing;
 mod load;
 mod other;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::fake::scene::{Record, SYS, Scene};
+use crate::fake::record::Record;
+use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Device, Tree, known_devices};
 use crate::fake::{self, SHIM};
 use crate::normalise::replace;
+use crate::place::Place;
 use crate::roots::{Root, SID, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
 

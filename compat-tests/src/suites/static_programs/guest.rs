@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::link::{half, linked, newer, pie, rdmacm};
 use super::{Compile, text, theirs};
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::compare;
 use crate::context::Context;
 use crate::machine::boot::{Boot, End};
+use crate::place::Place;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 

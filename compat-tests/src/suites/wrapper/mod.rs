@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use regex_lite::Regex;
 
 use crate::artifacts::{WRAPPER, library_dir};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, Library};
+use crate::place::Place;
 use crate::process::{Ended, Exit, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 

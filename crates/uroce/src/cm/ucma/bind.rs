@@ -8,9 +8,9 @@ use super::address::{Address, scope_of};
 use super::id::{Id, IdState, space};
 use super::id_table::IdTable;
 use super::input::Input;
-use super::manager::{EINVAL, ENODEV, Manager};
+use super::manager::Manager;
 use super::os::{CmOs, DeviceInfo, FileId, Port};
-use super::resolve::wildcard_like;
+use super::{EINVAL, ENODEV};
 use crate::engine::Gid;
 use crate::wire::{gid_of, ip_of};
 
@@ -133,7 +133,7 @@ impl<H: CmOs> Binder<'_, H> {
         match taken {
             Ok(port) => {
                 id.src = Some(address.with_port(port.number));
-                id.dst.get_or_insert(wildcard_like(&address));
+                id.dst.get_or_insert(address.wildcard_like());
                 id.device = device;
                 id.state = IdState::Bound;
                 Ok(())

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ibverbs_abi::Errno;
 
+use super::EINVAL;
 use super::address::Address;
 use super::bind::{backlog_of, find_device};
 use super::event_queue::{EVENT_LEN, PendingEvent};
@@ -19,7 +20,7 @@ use super::events::EventType;
 use super::id::{Devices, Id, IdState};
 use super::input::{Command, Input, ReplyWriter};
 use super::kernel_commands::{KernelCm, STORAGE, cookie, number_of, put};
-use super::manager::{Caller, EINVAL, Manager};
+use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, FileId};
 use super::resolve::with_scope;
 

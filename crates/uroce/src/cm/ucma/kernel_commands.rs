@@ -3,11 +3,11 @@
 
 use ibverbs_abi::Errno;
 
+use super::EINVAL;
 use super::address::Address;
 use super::event_queue::EVENT_LEN;
 use super::id::Id;
 use super::input::{Command, ReplyWriter};
-use super::manager::EINVAL;
 use super::os::{Buffer, CmOs, FileId};
 
 /// Bytes of `sockaddr_storage`.

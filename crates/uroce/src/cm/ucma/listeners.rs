@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use ibverbs_abi::Errno;
 
+use super::EINVAL;
 use super::address::Address;
 use super::id::{Id, IdState};
 use super::id_table::IdTable;
-use super::manager::EINVAL;
 use super::messages::{IP_HEADER, parse_ip_header};
 use super::os::{DeviceInfo, Port};
 use crate::cm::agent::Incoming;

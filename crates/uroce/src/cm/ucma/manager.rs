@@ -1,25 +1,24 @@
 //! [`Manager`]: the commands of a process's rdma_cm files. Each object that it uses owns its data and can be
-//! tested alone: ids and ports (`id_table.rs`, `listeners.rs`), memberships (`multicast.rs`), unread events
+//! tested alone: ids and ports (`id_table.rs`, `listeners.rs`), memberships (`memberships.rs`), unread events
 //! (`event_queue.rs`), neighbours (`neighbour.rs`), connections on the wire ([`Agent`]), reserved prefixes
 //! (`prefixes.rs`). The files of commands have its other methods; no data are theirs.
 
 use ibverbs_abi::Errno;
 
+use super::EINVAL;
 use super::event_queue::{EventQueues, PendingEvent};
 use super::events::{EventType, Notice};
 use super::id::{Id, IdState};
 use super::id_table::IdTable;
 use super::input::{Command, Input, ReplyWriter};
 use super::kernel_commands::KernelCm;
-use super::multicast::Memberships;
+use super::memberships::Memberships;
 use super::neighbour::NeighbourQueries;
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::prefixes::Prefixes;
 use crate::cm::agent::{Agent, Outgoing};
 use crate::engine::Time;
 
-pub(super) const EINVAL: Errno = Errno(libc::EINVAL);
-pub(super) const ENODEV: Errno = Errno(libc::ENODEV);
 const ENOSPC: Errno = Errno(libc::ENOSPC);
 
 /// Bytes of an event that programs without enhanced connection establishment know.

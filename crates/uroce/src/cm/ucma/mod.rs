@@ -12,8 +12,10 @@
 //! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
 //! | `kernel.rs`, `kernel_commands.rs` | ids on the kernel's devices; commands to its rdma_cm (pure) |
 //! | `kernel_file.rs` | the kernel's device file |
-//! | `query.rs`, `options.rs`, `multicast.rs` | the other commands; memberships (pure) |
-//! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
+//! | `memberships.rs` | memberships in multicast groups (pure) |
+//! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
+//! | `peer.rs`, `messages.rs` | what peers do; messages as ids have them |
+//! | `events.rs`, `reports.rs` | events as bytes; reporting them |
 //! | `os.rs` | what the commands need of the operating system |
 //! | `system.rs`, `routes.rs`, `named.rs` | the operating system: devices, routes, ports |
 //! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
@@ -51,6 +53,7 @@ mod kernel_file;
 mod lifecycle;
 mod listeners;
 mod manager;
+mod memberships;
 mod messages;
 mod multicast;
 mod named;
@@ -64,6 +67,7 @@ mod port_owners;
 mod prefixes;
 mod process;
 mod query;
+mod reports;
 mod resolve;
 mod routes;
 mod send;
@@ -96,6 +100,7 @@ const HEADER_LEN: usize = 8;
 const OPTION_MAX: usize = 1 << 16;
 
 const EINVAL: Errno = Errno(libc::EINVAL);
+const ENODEV: Errno = Errno(libc::ENODEV);
 const EAGAIN: Errno = Errno(libc::EAGAIN);
 const EACCES: Errno = Errno(libc::EACCES);
 

@@ -5,9 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::address::Address;
-use super::events::{EventType, Notice};
-use super::id::IdState;
-use super::manager::Manager;
 use super::os::CmOs;
 use crate::cm::agent::Route;
 use crate::engine::Time;
@@ -145,35 +142,5 @@ impl NeighbourQueries {
     /// When the next neighbour is to be looked at.
     pub fn next(&self) -> Option<Time> {
         self.queries.iter().map(|query| query.next).min()
-    }
-}
-
-impl<H: CmOs> Manager<H> {
-    /// Reports the addresses whose neighbours are known now, and those that have waited long enough.
-    pub(super) fn check_neighbours(&mut self, now: Time) {
-        let ids = &self.ids;
-        let state = |number| ids.get(number).map(|id| id.state);
-        let is_waiting = |number| state(number) == Some(IdState::AddressQuery);
-        for (id, is_known) in self.neighbours.check(&mut self.os, now, is_waiting) {
-            if is_known {
-                self.address_resolved(id.number, id.resolved);
-            } else if let Some(found) = self.ids.get_mut(id.number) {
-                found.state = IdState::Bound;
-                let notice = Notice::failed(EventType::AddrError, -libc::ETIMEDOUT);
-                self.report(id.number, notice);
-            }
-        }
-    }
-
-    pub(super) fn address_resolved(&mut self, number: u32, resolved: ResolvedAddress) {
-        let Some(id) = self.ids.get_mut(number) else {
-            return;
-        };
-        id.device = Some(resolved.device);
-        id.src = Some(resolved.src);
-        id.dst = Some(resolved.dst);
-        id.route = Some(resolved.route);
-        id.state = IdState::AddressResolved;
-        self.report(number, Notice::plain(EventType::AddrResolved));
     }
 }

@@ -10,9 +10,10 @@ use super::bind::{find_device, is_v4};
 use super::events::{EventType, Notice};
 use super::id::{IdState, space};
 use super::input::Input;
-use super::manager::{EINVAL, ENODEV, Manager};
+use super::manager::Manager;
 use super::neighbour::{NextHop, ResolvedAddress, WaitingId};
 use super::os::{CmOs, DeviceInfo, FileId};
+use super::{EINVAL, ENODEV};
 use crate::cm::agent::Route;
 use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
@@ -74,7 +75,7 @@ impl<H: CmOs> Manager<H> {
         }
         self.leave_kernel(number);
         if self.ids.existing(number)?.state == IdState::Idle {
-            let src = src.unwrap_or_else(|| wildcard_like(&dst));
+            let src = src.unwrap_or_else(|| dst.wildcard_like());
             self.bind(number, src, false)?;
         }
         let id = self.ids.existing(number)?;
@@ -169,6 +170,34 @@ impl<H: CmOs> Manager<H> {
         self.report(number, Notice::plain(EventType::RouteResolved));
         Ok(())
     }
+
+    /// Reports the addresses whose neighbours are known now, and those that have waited long enough.
+    pub(super) fn check_neighbours(&mut self, now: Time) {
+        let ids = &self.ids;
+        let state = |number| ids.get(number).map(|id| id.state);
+        let is_waiting = |number| state(number) == Some(IdState::AddressQuery);
+        for (id, is_known) in self.neighbours.check(&mut self.os, now, is_waiting) {
+            if is_known {
+                self.address_resolved(id.number, id.resolved);
+            } else if let Some(found) = self.ids.get_mut(id.number) {
+                found.state = IdState::Bound;
+                let notice = Notice::failed(EventType::AddrError, -libc::ETIMEDOUT);
+                self.report(id.number, notice);
+            }
+        }
+    }
+
+    pub(super) fn address_resolved(&mut self, number: u32, resolved: ResolvedAddress) {
+        let Some(id) = self.ids.get_mut(number) else {
+            return;
+        };
+        id.device = Some(resolved.device);
+        id.src = Some(resolved.src);
+        id.dst = Some(resolved.dst);
+        id.route = Some(resolved.route);
+        id.state = IdState::AddressResolved;
+        self.report(number, Notice::plain(EventType::AddrResolved));
+    }
 }
 
 /// The device and address that packets to `to` leave from. ENODEV if that address belongs to no device.
@@ -229,21 +258,6 @@ fn find_source<H: CmOs>(
 
 fn milliseconds(count: u32) -> Duration {
     Duration::from_millis(count.into())
-}
-
-/// The wildcard address of the same family; on the same interface, if that is given.
-pub(super) fn wildcard_like(dst: &Address) -> Address {
-    match dst {
-        Address::Ip(SocketAddr::V4(_)) => Address::Ip((Ipv4Addr::UNSPECIFIED, 0).into()),
-        Address::Ip(SocketAddr::V6(v6)) => {
-            Address::Ip(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, v6.scope_id()).into())
-        }
-        Address::Ib(ib) => Address::Ib(super::address::IbAddress {
-            gid: [0; 16],
-            service_mask: 0,
-            ..*ib
-        }),
-    }
 }
 
 /// An address for packets to `to`, on the same interface if that is link-local.

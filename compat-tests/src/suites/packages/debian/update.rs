@@ -2,8 +2,8 @@
 //! libibverbs-dev, which depends on exactly its version of libibverbs1: apt would take that, and remove ours.
 //! A hold keeps ours (docs/packaging.md).
 
-use super::debian::Debian;
-use super::last_words;
+use super::super::last_words;
+use super::Debian;
 use crate::process::Ended;
 use crate::verdict::{Failure, Verdict, ensure};
 
