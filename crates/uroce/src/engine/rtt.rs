@@ -72,6 +72,11 @@ impl RttEstimator {
         self.srtt.is_some()
     }
 
+    /// Whether there was a sample, and the RTO is not backed off.
+    pub fn is_settled(&self) -> bool {
+        self.srtt.is_some() && self.backoff == 0
+    }
+
     /// The RTO expired: it doubles (RFC 6298, 5.5).
     pub fn on_rto(&mut self) {
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);

@@ -427,6 +427,12 @@ impl Qp {
         &self.requester
     }
 
+    /// The requester, for tests to change.
+    #[cfg(test)]
+    pub fn requester_mut(&mut self) -> &mut Requester {
+        &mut self.requester
+    }
+
     /// The completer, for tests to inspect.
     #[cfg(test)]
     pub fn completer(&self) -> &Completer {

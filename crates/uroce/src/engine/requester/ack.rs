@@ -154,6 +154,7 @@ impl Requester {
         if count == 0 {
             return false;
         }
+        self.selective.on_ack(self.oldest_unacked, self.next);
         let was_spurious = self.congestion.on_ack(count, self.oldest_unacked);
         self.rtt.on_ack(was_spurious);
         if let Some(probe) = self.rtt_probe {
@@ -181,11 +182,14 @@ impl Requester {
         !self.timers.is_set(Timer::Rnr) && self.next != self.oldest_unacked
     }
 
-    /// The oldest packet in flight was lost: retransmit from there.
+    /// The oldest packet in flight was lost: retransmit it, and what follows unless the peer keeps that.
     pub fn on_loss(&mut self) {
         self.congestion
             .on_loss(self.oldest_unacked, self.highest_sent);
-        self.rewind();
+        if !self.retransmit_alone() {
+            self.rewind();
+            self.selective.start_all();
+        }
         self.timers.stop(Timer::Rto);
     }
 
@@ -216,7 +220,7 @@ impl Requester {
         if expired {
             self.timers.stop(Timer::Rto);
         }
-        expired.then_some(Expired::Rto)
+        (expired && !self.send_alone_again(now)).then_some(Expired::Rto)
     }
 
     /// No acknowledgment arrived in time: reduces the congestion window and doubles the RTO.
