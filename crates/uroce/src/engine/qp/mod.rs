@@ -421,6 +421,11 @@ impl Qp {
         false
     }
 
+    /// Drops the requests that wait for an earlier one, as a responder of another make does. For simulations.
+    pub fn drop_early(&mut self) {
+        self.responder.drop_early();
+    }
+
     /// The requester, for tests to inspect.
     #[cfg(test)]
     pub fn requester(&self) -> &Requester {

@@ -154,7 +154,9 @@ impl Requester {
         if count == 0 {
             return false;
         }
-        self.selective.on_ack(self.oldest_unacked, self.next);
+        let srtt = self.rtt.srtt();
+        self.selective
+            .on_ack(self.oldest_unacked, self.next, srtt, now);
         let was_spurious = self.congestion.on_ack(count, self.oldest_unacked);
         self.rtt.on_ack(was_spurious);
         if let Some(probe) = self.rtt_probe {
@@ -239,8 +241,14 @@ impl Requester {
     }
 
     /// Retransmits from the oldest unacknowledged packet.
+    ///
+    /// The first sample is taken nevertheless, if its packet is acknowledged before it is retransmitted. On a
+    /// path longer than the first RTO there would be none otherwise: each RTO, being too short, would prevent
+    /// the sample that makes the next one long enough.
     pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
+        let first_sample = self.rtt_probe.filter(|_| !self.rtt.has_sample());
         self.rewind();
+        self.rtt_probe = first_sample;
         self.start_timers(attributes.timeout, now);
     }
 }

@@ -386,6 +386,14 @@ impl Requester {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });
         }
+        let was_sent = packet < self.highest_sent;
+        if was_sent
+            && self
+                .rtt_probe
+                .is_some_and(|probe| probe.packet < next_packet)
+        {
+            self.rtt_probe = None;
+        }
         self.next = next_packet;
         if self.next >= end {
             self.current += 1;

@@ -48,6 +48,8 @@ pub(super) struct Selective {
     has_probed: bool,
     /// How often it was sent alone.
     tries: u8,
+    /// When it was sent alone last.
+    sent_at: Time,
     /// The packet after the last one that was sent before it.
     end: u64,
     /// Packets sent alone among those before `recovery_end`.
@@ -56,6 +58,8 @@ pub(super) struct Selective {
     recovery_end: u64,
     /// The acknowledgment of the packet shows that the one behind it is missing.
     is_missing: bool,
+    /// It shows that the peer has got none of those behind it.
+    are_all_missing: bool,
     /// Packets in a row whose acknowledgment covered no other one, though later ones had been sent before.
     single: u8,
     /// How many of them a peer may have lost.
@@ -76,10 +80,12 @@ impl Default for Selective {
             is_probe: false,
             has_probed: false,
             tries: 0,
+            sent_at: Time(0),
             end: 0,
             count: 0,
             recovery_end: 0,
             is_missing: false,
+            are_all_missing: false,
             single: 0,
             max_single: 0,
             pause: 0,
@@ -99,7 +105,7 @@ impl Selective {
     /// Everything that is not acknowledged is retransmitted.
     pub fn stop(&mut self) {
         (self.due, self.alone) = (None, None);
-        self.is_missing = false;
+        (self.is_missing, self.are_all_missing) = (false, false);
         self.all_after_nak = false;
     }
 
@@ -111,7 +117,7 @@ impl Selective {
     /// The packets before `oldest_unacked` are acknowledged, and those from `next` on have not been
     /// retransmitted.
     #[inline]
-    pub fn on_ack(&mut self, oldest_unacked: u64, next: u64) {
+    pub fn on_ack(&mut self, oldest_unacked: u64, next: u64, srtt: Duration, now: Time) {
         self.has_probed = false;
         if self.all_after_nak && next < oldest_unacked {
             // The peer has kept them.
@@ -122,22 +128,24 @@ impl Selective {
             .or(self.alone)
             .is_some_and(|packet| packet < oldest_unacked)
         {
-            self.on_alone_acked(oldest_unacked);
+            self.on_alone_acked(oldest_unacked, now.since(self.sent_at) >= srtt / 2);
         }
     }
 
+    /// `is_late`: the acknowledgment can be that of the retransmission.
     #[cold]
-    fn on_alone_acked(&mut self, oldest_unacked: u64) {
+    fn on_alone_acked(&mut self, oldest_unacked: u64, is_late: bool) {
         let alone = self.alone;
         (self.due, self.alone) = (None, None);
         let (Some(alone), true) = (alone, oldest_unacked < self.end) else {
             return;
         };
         let is_single = alone + 1 == oldest_unacked;
-        self.is_missing = !is_single || !self.is_probe;
+        // A probe may have been needless, and this the acknowledgment of the first transmission.
+        self.is_missing = !is_single || !self.is_probe || is_late;
         match is_single {
-            // A probe may have been needless, and this the acknowledgment of the first transmission.
-            true if self.is_probe => {}
+            // Then the peer has not got any of those behind it.
+            true if self.is_probe => self.are_all_missing = is_late,
             true if self.single < self.max_single => self.single += 1,
             true => self.pause(),
             false => {
@@ -157,6 +165,9 @@ impl Selective {
     /// A packet was lost; `all_sent`: no retransmission of all is under way. Whether the packet may be sent
     /// alone.
     fn may_send_alone(&mut self, packet: u64, highest_sent: u64, all_sent: bool) -> bool {
+        if self.are_all_missing {
+            return false;
+        }
         if self.pause > 0 {
             self.pause -= 1;
             return false;
@@ -246,6 +257,7 @@ impl Requester {
         }
         (self.next, self.current) = turn;
         self.selective.alone = Some(packet);
+        self.selective.sent_at = now;
         self.selective.tries += 1;
         self.start_timers(attributes.timeout, now);
         self.timers

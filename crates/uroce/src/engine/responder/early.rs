@@ -84,6 +84,11 @@ impl EarlyRequests {
 }
 
 impl Responder {
+    /// Drops the requests that wait.
+    pub fn drop_early(&mut self) {
+        self.early.clear();
+    }
+
     /// A request arrived, and one before it is missing.
     #[cold]
     pub(super) fn on_early(&mut self, packet: &Packet, ahead: i32) {

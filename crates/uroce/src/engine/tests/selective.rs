@@ -126,13 +126,32 @@ fn a_probe_is_sent_before_the_rto() {
     assert_eq!(peer.wait_for_timer(), us(500));
     assert_eq!(peer.sent_with_ack_req(), [(10, true)]);
     assert_eq!(peer.qp.requester().cwnd(), cwnd);
-    // It may have been needless: nothing else is sent before the RTO.
+    // The acknowledgment of the first transmission, as it comes too early for that of the probe: nothing else
+    // is sent.
+    peer.sleep(us(20));
     peer.ack(10);
     assert_eq!(peer.sent(), []);
     assert_eq!(peer.wait_for_timer(), us(500));
     assert_eq!(peer.sent(), [11]);
+    // The peer has got nothing else.
+    peer.sleep(us(50));
+    peer.ack(11);
+    assert_eq!(peer.sent(), [12]);
+    // One more for packet 10, then halved.
+    assert_eq!(peer.qp.requester().cwnd(), (cwnd + 2) / 2);
+}
+
+/// After the probe comes the RTO.
+#[test]
+fn one_probe_is_sent() {
+    let mut peer = sender();
+    peer.ack(9);
+    peer.post_send(1, 3 << 10);
+    assert_eq!(peer.sent(), [10, 11, 12]);
+    assert_eq!(peer.wait_for_timer(), us(500));
+    assert_eq!(peer.sent(), [10]);
     assert_eq!(peer.wait_for_timer(), us(4000));
-    assert_eq!(peer.sent(), [11, 12]);
+    assert_eq!(peer.sent(), [10, 11]);
 }
 
 /// A READ is requested again with all that follows.
