@@ -5,6 +5,9 @@ use crate::wire::{AtomicEth, Feth, Packet, Part, Psn, Reth};
 
 /// A request, or a part of one.
 pub trait Request {
+    /// The packet, if it came in one.
+    fn as_packet(&self) -> Option<&Packet<'_>>;
+
     /// Its PSN.
     fn psn(&self) -> Psn;
 
@@ -49,6 +52,10 @@ pub trait Request {
 }
 
 impl Request for Packet<'_> {
+    fn as_packet(&self) -> Option<&Packet<'_>> {
+        Some(self)
+    }
+
     #[inline(always)]
     fn psn(&self) -> Psn {
         self.bth.psn
@@ -133,6 +140,10 @@ pub struct SharedRequest<'a> {
 }
 
 impl Request for SharedRequest<'_> {
+    fn as_packet(&self) -> Option<&Packet<'_>> {
+        None
+    }
+
     #[inline(always)]
     fn psn(&self) -> Psn {
         self.message.psn()
