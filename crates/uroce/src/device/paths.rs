@@ -1,10 +1,10 @@
-//! The path of packets: through shared memory to processes of this host ([`crate::local`]), by UDP to all
+//! The way to a peer: through shared memory to processes of this host ([`crate::local`]), by UDP to all
 //! others.
 //!
-//! Both paths carry the same packets, so a queue pair may change from one to the other at any time. Only
-//! reliable services repair a reordering. Therefore the first packet that takes a channel waits for those
-//! that other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP, unless
-//! there is a channel to its peer already.
+//! A connected queue pair takes a channel when nothing of it is in flight (`engine::shm`). Datagrams may take
+//! either, one by one; a reordering would not be repaired. Therefore what takes a channel first waits for what
+//! other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP, unless there
+//! is a channel to its peer already.
 
 use std::io;
 use std::sync::Arc;

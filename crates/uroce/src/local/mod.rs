@@ -1,12 +1,12 @@
-//! Packets between processes of one host through shared memory, in place of UDP.
+//! Messages between processes of one host through shared memory, in place of UDP.
 //!
-//! [`Paths`] has the channels of a device. A channel carries the same packets as UDP, without the ICRC. So a
-//! packet may take either path, and the protocol of the queue pairs (`engine`) does not know which it took.
-//! Where a channel cannot be used, packets take UDP. The device decides which queue pair uses which channel.
+//! [`Paths`] has the channels of a device. A channel carries the requests and responses of connected queue
+//! pairs (`engine::shm`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP. The
+//! device decides which queue pair uses which channel.
 //!
 //! | file | responsible for |
 //! |---|---|
-//! | `ring.rs` | packets in one direction: one producer, one consumer |
+//! | `ring.rs` | records in one direction: one producer, one consumer |
 //! | `segment.rs` | the memory of two rings, which both processes map |
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
 //! | `handshake.rs` | how processes meet, and what they check of each other |
