@@ -212,6 +212,14 @@ impl Network {
         )
     }
 
+    /// The same with shared memory between the sides from now on, if `shared`.
+    pub fn sharing(self, shared: bool) -> Network {
+        Network {
+            shared_from: shared.then_some(self.now),
+            ..self
+        }
+    }
+
     pub fn modify(&mut self, side: usize, change: &QpChange) {
         let Side { qp, host } = &mut self.sides[side];
         qp.modify(change, self.now, host);
