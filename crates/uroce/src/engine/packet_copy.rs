@@ -32,7 +32,7 @@ impl PacketCopy {
     }
 
     /// The bytes of its headers and its payload.
-    pub fn len(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
 

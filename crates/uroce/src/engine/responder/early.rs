@@ -59,7 +59,7 @@ impl EarlyRequests {
         self.bytes += len;
         match place.checked_sub(1).and_then(|i| self.packets.get_mut(i)) {
             Some(old) if old.bth().psn == psn => {
-                self.bytes -= old.len();
+                self.bytes -= old.byte_len();
                 *old = copy;
             }
             _ => self.packets.insert(place, copy),
@@ -70,7 +70,7 @@ impl EarlyRequests {
     fn take(&mut self, epsn: Psn) -> Option<PacketCopy> {
         while self.packets.front()?.bth().psn.distance(epsn) <= 0 {
             let first = self.packets.pop_front()?;
-            self.bytes -= first.len();
+            self.bytes -= first.byte_len();
             if first.bth().psn == epsn {
                 return Some(first);
             }

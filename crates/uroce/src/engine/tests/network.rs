@@ -12,6 +12,9 @@ use crate::wire::{ICRC_LEN, Packet, Psn};
 /// delay.
 pub type Impair = dyn FnMut(usize, &Packet) -> Vec<Duration>;
 
+/// Whether a message that a side sends reaches the receiver.
+pub type Takes = dyn FnMut(usize, &Message) -> bool;
+
 pub struct Side {
     pub qp: Qp,
     pub host: TestHost,
@@ -50,7 +53,7 @@ pub struct Network {
     pub part_len: usize,
     /// Whether shared memory takes a message that a side sends. If not, it is lost, as when the receiver has no
     /// memory for it.
-    pub takes_message: Box<dyn FnMut(usize, &Message) -> bool>,
+    pub takes_message: Box<Takes>,
     /// How long after receiving a packet a side transmits.
     pub transmit_delay: Duration,
     /// When a side transmits; None if it has nothing to transmit.
