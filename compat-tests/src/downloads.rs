@@ -133,6 +133,27 @@ pub fn wheel(package: &str) -> Result<PathBuf, String> {
 
 /// A directory for PYTHONPATH with these packages of the Python index (`NAME==VERSION`), installed by pip.
 pub fn python_packages(cached_as: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    install_wheels(cached_as, &[], packages)
+}
+
+/// The same for CPython of this version, as in `3.14`, on x86-64 with glibc 2.28 or later. This machine need
+/// not have that Python.
+pub fn packages_of_python(version: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let target = [
+        "--only-binary=:all:",
+        "--implementation=cp",
+        "--platform=manylinux_2_28_x86_64",
+        "--python-version",
+        version,
+    ];
+    install_wheels(
+        &format!("{version}-{}", packages.join("-")),
+        &target,
+        packages,
+    )
+}
+
+fn install_wheels(cached_as: &str, target: &[&str], packages: &[&str]) -> Result<PathBuf, String> {
     let text = |e: std::io::Error| e.to_string();
     let cache = paths::downloads().map_err(text)?;
     let kept = cache.join(format!("python-{cached_as}"));
@@ -144,6 +165,7 @@ pub fn python_packages(cached_as: &str, packages: &[&str]) -> Result<PathBuf, St
     let status = Command::new("python3")
         .args(["-m", "pip", "install", "-q", "--no-compile", "--target"])
         .arg(&new)
+        .args(target)
         .args(packages)
         .stdin(Stdio::null())
         .status();

@@ -145,13 +145,17 @@ pub fn is_root() -> bool {
 pub const ORDINARY: u64 = 65534;
 
 /// The command that runs another as an ordinary user without capabilities; empty if this process is one.
+///
+/// In a user namespace of an ordinary user there is no other user to change to. The command makes one more
+/// namespace in which that user has a number of its own, and not [`ORDINARY`], which all users without a
+/// number have: a program could not tell two of them apart.
 pub fn as_ordinary_user() -> Vec<String> {
     let command: &[&str] = if can_change_user() {
         &[
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
         ]
     } else if is_root() {
-        &["unshare", "--user", "--map-user=65534", "--map-group=65534"]
+        &["unshare", "--user", "--map-user=1000", "--map-group=1000"]
     } else {
         &[]
     };

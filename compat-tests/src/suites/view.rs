@@ -22,6 +22,14 @@ pub fn cases() -> Vec<Case> {
         probe("uroce/view/calls-fortified", "view-fortified"),
         on_uroce("uroce/view/calls-fixed", fixed_addresses).programs(&["view-fixed", "view-late"]),
         probe("uroce/view/calls-fixed-lazy", "view-fixed"),
+        on_uroce("uroce/view/malloc", |cx| {
+            allocates_nothing(cx, "view-malloc")
+        })
+        .programs(&["view-malloc", "view-late"]),
+        on_uroce("uroce/view/malloc-fixed", |cx| {
+            allocates_nothing(cx, "view-malloc-fixed")
+        })
+        .programs(&["view-malloc-fixed", "view-late"]),
         on_uroce("uroce/view/bad-addresses", bad_addresses).programs(&["view-efault"]),
         on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
         on_uroce("uroce/view/shell", shell),
@@ -89,6 +97,15 @@ fn fixed_addresses(cx: &Context) -> Verdict {
     let argv = [cx.built("view-fixed")?, cx.built("view-late")?];
     let ended = preloaded(cx, argv).env("LD_BIND_NOW", "1").run()?;
     cx.report_lines(&ended, 110)
+}
+
+/// The library allocates no memory while it has the dynamic linker's lock.
+fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
+    let library = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let argv = [cx.built(program)?, library, cx.built("view-late")?];
+    let ended = cx.program(argv).env("IBV_UROCE", "u=lo").run()?;
+    succeeded("the program", &ended)?;
+    contains(&ended.out, &["device, visits, 0 allocations"])
 }
 
 /// What the kernel answers with EFAULT fails so with the view, too.

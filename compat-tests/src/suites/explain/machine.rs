@@ -70,6 +70,8 @@ const ROWS: &[Row] = &[
         rules: &["no-permission"],
         part: "/dev/infiniband/uverbs0 cannot be opened: Permission denied",
         exit: 1,
+        // One only: which is found first is the file system's choice.
+        devices: || Tree::new(["rxe0"]),
         env: &[("FAKE_NODES", "open=EACCES")],
         ..ROW
     },
@@ -78,6 +80,7 @@ const ROWS: &[Row] = &[
         rules: &["no-device-file"],
         part: "the kernel has rxe0, and /dev/infiniband/uverbs0 does not exist",
         exit: 1,
+        devices: || Tree::new(["rxe0"]),
         env: &[("FAKE_NODES", "open=ENOENT")],
         ..ROW
     },

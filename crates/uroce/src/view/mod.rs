@@ -27,6 +27,7 @@ mod got;
 mod kernel;
 mod paths;
 mod real;
+mod reserved;
 mod state;
 mod streams;
 #[cfg(test)]
