@@ -175,7 +175,8 @@ fn rows(out: &str) -> Vec<(u64, Vec<f64>)> {
     row.captures_iter(out).filter_map(parse).collect()
 }
 
-/// Requires the result of the requested number of messages. c/ucx/transfers.c checks the data of each interface.
+/// Requires the result of the requested number of messages. c/ucx/transfers.c checks the data of each
+/// interface.
 fn ucx_perftest(argv: &[String], out: &str) -> Vec<String> {
     let count = number(argv, &["-n"], 1_000_000);
     if found(&format!(r"(?m)^Final: +{count} "), out) {

@@ -73,6 +73,11 @@ pub const TRUE: &[(&str, &[&str], &str)] = &[
     ),
     ("rdmacm/preload-udpong", &["gid-no-grh"], "the same"),
     (
+        "rdmacm/udpong-*",
+        &["busy"],
+        "closing a datagram rsocket leaves its address handles, and deallocates their domain",
+    ),
+    (
         "rdmacm/*-nobody*",
         &["cm-event"],
         "nobody listens, so its connection is rejected",
