@@ -48,6 +48,11 @@ pub struct Row {
     /// How it is known that the server is ready.
     #[serde(default)]
     pub ready: Ready,
+    /// A library of programs.toml that the programs preload. It fills the data that they send, checks it at
+    /// the other end, and prints a line for each message that ends with `right` or `wrong at byte N`.
+    pub checker: Option<String>,
+    /// What the client must print, on either stream.
+    pub says: Option<String>,
     /// The port, for a program that has no option for it.
     pub port: Option<u16>,
     #[serde(skip)]

@@ -25,13 +25,32 @@ pub fn program(argv: &[String], out: &str, server: bool) -> Vec<String> {
     }
     match program {
         "qperf" if !server => qperf(argv, out),
-        "ucx_perftest" if !server && !found(r"(?m)^Final: +\d+ ", out) => vec!["no result".into()],
+        "ucx_perftest" if !server => ucx_perftest(argv, out),
         "fi_pingpong" => fi_pingpong(argv, out),
         "fio" => fio(argv, out, server),
         "ibv_devinfo" => devinfo(argv, out),
         "ibv_devices" if !found(r"(?m)^\s+\S+\s+\t[0-9a-f]{16}$", out) => vec!["no device".into()],
         _ => Vec::new(),
     }
+}
+
+/// Requires of the lines of a row's checker that no message was wrong, and that as many as the option -C says
+/// were right.
+pub fn checked(argv: &[String], out: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = Vec::new();
+    wrong.extend(
+        out.lines()
+            .find(|line| line.contains(": wrong at byte "))
+            .map(String::from),
+    );
+    let right = out.lines().filter(|line| line.ends_with(": right")).count() as u64;
+    let count = number(argv, &["-C"], 1);
+    if right < count {
+        wrong.push(format!(
+            "the data of {right} messages, not of {count}, was checked"
+        ));
+    }
+    wrong
 }
 
 fn is_ibv_pingpong(program: &str) -> bool {
@@ -156,6 +175,16 @@ fn rows(out: &str) -> Vec<(u64, Vec<f64>)> {
     row.captures_iter(out).filter_map(parse).collect()
 }
 
+/// Requires the result of the requested number of messages. c/ucx/transfers.c checks the data of each
+/// interface.
+fn ucx_perftest(argv: &[String], out: &str) -> Vec<String> {
+    let count = number(argv, &["-n"], 1_000_000);
+    if found(&format!(r"(?m)^Final: +{count} "), out) {
+        return Vec::new();
+    }
+    vec![format!("no result of {count} messages")]
+}
+
 /// Requires that all messages of the largest size were acknowledged: 1 MiB, if no size was requested.
 fn fi_pingpong(argv: &[String], out: &str) -> Vec<String> {
     let count = number(argv, &["-I"], 10);
@@ -277,6 +306,25 @@ mod tests {
             1
         );
         assert_eq!(check("ibv_xsrq_pingpong", "fail"), ["no success"]);
+    }
+
+    #[test]
+    fn checkers_must_find_all_messages_right() {
+        let argv = ["udpong", "-C", "2"].map(String::from);
+        let out = "datagram of 512 bytes: right\nx\ndatagram of 512 bytes: right\n";
+        assert!(checked(&argv, out).is_empty());
+        assert_eq!(
+            checked(&argv, &out.replacen("right", "wrong at byte 64", 1)).len(),
+            2
+        );
+        assert_eq!(checked(&argv, "").len(), 1);
+    }
+
+    #[test]
+    fn ucx_perftest_must_have_sent_all() {
+        let out = "Final:                  2000      1.8     2.0\n";
+        assert!(check("ucx_perftest -n 2000", out).is_empty());
+        assert_eq!(check("ucx_perftest -n 200", out).len(), 1);
     }
 
     #[test]

@@ -128,6 +128,9 @@ impl<'a> Pair<'a> {
                 .program_at(words, cx.dir().join(&name))
                 .envs(&row.env)
                 .report_library();
+            if let Some(checker) = &row.checker {
+                program = program.env("LD_PRELOAD", cx.built(checker)?);
+            }
             if row.machine.rsocket {
                 program = program.env("LD_PRELOAD", rspreload()?);
             }
@@ -182,6 +185,9 @@ impl<'a> Pair<'a> {
                 );
             }
         }
+        if as_expected {
+            trouble.extend(self.unsaid(&ended));
+        }
         if codes == "0/0" && self.are_pingpongs() {
             let (server, client) = (ended.last(), ended.first());
             if let (Some(server), Some(client)) = (server, client) {
@@ -195,6 +201,21 @@ impl<'a> Pair<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What the programs did not print although the row, or its checker, requires it.
+    fn unsaid(&self, ended: &[Ended]) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if let (Some(says), Some(client)) = (&self.row.says, ended.first()) {
+            if !format!("{}{}", client.out, client.err).contains(says.as_str()) {
+                wrong.push(format!("the client does not print '{says}'"));
+            }
+        }
+        if let (Some(_), Some(role)) = (&self.row.checker, self.roles.first()) {
+            let printed: String = ended.iter().map(|ended| ended.out.as_str()).collect();
+            wrong.extend(output_checks::checked(role.running.argv(), &printed));
+        }
+        wrong
     }
 
     fn wait(&mut self) -> Result<Vec<Ended>, Failure> {

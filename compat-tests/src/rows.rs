@@ -81,9 +81,12 @@ fn case(group: &str, testbed: &str, row: Row) -> Option<Case> {
     } else {
         100 * u32::from(row.times.max(row.clients))
     };
+    let checker = row.checker.clone();
+    let checker: Vec<&str> = checker.as_deref().into_iter().collect();
     let case = Case::new(name, move |cx| pairs::run_in(cx, &row, hosts));
     Some(
         case.place(Place::Namespace)
+            .programs(&checker)
             .tier(tier)
             .limit(limit.as_secs())
             .cpu(cpu),

@@ -1,8 +1,8 @@
 //! What fork(2) does to the state of the library. Registered memory is not here: see `memory/fork.rs`.
 //!
 //! - The registry of drivers, and uroce's own locks, are taken before the fork and released after it.
-//! - The device list ([`super::list_lock`]) is not, because its lock is held while providers are loaded: a provider
-//!   may fork then. A child that has inherited the list in the middle of a change begins a new one.
+//! - The device list ([`super::list_lock`]) is not, because its lock is held while providers are loaded: a
+//!   provider may fork then. A child that has inherited the list in the middle of a change begins a new one.
 //!
 //! Invariant: in a child of fork no lock of this library is held, but by the thread that forked.
 

@@ -25,7 +25,8 @@ struct expected {
 	int refuses_large_mtu;
 };
 
-/* clang-format off: it would put each value on a line of its own. */
+/* clang-format would put each value on a line of its own. */
+/* clang-format off */
 static const struct expected all[] = {
 	{ .name = "uroce", .vendor = 0xffffff, .link_layer = IBV_LINK_LAYER_ETHERNET,
 	  .max_qp = 1048560, .max_qp_wr = 1048576, .max_sge = 32,

@@ -21,6 +21,7 @@ pub fn program(name: &str, argv: &[String], out: &str, server: bool) -> Option<V
             lines(out, &[&format!("{name}: end 0")])
         }
         "rstream" | "riostream" => stream(argv, out),
+        "udpong" if !server => datagrams(argv, out),
         "rcopy" if !server => rcopy(argv, out),
         "cmtime" if !server => cmtime(out),
         _ => return None,
@@ -87,6 +88,20 @@ fn stream(argv: &[String], out: &str) -> Vec<String> {
     vec![format!(
         "no result of {rounds} rounds of {transfers} transfers of {size}"
     )]
+}
+
+/// Requires the result of the requested size and count: udpong counts an echo as another transfer.
+fn datagrams(argv: &[String], out: &str) -> Vec<String> {
+    let (size, count) = (number(argv, &["-S"], 0), number(argv, &["-C"], 0));
+    let is_echoed = argv.windows(2).any(|words| words == ["-T", "e"]);
+    let transfers = if is_echoed { 2 * count } else { count };
+    if found(
+        &format!(r"(?m)^custom +{size} +{transfers} +\d+[km]? "),
+        out,
+    ) {
+        return Vec::new();
+    }
+    vec![format!("no result of {transfers} datagrams of {size}")]
 }
 
 /// Requires the source's size, and its bytes in the copy: `rcopy SOURCE HOST:COPY`.
@@ -168,6 +183,13 @@ mod tests {
         assert!(check("rstream -S 4096 -C 10 -I 8", out).is_empty());
         assert_eq!(check("rstream -S 4096 -C 8 -I 8", out).len(), 1);
         assert!(check("rstream -S 64 -C 10 -I 8", &out.replace("4k", "64")).is_empty());
+    }
+
+    #[test]
+    fn all_datagrams_must_have_been_transferred() {
+        let out = "custom    512     100     50k         0.18s      0.00    1838.94\n";
+        assert!(check("udpong -S 512 -C 50 -T e", out).is_empty());
+        assert_eq!(check("udpong -S 512 -C 50", out).len(), 1);
     }
 
     #[test]

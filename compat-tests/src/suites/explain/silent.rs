@@ -67,11 +67,16 @@ pub const TRUE: &[(&str, &[&str], &str)] = &[
     ),
     ("rdmacm/mckey*", &["ah-in-use"], "its sender does the same"),
     (
-        "rdmacm/udpong*",
+        "rdmacm/udpong",
         &["gid-no-grh"],
         "datagram rsockets address themselves by LID, and fail",
     ),
     ("rdmacm/preload-udpong", &["gid-no-grh"], "the same"),
+    (
+        "rdmacm/udpong-*",
+        &["busy"],
+        "closing a datagram rsocket leaves its address handles, and deallocates their domain",
+    ),
     (
         "rdmacm/*-nobody*",
         &["cm-event"],
@@ -103,9 +108,12 @@ pub fn cases() -> Result<Vec<Case>, String> {
         };
         let limit = pairs::limit(&row).as_secs() + 40;
         let cpu = 100 * u32::from(row.times.max(row.clients));
+        let checker = row.checker.clone();
+        let checker: Vec<&str> = checker.as_deref().into_iter().collect();
         let run = move |cx: &Context| is_silent(cx, &group, &row);
         Case::new(format!("explain/silent/{name}"), run)
             .place(Place::Namespace)
+            .programs(&checker)
             .tier(tier)
             .limit(limit)
             .cpu(cpu)

@@ -3,9 +3,9 @@
 //!
 //! Invariant: whoever reads or changes an [`MrCache`] holds its queue pair's lock for as long as it accesses
 //! the memory. Whoever takes a region out of the table, or changes it there, increments
-//! [`super::Memory::changes`], and then locks each queue pair of the region's [`super::CachedBy`] once. So an access
-//! that began before has ended by then; one that begins afterwards finds the new count, and its entry is
-//! stale.
+//! [`super::Memory::changes`], and then locks each queue pair of the region's [`super::CachedBy`] once. So an
+//! access that began before has ended by then; one that begins afterwards finds the new count, and its entry
+//! is stale.
 
 use super::mr_table::{MemoryRegion, MrSlice, PdHandle};
 use crate::engine::Sge;

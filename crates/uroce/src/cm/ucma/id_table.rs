@@ -1,8 +1,8 @@
 //! [`IdTable`]: the ids of a process by number, those of a descriptor or a device, and the ports that ids
 //! have. Pure. [`super::listeners`] looks for the id that a port belongs to.
 //!
-//! Invariant: a port is listed for an id from [`IdTable::take_port`] until the id is removed or leaves it, and
-//! for no other one.
+//! Invariant: a port is listed for an id from [`IdTable::take_port`] until the id is removed or leaves it,
+//! and for no other one.
 
 use ibverbs_abi::Errno;
 

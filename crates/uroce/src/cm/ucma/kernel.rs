@@ -6,7 +6,8 @@
 //! is in both, with one port number, and listens at the devices of both.
 //!
 //! The kernel has numbers of its own for ids. It names them in events by the `uid` that they were made with:
-//! a cookie ([`super::kernel_commands`]), from which our number follows. So no table leads from its numbers to ours.
+//! a cookie ([`super::kernel_commands`]), from which our number follows. So no table leads from its numbers
+//! to ours.
 
 use std::time::Duration;
 

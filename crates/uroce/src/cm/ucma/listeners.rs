@@ -56,9 +56,9 @@ impl<R> IdTable<R> {
         Ok(())
     }
 
-    /// Adds an id for a request at this GID, if the listening id has room for one more. Returns its number, and
-    /// the position of its device. Otherwise the request is dropped, and the peer's next retransmission may
-    /// find room.
+    /// Adds an id for a request at this GID, if the listening id has room for one more. Returns its number,
+    /// and the position of its device. Otherwise the request is dropped, and the peer's next retransmission
+    /// may find room.
     pub fn add_requested(
         &mut self,
         requested: &Requested,

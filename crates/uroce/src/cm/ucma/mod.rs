@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
 //! | `manager.rs` | a process's commands, over the objects that follow (pure) |
-//! | `id.rs`, `id_table.rs`, `port_owners.rs`, `table.rs` | ids, and those of each descriptor and port (pure) |
+//! | `id.rs`, `id_table.rs`, `port_owners.rs`, `table.rs` | ids, those of each descriptor and port (pure) |
 //! | `listeners.rs` | the ids that listen: whom a request is for (pure) |
 //! | `event_queue.rs` | unread events of each descriptor (pure) |
 //! | `prefixes.rs` | reserved prefixes of communication IDs |

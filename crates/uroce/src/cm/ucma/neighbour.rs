@@ -108,8 +108,8 @@ impl NeighbourQueries {
         self.has(hop) || os.awaits_neighbour(hop.ifindex, hop.from, hop.to)
     }
 
-    /// Looks at the neighbours that are due. Returns the ids that wait no more: with `true`, their neighbour is
-    /// known; with `false`, they have waited long enough. `is_waiting` says whether an id still does.
+    /// Looks at the neighbours that are due. Returns the ids that wait no more: with `true`, their neighbour
+    /// is known; with `false`, they have waited long enough. `is_waiting` says whether an id still does.
     pub fn check(
         &mut self,
         os: &mut impl CmOs,
