@@ -115,19 +115,10 @@ pub fn wheel(package: &str) -> Result<PathBuf, String> {
     let new = cache.join(format!("wheel-{package}.new-{}", std::process::id()));
     let status = Command::new("python3")
         .args([
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
+            "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:",
         ])
         .args([
-            "--python-version",
-            "3.11",
-            "--platform",
-            "manylinux_2_28_x86_64",
+            "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64",
         ])
         .arg("--dest")
         .args([new.as_path(), Path::new(package)])
@@ -195,7 +186,7 @@ fn first_file(dir: &Path) -> Option<PathBuf> {
     Some(fs::read_dir(dir).ok()?.next()?.ok()?.path())
 }
 
-const SOURCES: [&str; 3] = ["rdma-core", "perftest", "qperf"];
+const SOURCES: &[&str] = &["rdma-core", "perftest", "qperf"];
 
 /// The upstream sources of rdma-core, perftest and qperf, unpacked below one directory, with their versions
 /// in the file `complete`. They are Debian 13's: mirrors no longer have Debian 12's. Apt uses its own sources

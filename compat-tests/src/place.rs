@@ -9,10 +9,24 @@ use std::ffi::CString;
 use std::path::Path;
 use std::process::Command;
 
-use crate::case::Place;
 use crate::paths::Paths;
 use crate::process::{path_with_sbin, read};
 use crate::verdict::{Failure, Verdict};
+
+/// Where a case runs. All places but `Host` need the right to create namespaces: root, or a kernel that
+/// gives it to ordinary users. Without it the case is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This machine, as the user who runs the tests. For what neither opens ports nor looks at /tmp or /run.
+    Host,
+    /// Own network (only `lo`, up), processes, System V IPC, /tmp, /run, /dev/shm and /var/tmp.
+    Namespace,
+    /// As `Namespace`, and skipped unless the real root runs the tests: for chroot, other user IDs, device
+    /// nodes.
+    Root,
+    /// The virtual machine, which the case boots itself (its process runs on the host).
+    Vm,
+}
 
 /// How this machine lets the runner create namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,14 +39,8 @@ pub enum Isolation {
     None(String),
 }
 
-const NAMESPACES: [&str; 7] = [
-    "--mount",
-    "--net",
-    "--pid",
-    "--ipc",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
+const NAMESPACES: &[&str] = &[
+    "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc",
 ];
 
 impl Isolation {
@@ -144,10 +152,7 @@ pub const ORDINARY: u64 = 65534;
 pub fn as_ordinary_user() -> Vec<String> {
     let command: &[&str] = if can_change_user() {
         &[
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
+            "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
         ]
     } else if is_root() {
         &["unshare", "--user", "--map-user=1000", "--map-group=1000"]

@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::Program;
 use crate::suites::view_functions;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -171,10 +172,7 @@ fn list(cx: &Context) -> Verdict {
     contains(&out, &["231, 1216", "uverbs1024", link])?;
     let out = output(cx, ["ls", "-lR", "/sys/class/infiniband/u/"])?;
     let wanted = [
-        "ports/1/gid_attrs/types:",
-        "255",
-        "node_guid",
-        "subsystem -> ",
+        "ports/1/gid_attrs/types:", "255", "node_guid", "subsystem -> ",
     ];
     contains(&out, &wanted)?;
     let out = output(
@@ -259,10 +257,7 @@ fn ibstat(cx: &Context) -> Verdict {
     }
     let out = output(cx, ["ibstat"])?;
     let wanted = [
-        "CA 'u'",
-        "State: Active",
-        "Rate: 2.5",
-        "Link layer: Ethernet",
+        "CA 'u'", "State: Active", "Rate: 2.5", "Link layer: Ethernet",
     ];
     contains(&out, &wanted)
 }

@@ -12,6 +12,7 @@ mod failure;
 mod modify;
 mod notify;
 mod objects;
+mod overlap;
 mod post;
 mod requests;
 mod sleeping;

@@ -12,6 +12,7 @@ mod publish;
 mod reproducible;
 mod schemas;
 pub(super) mod source_deb;
+mod source_package;
 mod source_rpm;
 mod system_crates;
 pub(super) mod wheel;

@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
 use crate::fake::sysfs::{Device, Tree};
 use crate::fake::{SHIM, plain_program, provider_dir};
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::Exit;
 use crate::verdict::{Verdict, ensure};
 
@@ -55,7 +55,7 @@ const SCENE: Row = Row {
     ..ROW
 };
 
-const ROWS: [Row; 13] = [
+const ROWS: &[Row] = &[
     Row {
         name: "memlock",
         rules: &["memlock"],
