@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::old_glibc::{ROOT, enter};
 use super::{LIMIT, made, make_dist, text, unpacked};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
 use crate::downloads;
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::{Ended, Program, read, wait_until};
 use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
@@ -98,13 +98,7 @@ impl<'a> Image<'a> {
         let wheel = found.lines().next().ok_or("there is no wheel")?;
         // Not as a zip file, in which programs are not executable.
         let pip = [
-            "python3",
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-index",
-            "--target",
+            "python3", "-m", "pip", "install", "-q", "--no-index", "--target",
         ];
         cx.output(pip.into_iter().chain([text(&own).as_str(), wheel]))?;
         let ours = unpacked(cx)?.join("lib/libibverbs-rs");
