@@ -96,7 +96,11 @@ impl<'a> Image<'a> {
         ))?;
         let found = cx.output(["find", &text(made()), "-name", "*.whl"])?;
         let wheel = found.lines().next().ok_or("there is no wheel")?;
-        cx.output(["python3", "-m", "zipfile", "-e", wheel, &text(&own)])?;
+        // Not as a zip file, in which programs are not executable.
+        let pip = [
+            "python3", "-m", "pip", "install", "-q", "--no-index", "--target",
+        ];
+        cx.output(pip.into_iter().chain([text(&own).as_str(), wheel]))?;
         let ours = unpacked(cx)?.join("lib/libibverbs-rs");
         if let Some(root) = root {
             enter(&root.dir()?)?;
