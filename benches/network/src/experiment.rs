@@ -54,6 +54,7 @@ const LINE: Line = Line {
     rate: 10_000_000_000,
     queue: 512 << 10,
     red: None,
+    mark: None,
 };
 
 const NETWORK: Network = Network {

@@ -35,6 +35,7 @@ fn network(rate: u64, queue: u64, delay: Duration, loss: f64) -> Network {
         rate,
         queue,
         red: None,
+        mark: None,
     };
     let uplink = Line {
         queue: u64::MAX,

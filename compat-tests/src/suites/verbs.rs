@@ -11,9 +11,10 @@ use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of uroce/verbs/main.c, in its order.
-const CHECKS: [&str; 19] = [
+const CHECKS: [&str; 20] = [
     "objects", "memory", "states", "posting", "building", "queues", "process", "windows", "kernel",
     "gids", "cancel", "errors", "lifetime", "order", "lost", "odp", "dm", "dmabuf", "import",
+    "xrcd",
 ];
 
 /// The checks of uroce/newer/main.c, in its order.

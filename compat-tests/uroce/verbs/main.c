@@ -31,6 +31,7 @@ int main(int argc, char **argv)
 		{ "dm", check_dm },
 		{ "dmabuf", check_dmabuf },
 		{ "import", check_import },
+		{ "xrcd", check_xrcd },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

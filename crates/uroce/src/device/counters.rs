@@ -92,7 +92,7 @@ impl DeviceCounters {
     }
 
     /// What no kernel device has, for the log and the control socket.
-    pub(super) fn local_counters(&self) -> [(&'static str, u64); 10] {
+    pub(super) fn local_counters(&self) -> [(&'static str, u64); 13] {
         [
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
@@ -104,6 +104,12 @@ impl DeviceCounters {
             ("qkey_violation", self.queue_pairs.qkey_violation),
             ("datagram_too_long", self.queue_pairs.datagram_too_long),
             ("datagram_no_recv", self.queue_pairs.datagram_no_recv),
+            (
+                "np_ecn_marked_roce_packets",
+                self.queue_pairs.np_ecn_marked_roce_packets,
+            ),
+            ("np_cnp_sent", self.queue_pairs.np_cnp_sent),
+            ("rp_cnp_handled", self.queue_pairs.rp_cnp_handled),
         ]
     }
 }

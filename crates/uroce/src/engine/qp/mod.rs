@@ -4,6 +4,7 @@
 mod complete;
 mod direct;
 mod dropped;
+mod ecn;
 mod receive;
 mod reliable;
 mod slots;
@@ -12,6 +13,7 @@ mod ud;
 
 use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
 
+use self::ecn::Notification;
 use self::uc::EarlyPackets;
 use super::attributes::Attributes;
 use super::completer::Completer;
@@ -35,6 +37,8 @@ pub struct Addresses {
     pub dst: Gid,
     /// The UDP port that it was sent from.
     pub src_port: u16,
+    /// A switch has marked it: its ECN field is CE, "congestion experienced".
+    pub is_marked: bool,
     /// The GRH that a UD receive buffer begins with.
     pub grh: [u8; 40],
     /// The index of the packet's P_Key in the P_Key table. The host drops packets with an unknown
@@ -64,6 +68,7 @@ pub struct Qp {
     completer: Completer,
     responder: Responder,
     early: EarlyPackets,
+    notification: Notification,
     /// What no part counts, and what the parts counted before the last move to RESET.
     counters: Counters,
 }
@@ -79,6 +84,7 @@ impl Qp {
             completer: Completer::default(),
             responder: Responder::new(&config),
             early: EarlyPackets::default(),
+            notification: Notification::default(),
             counters: Counters::default(),
         }
     }
@@ -271,6 +277,7 @@ impl Qp {
                 self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
                 return Some(packet);
             }
+            _ if self.is_cnp_due() => self.next_cnp(buffer),
             Service::Uc => self.next_uc_packet(clock.time(), host, buffer),
             _ => self.next_reliable(clock, host, buffer),
         };
@@ -296,7 +303,7 @@ impl Qp {
     #[inline]
     pub fn may_transmit(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.responder.has_response() || sends && self.requester.has_unsent()
+        self.has_response() || sends && self.requester.has_unsent()
     }
 
     /// Whether the requester waits after an RNR NAK.
@@ -306,8 +313,9 @@ impl Qp {
     }
 
     /// Whether a response waits to be sent.
+    #[inline]
     pub fn has_response(&self) -> bool {
-        self.responder.has_response()
+        self.responder.has_response() || self.is_cnp_due()
     }
 
     /// What carries the packets of the next calls of [`Qp::transmit`]. If it changes, a reliable service
