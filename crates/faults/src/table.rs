@@ -221,7 +221,7 @@ pub static ACTIONS: [ActionEntry; 13] = [
     action("burst", Point::Packet, &[Key::P, Key::Length], BURSTS),
     action("rate", Point::Packet, &[Key::Rate], LINES),
     action("gids", Point::Time, &[Key::State], TABLES),
-    action("ecn", Point::Packet, &[], PACKETS),
+    action("ecn", Point::Packet, &[], MESSAGES),
 ];
 
 const fn key(key: Key, name: &'static str, value: &'static str) -> KeyEntry {

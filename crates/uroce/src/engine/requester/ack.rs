@@ -197,7 +197,8 @@ impl Requester {
 
     /// A CNP: packets were marked.
     pub fn on_congestion(&mut self) {
-        self.congestion.on_mark(self.oldest_unacked, self.highest_sent);
+        self.congestion
+            .on_mark(self.oldest_unacked, self.highest_sent);
     }
 
     /// Whether the requester waits after an RNR NAK.
