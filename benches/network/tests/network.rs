@@ -180,8 +180,8 @@ fn nobody_starves() {
     }
 }
 
-/// The round trip, 60 ms, is longer than the first RTO, 20 ms: that is spurious. The round trip that is measured
-/// in spite of it makes the later ones long enough.
+/// The round trip, 60 ms, is longer than the first RTO, 20 ms: that is spurious. The round trip that is
+/// measured in spite of it makes the later ones long enough.
 #[test]
 fn a_long_path_is_filled() {
     let mut network = network(GIGABIT, 4 << 20, Duration::from_millis(30), 0.0);

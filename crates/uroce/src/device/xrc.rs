@@ -1,9 +1,9 @@
 //! XRC domains (XRCDs): the shared receive queues that requests to an XRC target may name.
 //!
 //! An XRC domain exists in one process only, even if a file names it. A kernel's is shared by the processes
-//! that open the same file; here the queues are memory of their process, and so is the thread that fills them.
-//! A second process is refused ([`Claim`]): with a domain of its own, a peer's requests to the other process's
-//! queues would fail.
+//! that open the same file; here the queues are memory of their process, and so is the thread that fills
+//! them. A second process is refused ([`Claim`]): with a domain of its own, a peer's requests to the other
+//! process's queues would fail.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,5 +1,5 @@
-//! Congestion notification (annex A17, section 9.5): a switch marks packets in the ECN field of the IP header;
-//! who receives a marked one sends a CNP to the sender's queue pair, which then sends less.
+//! Congestion notification (annex A17, section 9.5): a switch marks packets in the ECN field of the IP
+//! header; who receives a marked one sends a CNP to the sender's queue pair, which then sends less.
 //!
 //! A switch marks only packets whose traffic class allows it: programs ask for that as on an RNIC, in
 //! `ibv_ah_attr.grh.traffic_class` (ECT(0) is 2).

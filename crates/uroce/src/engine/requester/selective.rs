@@ -2,13 +2,13 @@
 //! received behind it.
 //!
 //! uroce's responder keeps it (`responder::early`), and so do some RNICs; kernel rxe and others drop it. No
-//! packet says so, but the acknowledgment of the packet that was sent again does: one that covers later packets
-//! shows that they were kept. If it covers that packet alone, the peer has dropped what came behind it, and all
-//! of that is retransmitted.
+//! packet says so, but the acknowledgment of the packet that was sent again does: one that covers later
+//! packets shows that they were kept. If it covers that packet alone, the peer has dropped what came behind
+//! it, and all of that is retransmitted.
 //!
-//! A NAK may be lost, and the packet that was sent again, and the last ones before a pause. So the oldest packet
-//! is sent alone, too, if no acknowledgment comes for some round trips: a probe, earlier than the RTO, and
-//! without a reduction of the congestion window.
+//! A NAK may be lost, and the packet that was sent again, and the last ones before a pause. So the oldest
+//! packet is sent alone, too, if no acknowledgment comes for some round trips: a probe, earlier than the
+//! RTO, and without a reduction of the congestion window.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ const MAX_TRIES: u8 = 3;
 /// Packets that are sent alone among those in flight at the first loss. If more of them were lost, all are
 /// retransmitted: that takes one round trip, and sending them alone one for each.
 const MAX_ALONE: u8 = 4;
-/// Acknowledgments in a row that cover only the packet that was sent alone, from a peer that has kept packets:
-/// more packets in a row were lost, or it does not keep them any more.
+/// Acknowledgments in a row that cover only the packet that was sent alone, from a peer that has kept
+/// packets: more packets in a row were lost, or it does not keep them any more.
 const MAX_SINGLE: u8 = 2;
 /// The first and the largest number of losses before selective retransmission is tried again with a peer that
 /// has dropped packets.
@@ -191,8 +191,8 @@ impl Requester {
         std::mem::take(&mut self.selective.is_missing)
     }
 
-    /// The oldest packet was lost. Lets it be sent alone, if it belongs to a SEND or WRITE and the peer is not
-    /// known to drop packets; false if not. A READ or atomic is requested again with all that follows.
+    /// The oldest packet was lost. Lets it be sent alone, if it belongs to a SEND or WRITE and the peer is
+    /// not known to drop packets; false if not. A READ or atomic is requested again with all that follows.
     pub(super) fn retransmit_alone(&mut self) -> bool {
         let (packet, all_sent) = (self.oldest_unacked, self.next == self.highest_sent);
         let is_possible = self.link == Link::Network
@@ -286,8 +286,8 @@ impl Requester {
         !self.selective.has_probed && self.rtt.is_settled()
     }
 
-    /// The RTO, or the shorter time of a packet that is sent alone, has expired: sends that, once more or as a
-    /// probe. False if that was tried often enough.
+    /// The RTO, or the shorter time of a packet that is sent alone, has expired: sends that, once more or
+    /// as a probe. False if that was tried often enough.
     pub(super) fn send_alone_again(&mut self, now: Time) -> bool {
         let may = self.selective.tries < MAX_TRIES;
         if let Some(packet) = self.selective.alone.filter(|_| may) {
