@@ -36,7 +36,7 @@ const fn effect(
 }
 
 /// Packets are lost, corrupted, duplicated or delayed, or find no receive WR, and all messages arrive.
-pub const EFFECTS: [Effect; 35] = [
+pub const EFFECTS: [Effect; 36] = [
     effect(
         "drop",
         "drop:opcode=send,count=3",
@@ -78,6 +78,17 @@ pub const EFFECTS: [Effect; 35] = [
         "send 8 64",
         2,
         &[Is("send_rnr_err", 2), Is("rcvd_rnr_err", 2)],
+    ),
+    effect(
+        "ecn",
+        "ecn:opcode=send,count=2",
+        "send 8 64",
+        2,
+        &[
+            Is("np_ecn_marked_roce_packets", 2),
+            AtLeast("np_cnp_sent", 1),
+            AtLeast("rp_cnp_handled", 1),
+        ],
     ),
     // The same of packets that the device sends.
     effect(

@@ -43,9 +43,9 @@ impl DeviceCounters {
         self.queue_pairs.sent_pkts.saturating_sub(self.send_err)
     }
 
-    /// The files of `ports/1/hw_counters`, as kernel rxe has them, and `rx_icrc_encapsulated`, as mlx5 names
-    /// packets with a wrong ICRC.
-    pub fn hw_counters(&self) -> [(&'static str, u64); 16] {
+    /// The files of `ports/1/hw_counters`, as kernel rxe has them, and as mlx5 names packets with a wrong
+    /// ICRC, packets that a switch has marked, and CNPs.
+    pub fn hw_counters(&self) -> [(&'static str, u64); 19] {
         let qps = &self.queue_pairs;
         [
             ("sent_pkts", self.sent_pkts()),
@@ -64,6 +64,9 @@ impl DeviceCounters {
             ("rdma_sends", qps.rdma_sends),
             ("rdma_recvs", qps.rdma_recvs),
             ("rx_icrc_encapsulated", self.icrc),
+            ("np_ecn_marked_roce_packets", qps.np_ecn_marked_roce_packets),
+            ("np_cnp_sent", qps.np_cnp_sent),
+            ("rp_cnp_handled", qps.rp_cnp_handled),
         ]
     }
 
@@ -92,7 +95,7 @@ impl DeviceCounters {
     }
 
     /// What no kernel device has, for the log and the control socket.
-    pub(super) fn local_counters(&self) -> [(&'static str, u64); 13] {
+    pub(super) fn local_counters(&self) -> [(&'static str, u64); 10] {
         [
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
@@ -104,12 +107,6 @@ impl DeviceCounters {
             ("qkey_violation", self.queue_pairs.qkey_violation),
             ("datagram_too_long", self.queue_pairs.datagram_too_long),
             ("datagram_no_recv", self.queue_pairs.datagram_no_recv),
-            (
-                "np_ecn_marked_roce_packets",
-                self.queue_pairs.np_ecn_marked_roce_packets,
-            ),
-            ("np_cnp_sent", self.queue_pairs.np_cnp_sent),
-            ("rp_cnp_handled", self.queue_pairs.rp_cnp_handled),
         ]
     }
 }
