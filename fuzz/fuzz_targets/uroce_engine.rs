@@ -317,6 +317,7 @@ impl Play {
             src: gid(1 - side),
             dst: gid(side),
             src_port: 4791,
+            is_marked: false,
             grh: [1; 40],
             pkey_index: 0,
         };

@@ -131,6 +131,7 @@ fn packet_fault(packet: &uroce::PacketFacts<'_>) -> Option<uroce::PacketFault> {
         Action::Corrupt => Some(uroce::PacketFault::Corrupt),
         Action::Duplicate => Some(uroce::PacketFault::Duplicate),
         Action::Delay(latency) => Some(uroce::PacketFault::Delay(latency.time)),
+        Action::Ecn => Some(uroce::PacketFault::Mark),
         Action::Rnr => Some(uroce::PacketFault::ReceiverNotReady),
         _ => None,
     }

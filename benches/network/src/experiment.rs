@@ -54,6 +54,7 @@ const LINE: Line = Line {
     rate: 10_000_000_000,
     queue: 512 << 10,
     red: None,
+    mark: None,
 };
 
 const NETWORK: Network = Network {
@@ -68,8 +69,14 @@ const NETWORK: Network = Network {
 };
 
 /// All experiments.
-pub fn all(scale: Scale) -> [Experiment; 4] {
-    [incast(scale), loss(scale), delay(scale), outage(scale)]
+pub fn all(scale: Scale) -> [Experiment; 5] {
+    [
+        incast(scale),
+        marked(scale),
+        loss(scale),
+        delay(scale),
+        outage(scale),
+    ]
 }
 
 /// Senders on hosts of their own into one host. The first fifth of the time is not counted.
@@ -83,20 +90,38 @@ fn run(network: Network, senders: usize, program: Program, millis: u64, scale: S
     Report::of(&simulation, Time(end.0 / 5), end)
 }
 
-fn incast(scale: Scale) -> Experiment {
+/// What is reached by each number of senders.
+fn by_senders(network: Network, scale: Scale) -> Vec<Point> {
     let senders = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
     let points = senders.map(|senders| Point {
         x: senders as f64,
         name: senders.to_string(),
-        report: run(NETWORK, senders, WRITES, 500, scale),
+        report: run(network, senders, WRITES, 500, scale),
     });
+    points.into()
+}
+
+/// A switch that marks packets before it has to drop them.
+fn marked(scale: Scale) -> Experiment {
+    let mut network = NETWORK;
+    network.downlink.mark = Some(64 << 10);
+    Experiment {
+        file: "ecn.svg",
+        title: "Senders into one receiver, with ECN",
+        setting: "As before, but the switch marks packets while 64 KiB or more wait.",
+        across: "senders",
+        points: by_senders(network, scale),
+    }
+}
+
+fn incast(scale: Scale) -> Experiment {
     Experiment {
         file: "incast.svg",
         title: "Senders into one receiver",
         setting: "10 Gb/s lines, 10 us from host to host, 512 KiB for the port of the receiver; each sender \
                   has 32 WRITEs of 16 KiB outstanding; MTU 1024.",
         across: "senders",
-        points: points.into(),
+        points: by_senders(NETWORK, scale),
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Line {
     pub queue: u64,
     /// None: only a full queue drops.
     pub red: Option<Red>,
+    /// A packet is marked (ECN) if as many bytes wait. None: no packet is.
+    pub mark: Option<u64>,
 }
 
 /// A port.
@@ -58,6 +60,11 @@ impl Port {
         (u128::from(time) * u128::from(self.line.rate) / 8_000_000_000) as u64
     }
 
+    /// Whether a packet that arrives now is marked.
+    pub fn marks(&self, now: Time) -> bool {
+        self.line.mark.is_some_and(|most| self.waiting(now) >= most)
+    }
+
     /// A packet of that length arrives. When its last bit will have left; None if it is dropped.
     pub fn accept(&mut self, len: u64, now: Time, random: &mut Random) -> Option<Time> {
         let waiting = self.waiting(now);
@@ -86,6 +93,7 @@ mod tests {
         rate: 1_000_000_000,
         queue: 3000,
         red: None,
+        mark: None,
     };
 
     #[test]

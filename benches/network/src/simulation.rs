@@ -38,8 +38,8 @@ pub struct Network {
 enum Event {
     /// A packet of this endpoint reaches the switch.
     AtSwitch(usize, Vec<u8>),
-    /// A packet reaches this endpoint.
-    Arrives(usize, Vec<u8>),
+    /// A packet reaches this endpoint, marked or not.
+    Arrives(usize, Vec<u8>, bool),
     /// A timer of this endpoint may have expired, or its program begins.
     Timer(usize),
 }
@@ -146,7 +146,7 @@ impl Simulation {
             self.now = at;
             match event {
                 Event::AtSwitch(from, bytes) => self.switch(from, bytes),
-                Event::Arrives(to, bytes) => self.arrive(to, &bytes),
+                Event::Arrives(to, bytes, is_marked) => self.arrive(to, &bytes, is_marked),
                 Event::Timer(endpoint) => self.expire(endpoint),
             }
         }
@@ -164,15 +164,16 @@ impl Simulation {
         }
         let host = self.endpoints[to].host;
         let len = bytes.len() as u64 + FRAMING;
+        let is_marked = self.downlinks[host].marks(self.now);
         if let Some(left) = self.downlinks[host].accept(len, self.now, &mut self.random) {
             self.schedule(
                 left.after(self.network.delay / 2),
-                Event::Arrives(to, bytes),
+                Event::Arrives(to, bytes, is_marked),
             );
         }
     }
 
-    fn arrive(&mut self, to: usize, bytes: &[u8]) {
+    fn arrive(&mut self, to: usize, bytes: &[u8], is_marked: bool) {
         self.fingerprint = self.fingerprint.rotate_left(5) ^ self.now.0 ^ hash(bytes);
         let Ok(packet) = Packet::parse(bytes) else {
             return;
@@ -182,6 +183,7 @@ impl Simulation {
             src: gid(self.endpoints[endpoint.peer].host),
             dst: gid(endpoint.host),
             src_port: PORT,
+            is_marked,
             grh: [0; 40],
             pkey_index: 0,
         };

@@ -35,6 +35,7 @@ fn network(rate: u64, queue: u64, delay: Duration, loss: f64) -> Network {
         rate,
         queue,
         red: None,
+        mark: None,
     };
     let uplink = Line {
         queue: u64::MAX,
@@ -135,6 +136,28 @@ fn red_keeps_queues_short() {
     };
     assert!(longest(Some(red)) <= 200_000 + 1200);
     assert!(longest(None) > 400_000);
+}
+
+/// A switch that marks packets keeps its queue short, and nobody loses any after the start.
+#[test]
+fn marks_keep_queues_short() {
+    let run = |mark| {
+        let mut network = network(10 * GIGABIT, 512 << 10, Duration::from_micros(10), 0.0);
+        network.downlink.mark = mark;
+        let simulation = incast(network, 20, WRITES, 100, 5);
+        (
+            Report::of(&simulation, ms(20), ms(100)),
+            simulation.downlink(0).dropped,
+        )
+    };
+    let ((without, lost), (with, lost_with)) = (run(None), run(Some(64 << 10)));
+    assert!(
+        with.goodput > 9.2e9 && with.goodput > without.goodput,
+        "{with:?}"
+    );
+    assert!(with.fairness > 0.99, "{with:?}");
+    assert!(with.longest_stall < Duration::from_millis(1), "{with:?}");
+    assert!(lost_with * 3 < lost, "{lost_with} {lost}");
 }
 
 /// Queue pairs that have lost all of their first packets get through soon, although all of them retransmit:

@@ -100,4 +100,5 @@ void check_lost(void);
 void check_odp(void);
 void check_dm(void);
 void check_import(void);
+void check_xrcd(void);
 void check_dmabuf(void);

@@ -28,6 +28,7 @@ int main(int argc, char **argv)
 		{ "dm", check_dm },
 		{ "dmabuf", check_dmabuf },
 		{ "import", check_import },
+		{ "xrcd", check_xrcd },
 	};
 
 	return run_checks(all, sizeof(all) / sizeof(*all), argc > 1 ? argv[1] : NULL);

@@ -181,6 +181,7 @@ fn blank(action: &ActionEntry) -> Action {
     match action.name {
         "corrupt" => Action::Corrupt,
         "duplicate" => Action::Duplicate,
+        "ecn" => Action::Ecn,
         "rnr" => Action::Rnr,
         "wc" => Action::Completion(0),
         "fail" => Action::Fail {

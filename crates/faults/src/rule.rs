@@ -110,6 +110,8 @@ pub enum Action {
     Corrupt,
     /// A packet arrives twice.
     Duplicate,
+    /// A switch has marked a packet, which arrives with the ECN field "congestion experienced".
+    Ecn,
     /// A packet arrives later.
     Delay(Latency),
     /// Packets are lost in bursts.
@@ -169,6 +171,7 @@ impl Action {
             Action::Burst { .. } => 9,
             Action::Rate { .. } => 10,
             Action::Gids { .. } => 11,
+            Action::Ecn => 12,
         };
         &ACTIONS[at]
     }

@@ -208,7 +208,7 @@ const fn action(
 }
 
 /// All actions.
-pub static ACTIONS: [ActionEntry; 12] = [
+pub static ACTIONS: [ActionEntry; 13] = [
     action("drop", Point::Packet, &[], PACKETS),
     action("corrupt", Point::Packet, &[], PACKETS),
     action("duplicate", Point::Packet, &[], PACKETS),
@@ -221,6 +221,7 @@ pub static ACTIONS: [ActionEntry; 12] = [
     action("burst", Point::Packet, &[Key::P, Key::Length], BURSTS),
     action("rate", Point::Packet, &[Key::Rate], LINES),
     action("gids", Point::Time, &[Key::State], TABLES),
+    action("ecn", Point::Packet, &[], MESSAGES),
 ];
 
 const fn key(key: Key, name: &'static str, value: &'static str) -> KeyEntry {

@@ -245,6 +245,7 @@ fn main() {
                     src: gid(side),
                     dst: gid(1 - side),
                     src_port: PORT,
+                    is_marked: false,
                     grh: [0; 40],
                     pkey_index: 0,
                 };

@@ -79,6 +79,17 @@ pub const EFFECTS: &[Effect] = &[
         2,
         &[Is("send_rnr_err", 2), Is("rcvd_rnr_err", 2)],
     ),
+    effect(
+        "ecn",
+        "ecn:opcode=send,count=2",
+        "send 8 64",
+        2,
+        &[
+            Is("np_ecn_marked_roce_packets", 2),
+            AtLeast("np_cnp_sent", 1),
+            AtLeast("rp_cnp_handled", 1),
+        ],
+    ),
     // The same of packets that the device sends.
     effect(
         "drop-tx",

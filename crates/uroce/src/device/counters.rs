@@ -43,9 +43,9 @@ impl DeviceCounters {
         self.queue_pairs.sent_pkts.saturating_sub(self.send_err)
     }
 
-    /// The files of `ports/1/hw_counters`, as kernel rxe has them, and `rx_icrc_encapsulated`, as mlx5 names
-    /// packets with a wrong ICRC.
-    pub fn hw_counters(&self) -> [(&'static str, u64); 16] {
+    /// The files of `ports/1/hw_counters`, as kernel rxe has them, and as mlx5 names packets with a wrong
+    /// ICRC, packets that a switch has marked, and CNPs.
+    pub fn hw_counters(&self) -> [(&'static str, u64); 19] {
         let qps = &self.queue_pairs;
         [
             ("sent_pkts", self.sent_pkts()),
@@ -64,6 +64,9 @@ impl DeviceCounters {
             ("rdma_sends", qps.rdma_sends),
             ("rdma_recvs", qps.rdma_recvs),
             ("rx_icrc_encapsulated", self.icrc),
+            ("np_ecn_marked_roce_packets", qps.np_ecn_marked_roce_packets),
+            ("np_cnp_sent", qps.np_cnp_sent),
+            ("rp_cnp_handled", qps.rp_cnp_handled),
         ]
     }
 

@@ -52,6 +52,8 @@ pub enum PacketFault {
     Duplicate,
     /// It arrives, or is sent, this much later.
     Delay(Duration),
+    /// A switch has marked it (ECN). Of received packets only.
+    Mark,
     /// It finds no receive WR. Of received packets only.
     ReceiverNotReady,
 }
@@ -75,6 +77,7 @@ impl PacketFault {
             PacketFault::Corrupt => "dropped: damaged on the way by IBV_FAULTS",
             PacketFault::Duplicate => "arrives twice by IBV_FAULTS",
             PacketFault::Delay(_) => "arrives later by IBV_FAULTS",
+            PacketFault::Mark => "marked (ECN) by IBV_FAULTS",
             PacketFault::ReceiverNotReady => "finds no receive by IBV_FAULTS",
         }
     }
@@ -151,6 +154,10 @@ impl Faults {
                     self.delay(device, by, DelayedPacket::Received { copy, from });
                 }
             }
+            Some(PacketFault::Mark) => {
+                let is_marked = true;
+                batch.deliver(packet, &Addresses { is_marked, ..*from });
+            }
             Some(PacketFault::ReceiverNotReady) => batch.deliver_without_receives(packet, from),
         }
     }
@@ -180,7 +187,7 @@ impl Faults {
             to: *to,
         };
         match (self.hook)(&sent) {
-            None | Some(PacketFault::ReceiverNotReady) => true,
+            None | Some(PacketFault::ReceiverNotReady | PacketFault::Mark) => true,
             Some(PacketFault::Drop) => {
                 device
                     .net

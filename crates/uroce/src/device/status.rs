@@ -155,6 +155,7 @@ fn named(counters: &Counters) -> Vec<(&'static str, u64)> {
         sent_pkts sent_bytes rcvd_pkts rcvd_bytes duplicate_request out_of_seq_request rcvd_rnr_err
         send_rnr_err rcvd_seq_err ack_deferred retry_exceeded_err retry_rnr_exceeded_err
         completer_retry_err rdma_sends rdma_recvs direct_ops qkey_violation datagram_too_long
-        datagram_no_recv dropped_in_state dropped_not_of_peer
+        datagram_no_recv dropped_in_state dropped_not_of_peer np_ecn_marked_roce_packets np_cnp_sent
+        rp_cnp_handled
     }
 }

@@ -1,12 +1,19 @@
 //! XRC domains (XRCDs): the shared receive queues that requests to an XRC target may name.
 //!
-//! An XRC domain exists in this process only, even if a file names it. (A kernel's is shared by the
-//! processes that open the same file.)
+//! An XRC domain exists in one process only, even if a file names it. A kernel's is shared by the processes
+//! that open the same file; here the queues are memory of their process, and so is the thread that fills
+//! them. A second process is refused ([`Claim`]): with a domain of its own, a peer's requests to the other
+//! process's queues would fail.
 
 use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
+use ibverbs_host::unix;
+
 use super::shared_queue::SharedReceiveQueue;
+use crate::descriptors::{self, Owned};
 use crate::sync::RwLock;
 
 /// A file's identity.
@@ -18,22 +25,43 @@ pub struct Inode {
     pub inode: u64,
 }
 
+/// The sole right of a process to the domain that a file names: an abstract name, which no two sockets have.
+pub struct Claim {
+    file: Inode,
+    _name: Owned<OwnedFd>,
+}
+
+impl Claim {
+    /// The right to a file's domain of the device with that interface. EADDRINUSE if another process has it.
+    pub fn take(file: Inode, ifindex: u32) -> io::Result<Claim> {
+        let Inode { device, inode } = file;
+        let name = format!("uroce-xrcd.{ifindex}.{device:x}.{inode:x}");
+        let _name = descriptors::open(|| unix::bind(&name))?;
+        Ok(Claim { file, _name })
+    }
+}
+
 /// An XRC domain. Thread-safe.
 #[derive(Default)]
 pub struct XrcDomain {
     /// By SRQ number.
     srqs: RwLock<HashMap<u32, Arc<SharedReceiveQueue>>>,
-    /// The file that names it.
-    pub file: Option<Inode>,
+    /// Of one that a file names.
+    claim: Option<Claim>,
 }
 
 impl XrcDomain {
     /// A domain without SRQs.
-    pub fn new(file: Option<Inode>) -> XrcDomain {
+    pub fn new(claim: Option<Claim>) -> XrcDomain {
         XrcDomain {
-            file,
+            claim,
             ..XrcDomain::default()
         }
+    }
+
+    /// The file that names it.
+    fn file(&self) -> Option<Inode> {
+        self.claim.as_ref().map(|claim| claim.file)
     }
 
     /// Adds an SRQ that was created in the domain.
@@ -63,10 +91,10 @@ impl NamedDomains {
         self.0
             .iter()
             .filter_map(Weak::upgrade)
-            .find(|domain| domain.file == Some(file))
+            .find(|domain| domain.file() == Some(file))
     }
 
-    /// Adds a domain; [`XrcDomain::file`] is Some.
+    /// Adds a domain that a file names.
     pub fn add(&mut self, domain: &Arc<XrcDomain>) {
         self.0.push(Arc::downgrade(domain));
     }

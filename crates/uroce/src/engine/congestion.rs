@@ -3,7 +3,8 @@
 //! RoCE leaves congestion control to lossless networks. uroce sends through sockets, which drop what
 //! does not fit, so the window follows TCP's slow start, congestion avoidance and fast recovery
 //! (RFC 5681, RFC 6582), counted in packets. A spurious RTO is undone. Nothing of it is visible on the
-//! wire.
+//! wire. CNPs shrink the window by the share of windows with marked packets, as DCTCP does (RFC 8257) and
+//! DCQCN does with rates.
 
 /// The initial window in packets. With large MTUs, [`INITIAL_CWND_BYTES`] is the smaller limit.
 const INITIAL_CWND: u32 = 64;
@@ -17,6 +18,22 @@ const MIN_SSTHRESH: u32 = 4;
 const MAX_CWND: u32 = 1024;
 /// The largest window in bytes; the smaller of both limits applies.
 const MAX_CWND_BYTES: u32 = 2 << 20;
+
+/// The share of 1.
+const WHOLE: u32 = 1 << 10;
+/// A window counts this part of the share (g of RFC 8257).
+const GAIN: u32 = 16;
+
+/// The share of the last windows that had marked packets.
+#[derive(Clone, Debug)]
+struct Marks {
+    /// Out of [`WHOLE`].
+    share: u32,
+    /// The packet after the current window.
+    end: u64,
+    /// The current window has marked packets.
+    has_marks: bool,
+}
 
 /// The congestion window of a reliable connection.
 #[derive(Clone, Debug)]
@@ -40,6 +57,8 @@ pub struct CongestionWindow {
     spurious_from: Option<u64>,
     /// An RTO expired after the last acknowledgment.
     in_rto: bool,
+    /// None before the first CNP.
+    marks: Option<Marks>,
 }
 
 /// The window before an RTO, restored if the RTO was spurious.
@@ -63,6 +82,7 @@ impl CongestionWindow {
             undo: None,
             spurious_from: None,
             in_rto: false,
+            marks: None,
         }
     }
 
@@ -81,6 +101,9 @@ impl CongestionWindow {
             self.ssthresh = undo.ssthresh;
         }
         self.in_rto = false;
+        if let Some(marks) = &mut self.marks {
+            marks.on_ack(next_unacked, self.cwnd);
+        }
         if next_unacked < self.recover {
             return was_spurious;
         }
@@ -109,6 +132,25 @@ impl CongestionWindow {
         (self.undo, self.spurious_from) = (None, None);
     }
 
+    /// A CNP: packets of the window were marked. The window shrinks once for all packets before
+    /// `highest_sent`.
+    pub fn on_mark(&mut self, oldest_unacked: u64, highest_sent: u64) {
+        let marks = self.marks.get_or_insert(Marks {
+            share: WHOLE,
+            end: highest_sent,
+            has_marks: true,
+        });
+        marks.has_marks = true;
+        if oldest_unacked < self.recover {
+            return;
+        }
+        self.recover = highest_sent;
+        let less = self.cwnd * marks.share / WHOLE / 2;
+        self.cwnd = (self.cwnd - less).max(MIN_SSTHRESH);
+        self.ssthresh = self.cwnd;
+        (self.undo, self.spurious_from) = (None, None);
+    }
+
     /// The RTO expired: the packets from `oldest_unacked` on will be retransmitted. Only the first of
     /// consecutive RTOs can be undone, unless no round trip was measured yet (`is_known`): then all of them
     /// may have been too short.
@@ -134,5 +176,20 @@ impl CongestionWindow {
     #[cfg(test)]
     pub fn assume_cwnd(&mut self, cwnd: u32) {
         self.cwnd = cwnd;
+    }
+}
+
+impl Marks {
+    /// The packets before `next_unacked` are acknowledged.
+    fn on_ack(&mut self, next_unacked: u64, cwnd: u32) {
+        if next_unacked < self.end {
+            return;
+        }
+        self.end = next_unacked + u64::from(cwnd);
+        self.share -= self.share / GAIN;
+        if self.has_marks {
+            self.share += WHOLE / GAIN;
+        }
+        self.has_marks = false;
     }
 }

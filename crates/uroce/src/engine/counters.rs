@@ -51,6 +51,12 @@ pub struct Counters {
     pub dropped_in_state: u64,
     /// Packets dropped because they are of another service, or not from the peer of a connected queue pair.
     pub dropped_not_of_peer: u64,
+    /// Packets received that a switch had marked (ECN), as mlx5 names it.
+    pub np_ecn_marked_roce_packets: u64,
+    /// CNPs sent.
+    pub np_cnp_sent: u64,
+    /// CNPs received, each of which may have shrunk the congestion window.
+    pub rp_cnp_handled: u64,
 }
 
 impl AddAssign for Counters {
@@ -78,6 +84,9 @@ impl AddAssign for Counters {
             datagram_no_recv,
             dropped_in_state,
             dropped_not_of_peer,
+            np_ecn_marked_roce_packets,
+            np_cnp_sent,
+            rp_cnp_handled,
         } = other;
         self.sent_pkts += sent_pkts;
         self.sent_bytes += sent_bytes;
@@ -100,5 +109,8 @@ impl AddAssign for Counters {
         self.datagram_no_recv += datagram_no_recv;
         self.dropped_in_state += dropped_in_state;
         self.dropped_not_of_peer += dropped_not_of_peer;
+        self.np_ecn_marked_roce_packets += np_ecn_marked_roce_packets;
+        self.np_cnp_sent += np_cnp_sent;
+        self.rp_cnp_handled += rp_cnp_handled;
     }
 }

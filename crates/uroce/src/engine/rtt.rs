@@ -78,8 +78,8 @@ impl RttEstimator {
     }
 
     /// The RTO expired: it doubles, at every second one that follows without an acknowledgment. RFC 6298
-    /// (5.5) doubles it each time; then a queue pair that loses its first packets to the full queue of others
-    /// makes too few tries to get a share of it (docs/network.md).
+    /// (5.5) doubles it each time; then a queue pair that loses its first packets to the full queue of
+    /// others makes too few tries to get a share of it (docs/network.md).
     pub fn on_rto(&mut self) {
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
         self.rtos_since_sample = self.rtos_since_sample.saturating_add(1);

@@ -95,6 +95,7 @@ impl Channel {
                 src: ends.peer_gid,
                 dst: ends.gid,
                 src_port: ends.flow.dst_port,
+                is_marked: false,
                 grh: [0; 40],
                 pkey_index: 0,
             },

@@ -15,7 +15,7 @@ use super::post;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
-use crate::device::xrc::{Inode, XrcDomain};
+use crate::device::xrc::{Claim, Inode, XrcDomain};
 use crate::profile::Profile;
 
 /// The private part of a shared receive queue.
@@ -387,7 +387,8 @@ pub unsafe fn open_xrcd(
 }
 
 /// The domain that a file names. It is created if there is none and `oflags` has O_CREAT, else EAGAIN.
-/// EINVAL if there is one and `oflags` has O_EXCL; EBADF for a bad descriptor.
+/// EINVAL if there is one and `oflags` has O_EXCL; EOPNOTSUPP if another process has it; EBADF for a bad
+/// descriptor.
 fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Result<Arc<XrcDomain>> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `stat` is writable.
@@ -404,12 +405,31 @@ fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Result<Arc<XrcDoma
     match named.find(file) {
         Some(_) if oflags & libc::O_EXCL != 0 => Err(Errno(EINVAL)),
         Some(domain) => Ok(domain),
-        None if oflags & libc::O_CREAT == 0 => Err(Errno(EAGAIN)),
         None => {
-            let domain = Arc::new(XrcDomain::new(Some(file)));
+            let claim = Claim::take(file, device.net.ifindex());
+            let claim = claim.map_err(|error| refuse_domain(&error, oflags))?;
+            if oflags & libc::O_CREAT == 0 {
+                return Err(Errno(EAGAIN));
+            }
+            let domain = Arc::new(XrcDomain::new(Some(claim)));
             named.add(&domain);
             Ok(domain)
         }
+    }
+}
+
+/// The errno value for a domain that this process cannot have.
+fn refuse_domain(error: &std::io::Error, oflags: c_int) -> Errno {
+    match error.raw_os_error() {
+        Some(libc::EADDRINUSE) if oflags & libc::O_EXCL != 0 => Errno(EINVAL),
+        Some(libc::EADDRINUSE) => {
+            log::warn!(
+                "uroce: the XRC domain of that file is open in another process: uroce's domains are \
+                 not shared, as their queues are memory of one process"
+            );
+            Errno(EOPNOTSUPP)
+        }
+        other => Errno(other.unwrap_or(ENOMEM)),
     }
 }
 

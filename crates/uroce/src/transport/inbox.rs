@@ -24,6 +24,8 @@ const DATAGRAM_MAX: usize = 1 << 16;
 const SOCKETS_PER_CALL: usize = 16;
 /// Calls that receive only from the socket with the most recent packets, before one calls epoll_wait for all.
 const LAST_SOCKET_CALLS: u32 = 8;
+/// The bits of the traffic class that are the ECN field (RFC 3168); all set: "congestion experienced".
+const CE: u8 = 3;
 /// The bits of a P_Key that must match the default partition's, 0xffff. The bit above says whether the sender
 /// is a full or a limited member.
 const PKEY_MASK: u16 = 0x7fff;
@@ -288,6 +290,7 @@ impl Net {
             src,
             dst,
             src_port: arrival.from.port(),
+            is_marked: meta.traffic_class & CE == CE,
             grh,
             pkey_index: 0,
         };

@@ -147,6 +147,8 @@ impl Opcode {
     pub const RC_SEND_ONLY: Opcode = Opcode::new(Transport::Rc, Operation::Send, Part::Only);
     /// An acknowledge of a reliable connection.
     pub const RC_ACK: Opcode = Opcode::new(Transport::Rc, Operation::Ack, Part::Only);
+    /// A congestion notification packet (annex A17). It belongs to no service.
+    pub const CNP: Opcode = Opcode(0x81);
     /// A datagram without immediate data.
     pub const UD_SEND_ONLY: Opcode = Opcode::new(Transport::Ud, Operation::Send, Part::Only);
 

@@ -339,6 +339,9 @@ impl Extensions {
             payload: PayloadRule::NoPacket,
         };
         let Some((transport, operation, part)) = opcode.parts() else {
+            if opcode.0 == Opcode::CNP.0 {
+                extensions.payload = PayloadRule::Any;
+            }
             return extensions;
         };
         let has = Extensions::of_packet(transport, operation, part);

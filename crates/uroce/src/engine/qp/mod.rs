@@ -4,6 +4,7 @@
 mod complete;
 mod direct;
 mod dropped;
+mod ecn;
 mod receive;
 mod reliable;
 mod shm;
@@ -13,6 +14,7 @@ mod ud;
 
 use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
 
+use self::ecn::Notification;
 use self::uc::EarlyPackets;
 use super::attributes::Attributes;
 use super::completer::Completer;
@@ -37,6 +39,8 @@ pub struct Addresses {
     pub dst: Gid,
     /// The UDP port that it was sent from.
     pub src_port: u16,
+    /// A switch has marked it: its ECN field is CE, "congestion experienced".
+    pub is_marked: bool,
     /// The GRH that a UD receive buffer begins with.
     pub grh: [u8; 40],
     /// The index of the packet's P_Key in the P_Key table. The host drops packets with an unknown
@@ -65,6 +69,7 @@ pub struct Qp {
     completer: Completer,
     responder: Responder,
     early: EarlyPackets,
+    notification: Notification,
     /// What no part counts, and what the parts counted before the last move to RESET.
     counters: Counters,
 }
@@ -80,6 +85,7 @@ impl Qp {
             completer: Completer::default(),
             responder: Responder::new(&config),
             early: EarlyPackets::default(),
+            notification: Notification::default(),
             counters: Counters::default(),
         }
     }
@@ -283,6 +289,7 @@ impl Qp {
             Service::Ud => {
                 return self.transmit_datagram(Pace::Paced(clock.time()), host, buffer);
             }
+            _ if self.is_cnp_due() => self.next_cnp(buffer),
             Service::Uc if self.sender.is_some() => None,
             Service::Uc => self.next_uc_packet(clock.time(), host, buffer),
             _ => self.next_reliable(clock, host, buffer),
@@ -308,7 +315,7 @@ impl Qp {
     #[inline]
     pub fn may_transmit(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.responder.has_response() || sends && self.has_unsent()
+        self.has_response() || sends && self.has_unsent()
     }
 
     #[inline]
@@ -329,8 +336,9 @@ impl Qp {
     }
 
     /// Whether a response waits to be sent.
+    #[inline]
     pub fn has_response(&self) -> bool {
-        self.responder.has_response()
+        self.responder.has_response() || self.is_cnp_due()
     }
 
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.

@@ -2,7 +2,7 @@
 
 use super::{Addresses, Clock, Host, Operation, Packet, Qp, QpEvent, QpState, Service};
 use crate::engine::recv_queue::RecvQueue;
-use crate::wire::{PORT, port_of};
+use crate::wire::{Opcode, PORT, port_of};
 
 impl Qp {
     /// [`Qp::receive`] as if no receive was posted: a SEND or a WRITE with immediate gets an RNR NAK. Injects
@@ -45,6 +45,9 @@ impl Qp {
             return;
         }
         let Some((transport, operation, part)) = packet.bth.opcode.parts() else {
+            if packet.bth.opcode == Opcode::CNP {
+                self.on_cnp(from);
+            }
             return;
         };
         let service = self.attributes.config.service;
@@ -59,6 +62,9 @@ impl Qp {
         if !self.is_of_peer(from) {
             self.counters.dropped_not_of_peer += 1;
             return;
+        }
+        if from.is_marked {
+            self.on_marked(clock);
         }
         let is_response = matches!(
             operation,

@@ -58,7 +58,8 @@ impl Qp {
     #[inline]
     pub fn uses_packets(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.responder.has_response() && !self.responder.is_shared()
+        self.is_cnp_due()
+            || self.responder.has_response() && !self.responder.is_shared()
             || sends && self.sender.is_none() && self.requester.has_unsent()
     }
 

@@ -188,6 +188,12 @@ impl Requester {
         self.timers.stop(Timer::Rto);
     }
 
+    /// A CNP: packets were marked.
+    pub fn on_congestion(&mut self) {
+        self.congestion
+            .on_mark(self.oldest_unacked, self.highest_sent);
+    }
+
     /// Whether the requester waits after an RNR NAK.
     pub fn is_rnr_waiting(&self) -> bool {
         self.timers.is_set(Timer::Rnr)

@@ -7,8 +7,8 @@
 //! it, and all of that is retransmitted.
 //!
 //! A NAK may be lost, and the packet that was sent again, and the last ones before a pause. So the oldest
-//! packet is sent alone, too, if no acknowledgment comes for some round trips: a probe, earlier than the RTO,
-//! and without a reduction of the congestion window.
+//! packet is sent alone, too, if no acknowledgment comes for some round trips: a probe, earlier than the
+//! RTO, and without a reduction of the congestion window.
 
 use std::time::Duration;
 
@@ -284,8 +284,8 @@ impl Requester {
         !self.selective.has_probed && self.rtt.is_settled()
     }
 
-    /// The RTO, or the shorter time of a packet that is sent alone, has expired: sends that, once more or as
-    /// a probe. False if that was tried often enough.
+    /// The RTO, or the shorter time of a packet that is sent alone, has expired: sends that, once more or
+    /// as a probe. False if that was tried often enough.
     pub(super) fn send_alone_again(&mut self, now: Time) -> bool {
         let may = self.selective.tries < MAX_TRIES;
         if let Some(packet) = self.selective.alone.filter(|_| may) {

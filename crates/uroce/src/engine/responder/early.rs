@@ -16,8 +16,9 @@ use crate::wire::Packet;
 const MAX_PACKETS: usize = 1024;
 /// The most bytes that wait; the smaller of both limits applies.
 const MAX_BYTES: usize = 2 << 20;
-/// A request that is further ahead is dropped: no peer has that many in flight. Requests of an earlier
-/// connection with the same numbers, which a network has held back, are most often that far ahead or behind.
+/// A request that is further ahead is dropped: no peer has as much in flight. Requests of an earlier
+/// connection with the same numbers, which a network has held back, are most often that far ahead or
+/// behind.
 const MAX_AHEAD: i32 = 2048;
 
 /// Requests that arrived before an earlier one.

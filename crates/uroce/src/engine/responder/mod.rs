@@ -1,10 +1,10 @@
 //! The responder of a connected queue pair: validates inbound request packets (9.7.4, 9.8.2), has them
 //! executed, and sends the responses (9.7.5).
 //!
-//! The responder owns the receive queue, the message in progress, the responder resources that duplicates are
-//! answered from, the requests that wait for an earlier one, and the queue of responses. It does not change
-//! the queue pair's state: it returns a [`ResponderAction`]. Invariant: a request packet is executed only if
-//! its PSN is the ePSN, so each is executed once and in order.
+//! The responder owns the receive queue, the message in progress, the responder resources that duplicates
+//! are answered from, the requests that wait for an earlier one, and the queue of responses. It does not
+//! change the queue pair's state: it returns a [`ResponderAction`]. Invariant: a request packet is executed
+//! only if its PSN is the ePSN, so each is executed once and in order.
 
 mod duplicate;
 mod early;

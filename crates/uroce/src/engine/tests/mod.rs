@@ -7,6 +7,7 @@ mod datagram_headers;
 mod deferral;
 mod direct_wait;
 mod drain;
+mod ecn;
 mod errors;
 mod host;
 mod late_timeouts;

@@ -98,6 +98,7 @@ pub fn qpn(side: usize) -> u32 {
 pub fn addresses(from: usize) -> Addresses {
     Addresses {
         src_port: crate::wire::PORT,
+        is_marked: false,
         src: gid(from),
         dst: gid(1 - from),
         grh: [0x60; 40],

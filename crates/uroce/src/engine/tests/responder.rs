@@ -205,6 +205,7 @@ fn packets_from_another_port_than_the_peers_are_dropped() {
         let packet = Packet::parse(&datagram).unwrap();
         let from = Addresses {
             src_port,
+            is_marked: false,
             ..addresses(1)
         };
         peer.qp.receive(&packet, &from, peer.now, &mut peer.host);

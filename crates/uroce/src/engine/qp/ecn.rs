@@ -1,0 +1,71 @@
+//! Congestion notification (annex A17, section 9.5): a switch marks packets in the ECN field of the IP
+//! header; who receives a marked one sends a CNP to the sender's queue pair, which then sends less.
+//!
+//! A switch marks only packets whose traffic class allows it: programs ask for that as on an RNIC, in
+//! `ibv_ah_attr.grh.traffic_class` (ECT(0) is 2).
+
+use std::time::Duration;
+
+use super::{Addresses, Clock, Qp, Service, Time};
+use crate::engine::emit::{self, Encoded, Layout};
+use crate::wire::{Opcode, Psn};
+
+/// At most one CNP is sent in this time, as by DCQCN's notification point.
+const CNP_INTERVAL: Duration = Duration::from_micros(50);
+/// The bytes behind the BTH of a CNP, which are reserved.
+const CNP_PAYLOAD: usize = 16;
+/// BECN, in the fifth byte of the BTH.
+const BECN: (usize, u8) = (4, 0x40);
+
+/// The CNPs of a queue pair.
+#[derive(Debug, Default)]
+pub(super) struct Notification {
+    is_due: bool,
+    last: Option<Time>,
+}
+
+impl Qp {
+    /// A packet of the peer was marked on its way.
+    #[cold]
+    pub(super) fn on_marked(&mut self, clock: impl Clock) {
+        let now = clock.time();
+        self.counters.np_ecn_marked_roce_packets += 1;
+        let is_early = |last: Time| now.since(last) < CNP_INTERVAL;
+        if !self.notification.last.is_some_and(is_early) {
+            self.notification.last = Some(now);
+            self.notification.is_due = true;
+        }
+    }
+
+    /// A CNP of the peer: this queue pair's packets were marked.
+    #[cold]
+    pub(super) fn on_cnp(&mut self, from: &Addresses) {
+        let service = self.attributes.config.service;
+        if service == Service::Ud || !self.is_of_peer(from) {
+            return;
+        }
+        self.counters.rp_cnp_handled += 1;
+        self.requester.on_congestion();
+    }
+
+    /// Whether a CNP waits to be sent.
+    #[inline]
+    pub(super) fn is_cnp_due(&self) -> bool {
+        self.notification.is_due
+    }
+
+    /// Writes a CNP into `buffer`.
+    #[cold]
+    pub(super) fn next_cnp(&mut self, buffer: &mut [u8]) -> Option<Encoded> {
+        self.notification.is_due = false;
+        let dest_qpn = self.attributes.dest_qpn;
+        let headers = emit::headers(Opcode::CNP, dest_qpn, Psn::new(0), buffer);
+        let headers_len = headers.size();
+        let layout = Layout::new(headers_len, CNP_PAYLOAD);
+        let encoded = layout.seal(headers)?;
+        buffer.get_mut(headers_len..encoded.len)?.fill(0);
+        *buffer.get_mut(BECN.0)? |= BECN.1;
+        self.counters.np_cnp_sent += 1;
+        Some(encoded)
+    }
+}
