@@ -11,7 +11,8 @@ struct mistake {
 	void (*pair)(struct rig *rig, int peer, bool server, bool wrong);
 };
 extern const struct mistake call_mistakes[], state_mistakes[], data_mistakes[], wait_mistakes[],
-	hazard_mistakes[], pair_mistakes[], people_mistakes[], more_mistakes[];
+	hazard_mistakes[], pair_mistakes[], people_mistakes[], more_mistakes[], object_mistakes[],
+	extended_mistakes[];
 
 /* How two ends are connected. Zero stands for what is usual. */
 struct link {
