@@ -9,7 +9,7 @@ use core::slice;
 
 use ibverbs_abi::*;
 
-use super::super::finding::Outcome;
+use super::super::finding::{Finding, Outcome};
 use super::super::shadow::{Remote, SendRequest, Sge};
 use super::super::{facts, report};
 use super::failed::report_failure;
@@ -36,16 +36,17 @@ macro_rules! builders {
             // SAFETY: the queue pair is alive, and this thread builds requests in it (see the module above).
             let (wr_id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
             let request: SendRequest = $request;
-            with(|shadow| {
-                if let Some(known) = shadow.qps.get_mut(&(qp as usize)) {
-                    known.building.push(SendRequest {
-                        is_built: true,
-                        wr_id,
-                        signaled: flags & IBV_SEND_SIGNALED != 0,
-                        ..request
-                    });
-                }
+            const CALL: &str = concat!("ibv_", stringify!($new));
+            let early = with(|shadow| {
+                let request = SendRequest {
+                    is_built: true,
+                    wr_id,
+                    signaled: flags & IBV_SEND_SIGNALED != 0,
+                    ..request
+                };
+                shadow.request_begun(qp as usize, request, CALL)
             });
+            misplaced(early.flatten());
             if let Some(function) = ops(qp).$new {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
@@ -54,12 +55,11 @@ macro_rules! builders {
         })+
 
         $(unsafe extern "C" fn $part(qp: *mut ibv_qp_ex, $($parg: $pty),*) {
-            with(|shadow| {
-                let known = shadow.qps.get_mut(&(qp as usize));
-                if let Some($last) = known.and_then(|known| known.building.last_mut()) {
-                    $change
-                }
+            const CALL: &str = concat!("ibv_", stringify!($part));
+            let early = with(|shadow| {
+                shadow.part_set(qp as usize, |$last: &mut SendRequest| $change, CALL)
             });
+            misplaced(early.flatten());
             if let Some(function) = ops(qp).$part {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
@@ -225,11 +225,14 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { start(qp) };
     }
-    with(|shadow| {
-        if let Some(qp) = shadow.qps.get_mut(&(qp as usize)) {
-            qp.building.clear();
-        }
-    });
+    with(|shadow| shadow.building_begun(qp as usize, thread));
+}
+
+/// Reports a call that comes too early.
+fn misplaced(found: Option<Finding>) {
+    if let Some(found) = found {
+        observe(|_| vec![found]);
+    }
 }
 
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
@@ -245,12 +248,10 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {
-        let list = shadow
-            .qps
-            .get_mut(&address)
-            .map(|qp| core::mem::take(&mut qp.building));
-        let (these, found) = shadow.posting(address, list.unwrap_or_default(), thread, CALL);
+        let (list, incomplete) = shadow.completing(address, CALL);
+        let (these, mut found) = shadow.posting(address, list, thread, CALL);
         posted = these;
+        found.extend(incomplete);
         found
     });
     // SAFETY: the function is the provider's for this queue pair.
@@ -265,12 +266,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    with(|shadow| {
-        if let Some(qp) = shadow.qps.get_mut(&(qp as usize)) {
-            qp.building.clear();
-            qp.thread = 0;
-        }
-    });
+    with(|shadow| shadow.aborted(qp as usize));
     if let Some(abort) = ops(qp).abort {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { abort(qp) };

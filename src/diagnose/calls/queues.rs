@@ -40,7 +40,7 @@ pub unsafe extern "C" fn create_cq_ex(
     // SAFETY: the program's attributes are readable up to `comp_mask`, and further as that says. The context
     // is open and wrapped (see the module above).
     unsafe {
-        let (cqe, channel) = ((*attr).cqe, (*attr).channel);
+        let (cqe, channel, wc_flags) = ((*attr).cqe, (*attr).channel, (*attr).wc_flags);
         let flags = match (*attr).comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS {
             0 => 0,
             _ => (*attr).flags,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn create_cq_ex(
         let call = "ibv_create_cq_ex";
         cq_created(context, cq.cast(), cqe, channel, single_threaded, call);
         if !cq.is_null() {
-            poll_ex::wrap(cq);
+            poll_ex::wrap(cq, wc_flags);
         }
         cq
     }

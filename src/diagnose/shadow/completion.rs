@@ -139,6 +139,19 @@ impl Shadow {
         )]
     }
 
+    /// ibv_end_poll without a poll that has begun.
+    pub fn not_begun(&self, address: usize, thread: i32) -> Option<Finding> {
+        let cq = self.cqs.get(&address)?;
+        (cq.open_by != thread).then(|| {
+            let object = Object::at(Kind::Cq, address);
+            Finding::new(Rule::Argument, object, "ibv_end_poll", Outcome::Called)
+                .with("what", "no poll of this thread has begun: ibv_start_poll returned an error, or was \
+                               not called")
+                .with("why", "it unlocks the CQ, which is locked only if ibv_start_poll returned 0")
+                .with("todo", "call ibv_end_poll only after an ibv_start_poll that returned 0, once")
+        })
+    }
+
     /// The poll has ended.
     pub fn poll_ended(&mut self, address: usize) {
         if let Some(cq) = self.cqs.get_mut(&address) {

@@ -6,6 +6,7 @@
 //! Invariants: the lock around [`Shadow`] is never held across a call of a provider. Objects that providers
 //! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
 
+mod building;
 mod completion;
 mod elsewhere;
 mod failure;
@@ -240,6 +241,8 @@ pub struct Qp {
     pub receives: VecDeque<Receive>,
     /// Requests of ibv_wr_* functions between ibv_wr_start and ibv_wr_complete.
     pub building: Vec<SendRequest>,
+    /// The thread that is between these two calls, or 0.
+    pub built_by: i32,
     /// Requests that were posted, and those of them that consume a receive of the peer.
     pub sends_posted: u64,
     pub sends_consuming: u64,
@@ -261,6 +264,9 @@ pub struct Qp {
     /// What was found out of both ends when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
+    /// The state that the program has set last when nothing could complete from then on, and the requests and
+    /// receives that were outstanding.
+    pub ended: Option<(ibv_qp_state, usize, usize)>,
     /// The thread that is posting a send, or building one, or 0; only of single-threaded queue pairs.
     pub thread: i32,
 }

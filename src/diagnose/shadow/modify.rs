@@ -99,6 +99,12 @@ fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;
     }
+    let outstanding = (qp.sends.len(), qp.receives.len());
+    qp.ended = match change.state() {
+        Some(state @ (IBV_QPS_RESET | IBV_QPS_ERR)) => Some((state, outstanding.0, outstanding.1)),
+        Some(_) => None,
+        None => qp.ended,
+    };
     match change.state() {
         Some(IBV_QPS_RESET) => {
             qp.state = IBV_QPS_RESET;

@@ -56,25 +56,6 @@ const NOT_SET: &str =
     "num_sge looks like memory that was never set: set the whole request to zero at first";
 
 impl Shadow {
-    /// `thread` begins to build requests. Reports another one that does, if the queue pair is for one thread.
-    pub fn building(&mut self, address: usize, thread: i32, call: &'static str) -> Vec<Finding> {
-        let object = self.qp_object(address);
-        let qp = self.qps.get_mut(&address).filter(|qp| qp.single_threaded);
-        let Some(qp) = qp else { return Vec::new() };
-        let other = core::mem::replace(&mut qp.thread, thread);
-        if other == 0 || other == thread {
-            return Vec::new();
-        }
-        vec![overlap(
-            object,
-            call,
-            other,
-            thread,
-            "queue pair's domain",
-            "a TD",
-        )]
-    }
-
     /// `thread` begins to post `requests`.
     pub fn posting(
         &mut self,

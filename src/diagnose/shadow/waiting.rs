@@ -101,7 +101,8 @@ impl Shadow {
         let uses = |qp: &&Qp| on_sends(qp) || on_receives(qp);
         let qps = || self.qps.values().filter(uses);
         if qps().next().is_some() && qps().all(|qp| qp.state == IBV_QPS_ERR) {
-            return qps().find_map(failed);
+            let of_error = qps().find_map(failed);
+            return of_error.or_else(|| qps().filter(|qp| qp.srq == 0).find_map(ended));
         }
         let (signaled, receives) = self.outstanding_on(cq);
         if let Some(reason) = self.asks_for_none(cq, unread) {
@@ -117,7 +118,11 @@ impl Shadow {
             .or_else(|| receiving.find_map(|(_, qp)| self.receives_stay(qp)))
             .or_else(|| {
                 let nothing_else = signaled == 0 && receives == 0 && self.only_polled(cq);
-                let of = nothing_else.then(|| sending.find_map(|(_, qp)| unsignaled(qp)));
+                let of = nothing_else.then(|| {
+                    let has_srq = qps().any(|qp| qp.srq != 0);
+                    let ended = || qps().filter(|_| !has_srq).find_map(ended);
+                    sending.find_map(|(_, qp)| unsignaled(qp)).or_else(ended)
+                });
                 of.flatten()
             })
     }
@@ -363,6 +368,30 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
             "call ibv_wr_complete after the requests of ibv_wr_start",
         )
     })
+}
+
+/// The program has moved the queue pair to a state in which nothing is outstanding.
+fn ended(qp: &Qp) -> Option<Reason> {
+    let (state, sends, receives) = qp.ended.filter(|_| qp.sends.is_empty())?;
+    let number = qp.number;
+    match (state, sends + receives) {
+        (IBV_QPS_ERR, 0) if qp.receives.is_empty() => Some((
+            format!(
+                "queue pair {number:#x} was modified to ERR when it had no request and no receive \
+                 outstanding, so that nothing is flushed"
+            ),
+            "wait only for the completions of what is outstanding; a request that is posted in ERR is \
+             flushed, and shows that all before it are done",
+        )),
+        (IBV_QPS_RESET, 1..) => Some((
+            format!(
+                "queue pair {number:#x} was modified to RESET, which dropped {sends} requests and {receives} \
+                 receives without a completion"
+            ),
+            "modify it to ERR first, poll the completions of all that is flushed, and then to RESET",
+        )),
+        _ => None,
+    }
 }
 
 /// Requests of which none causes a completion.
