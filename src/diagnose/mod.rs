@@ -35,6 +35,7 @@ mod calls;
 mod check;
 mod classes;
 mod cm;
+mod cm_calls;
 mod control;
 mod crash;
 pub mod environment;

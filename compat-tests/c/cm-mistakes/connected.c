@@ -1,8 +1,6 @@
 /* Mistakes of clients and servers that are connected, or on the way to it. Both ends are in one process. */
 #include "cm.h"
 
-#include <poll.h>
-
 #define SIZE 4096
 
 struct pair {
@@ -180,28 +178,6 @@ static void post_after_disconnect(bool wrong)
 	CHECK(rdma_post_write(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)p.buf + SIZE, p.mr->rkey) ==
 	      0);
 	CHECK((status_of_send(p.client.id) == IBV_WC_SUCCESS) == !wrong);
-	drop(p);
-}
-
-/* The peer disconnects while receives are posted. */
-static void peer_disconnects(bool wrong)
-{
-	struct pair p = connected();
-	struct ibv_wc wc = { .status = -1 };
-
-	CHECK(rdma_post_recv(p.client.id, NULL, p.buf, 64, p.mr) == 0);
-	if (wrong) {
-		CHECK(rdma_disconnect(p.server) == 0);
-		CHECK(next(p.client) == RDMA_CM_EVENT_DISCONNECTED);
-		CHECK(rdma_disconnect(p.client.id) == 0);
-	} else {
-		CHECK(rdma_post_send(p.server, NULL, p.buf, 64, p.mr, 0) == 0);
-	}
-	for (int i = 0; i < 2000 && ibv_poll_cq(p.client.id->recv_cq, 1, &wc) == 0; i++)
-		usleep(1000);
-	CHECK((wc.status == IBV_WC_SUCCESS) == !wrong);
-	if (!wrong)
-		status_of_send(p.server);
 	drop(p);
 }
 
@@ -421,7 +397,6 @@ const struct mistake connected_mistakes[] = {
 	{ "never-accepted", never_accepted },
 	{ "client-deaf", client_deaf },
 	{ "post-after-disconnect", post_after_disconnect },
-	{ "peer-disconnects", peer_disconnects },
 	{ "events-of-synchronous-id", events_of_synchronous_id },
 	{ "region-for-messages", region_for_messages },
 	{ "post-without-region", post_without_region },

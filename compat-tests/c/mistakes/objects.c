@@ -319,13 +319,25 @@ struct xrc {
 	struct ibv_qp *a, *b;
 };
 
-static int xrc_to_rts(struct ibv_qp *qp)
+static void connect_xrc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 3, .rnr_retry = 3 };
+	bool sends = qp->qp_type == IBV_QPT_XRC_SEND;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = dest,
+				    .ah_attr = { .is_global = 1,
+						 .port_num = PORT,
+						 .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
-	return ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	NEED(to_init(qp) == 0);
+	NEED(ibv_modify_qp(qp, &attr, mask | (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) ==
+	     0);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 3, .rnr_retry = 3 };
+	mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	       IBV_QP_MAX_QP_RD_ATOMIC;
+	if (sends)
+		NEED(ibv_modify_qp(qp, &attr, mask) == 0);
 }
 
 static struct xrc make_xrc(struct rig *rig)
@@ -353,9 +365,8 @@ static struct xrc make_xrc(struct rig *rig)
 
 	NEED(x.xrcd && (x.srq = ibv_create_srq_ex(rig->context, &srq)));
 	NEED((x.a = ibv_create_qp_ex(rig->context, &send)) && (x.b = ibv_create_qp_ex(rig->context, &recv)));
-	NEED(to_init(x.a) == 0 && to_init(x.b) == 0);
-	NEED(to_rtr(rig, x.b, x.a->qp_num) == 0 && to_rtr(rig, x.a, x.b->qp_num) == 0);
-	NEED(xrc_to_rts(x.a) == 0);
+	connect_xrc(rig, x.b, x.a->qp_num);
+	connect_xrc(rig, x.a, x.b->qp_num);
 	return x;
 }
 

@@ -264,6 +264,8 @@ pub struct Qp {
     /// What was found out of both ends when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
+    /// The program has called rdma_disconnect for its id.
+    pub is_disconnected: bool,
     /// The state that the program has set last when nothing could complete from then on, and the requests and
     /// receives that were outstanding.
     pub ended: Option<(ibv_qp_state, usize, usize)>,

@@ -113,6 +113,7 @@ fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
             qp.receives.clear();
             qp.first_error = None;
             qp.answered = 0;
+            qp.is_disconnected = false;
             qp.evidence = Default::default();
         }
         Some(state) => {

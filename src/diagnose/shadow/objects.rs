@@ -249,6 +249,7 @@ impl Shadow {
             last_receive_posted: None,
             answered: 0,
             ended: None,
+            is_disconnected: false,
             first_error: None,
             evidence: Evidence::default(),
             async_events: 0,

@@ -270,6 +270,14 @@ impl Shadow {
                     .with("text", super::completion::status_text(error.status)),
             ];
         }
+        if qp.is_disconnected && qp.state == IBV_QPS_ERR {
+            // One without data shows that all before it are done.
+            let sends_data = qp.sends.back().filter(|last| last.length() > 0);
+            return sends_data
+                .map(|last| after_disconnect(object, last.wr_id, call))
+                .into_iter()
+                .collect();
+        }
         let max = qp.cap.max_send_wr;
         if max != 0 && qp.sends.len() > max as usize {
             return vec![
@@ -427,6 +435,23 @@ impl Shadow {
         }
         Vec::new()
     }
+}
+
+/// A request is posted when the connection has been ended.
+fn after_disconnect(object: &Object, wr_id: u64, call: &'static str) -> Finding {
+    Finding::new(Rule::Argument, object.clone(), call, Outcome::Called)
+        .with(
+            "what",
+            format!("the request (wr_id {wr_id}) is posted after rdma_disconnect"),
+        )
+        .with(
+            "why",
+            "rdma_disconnect moves the queue pair to ERR, where requests complete with WR_FLUSH_ERR at once",
+        )
+        .with(
+            "todo",
+            "post and complete all requests before rdma_disconnect",
+        )
 }
 
 fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding {

@@ -44,6 +44,13 @@ impl EventQueues {
         self.files.is_empty()
     }
 
+    /// The id and the type of an event that was not read, of any descriptor.
+    pub fn any_unread(&self) -> Option<(u32, u32)> {
+        let event = self.files.values().find_map(VecDeque::front)?;
+        let kind = event.bytes.get(12..16)?;
+        Some((event.id, u32::from_ne_bytes(kind.try_into().ok()?)))
+    }
+
     /// Whether a descriptor has nothing to read.
     pub fn is_empty(&self, file: FileId) -> bool {
         self.files.get(&file).is_none_or(VecDeque::is_empty)
