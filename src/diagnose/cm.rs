@@ -145,6 +145,7 @@ fn notice(notice: &CmNotice) {
             None
         }
         CmNotice::Event { event, status, id } => {
+            cm_calls::event_read();
             if *event == CONNECT_REQUEST {
                 let now = Instant::now();
                 shadow::with(|shadow| shadow.cm_ids.requests.insert(*id, now));
@@ -355,20 +356,14 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
 }
 
 /// Why no event comes to a channel with these ids; None if that may be right.
-pub fn no_event(ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
-    let limit = Duration::from_secs(seconds);
-    let unanswered = shadow::with(|shadow| shadow.cm_ids.unanswered(limit)).flatten();
-    held_up(unanswered, software::unread_cm_event(), seconds)
-        .or_else(|| of_states(ids, seconds))
+pub fn no_event(known: &CmIds, ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
+    let unanswered = known.unanswered(Duration::from_secs(seconds));
+    held_up(unanswered, software::unread_cm_event(), seconds).or_else(|| of_states(ids, seconds))
 }
 
 /// A thread waits for an event, and something else of the program holds the connection up: a request that it
 /// has not answered, or an event that it has not read.
-fn held_up(
-    unanswered: Option<u32>,
-    unread: Option<(u32, u32)>,
-    seconds: u64,
-) -> Option<Finding> {
+fn held_up(unanswered: Option<u32>, unread: Option<(u32, u32)>, seconds: u64) -> Option<Finding> {
     let finding = |id, why: String, todo| {
         let object = id_object(id);
         let rule = Rule::NoCmEvent;
@@ -382,7 +377,8 @@ fn held_up(
             "the program has read the event RDMA_CM_EVENT_CONNECT_REQUEST with the id {id}, and has neither \
              accepted nor rejected it: the peer waits for that"
         );
-        let todo = "create its queue pair, and call rdma_accept with the id of the event, or rdma_reject";
+        let todo =
+            "create its queue pair, and call rdma_accept with the id of the event, or rdma_reject";
         return Some(finding(id, why, todo));
     }
     let (id, kind) = unread?;
@@ -408,7 +404,10 @@ fn event_name(kind: u32) -> &'static str {
         "RDMA_CM_EVENT_REJECTED",
         "RDMA_CM_EVENT_ESTABLISHED",
     ];
-    NAMES.get(kind as usize).copied().unwrap_or("RDMA_CM_EVENT_DISCONNECTED or later")
+    NAMES
+        .get(kind as usize)
+        .copied()
+        .unwrap_or("RDMA_CM_EVENT_DISCONNECTED or later")
 }
 
 /// The same by the states of the ids.

@@ -62,6 +62,17 @@ type Wrong = (String, &'static str, String);
 thread_local! {
     /// [`report::count`] when the call began that this thread makes.
     static COUNT: Cell<u32> = const { Cell::new(0) };
+    /// The id of that call, if it is not one that reads events.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An event was read: if that was not by the program, its id is synchronous.
+pub fn event_read() {
+    // SAFETY: the id is the program's, for a call that has not returned.
+    if let Some(id) = unsafe { (CURRENT.get() as *const Id).as_ref() } {
+        let channel = id.channel as u64;
+        shadow::with(|shadow| shadow.cm_ids.add_synchronous(channel));
+    }
 }
 
 fn object(call: &CmCall) -> Object {
@@ -77,6 +88,10 @@ fn object(call: &CmCall) -> Object {
 /// A call is about to be made.
 pub fn calling(call: &CmCall) {
     COUNT.set(report::count());
+    CURRENT.set(match call.name {
+        "rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep" => 0,
+        _ => call.arguments[0],
+    });
     // SAFETY: the arguments are the program's for this function.
     if let Some((what, why, todo)) = unsafe { wrong(call) } {
         let found = Finding::new(Rule::Argument, object(call), call.name, Outcome::Called)
@@ -89,6 +104,7 @@ pub fn calling(call: &CmCall) {
 
 /// A call has failed.
 pub fn failed(call: &CmCall) {
+    CURRENT.set(0);
     let errno = Errno::last();
     let is_probe = matches!(
         errno.0,
@@ -183,9 +199,7 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
                 };
                 create_qp(id(), pd, &*(second as *const ibv_qp_init_attr))
             }
-            "rdma_connect" | "rdma_accept" => {
-                connect(call.name, id(), (second as *const Param).as_ref())
-            }
+            "rdma_connect" | "rdma_accept" => private_data((second as *const Param).as_ref()?),
             "rdma_get_cm_event" => synchronous(first),
             "rdma_get_request" => get_request(id()),
             _ => None,
@@ -251,16 +265,30 @@ unsafe fn create_qp(id: &Id, pd: *const ibv_pd, attr: &ibv_qp_init_attr) -> Opti
     })
 }
 
-fn connect(call: &str, id: &Id, param: Option<&Param>) -> Option<Wrong> {
+/// Whether a connection is to be made without a queue pair.
+fn lacks_qp(id: &Id, param: Option<&Param>) -> bool {
     let is_datagram = matches!(id.space, RDMA_PS_UDP | RDMA_PS_IPOIB);
-    if id.qp.is_null() && !is_datagram && param.is_none_or(|param| param.qp_num == 0) {
-        return Some((
-            "the id has no queue pair, and conn_param names none (qp_num is 0)".into(),
-            "the number of the queue pair is sent to the peer, which would connect to queue pair 0",
-            format!("call rdma_create_qp with this id before {call}"),
-        ));
-    }
-    let param = param?;
+    id.qp.is_null() && !is_datagram && param.is_none_or(|param| param.qp_num == 0)
+}
+
+fn report_lack(call: &CmCall) {
+    let found = Finding::new(Rule::Argument, object(call), call.name, Outcome::Succeeded)
+        .with(
+            "what",
+            "the id has no queue pair, and conn_param names none (qp_num is 0)",
+        )
+        .with(
+            "why",
+            "the number of the queue pair is sent to the peer, which connects to queue pair 0",
+        )
+        .with(
+            "todo",
+            format!("call rdma_create_qp with this id before {}", call.name),
+        );
+    shadow::observe(|_| vec![found]);
+}
+
+fn private_data(param: &Param) -> Option<Wrong> {
     (param.private_data == 0 && param.private_data_len > 0).then(|| {
         (
             format!(
@@ -289,8 +317,7 @@ fn synchronous(channel: usize) -> Option<Wrong> {
 }
 
 fn get_request(id: &Id) -> Option<Wrong> {
-    let is_synchronous =
-        shadow::with(|shadow| shadow.cm_ids.is_synchronous(id.channel as u64))?;
+    let is_synchronous = shadow::with(|shadow| shadow.cm_ids.is_synchronous(id.channel as u64))?;
     (!is_synchronous).then(|| {
         (
             "the listening id has an event channel of the program".into(),
@@ -304,13 +331,26 @@ fn get_request(id: &Id) -> Option<Wrong> {
 
 /// A call has succeeded: what it means for later ones.
 pub fn succeeded(call: &CmCall) {
+    CURRENT.set(0);
     let [first, second, ..] = call.arguments;
-    if call.name == "rdma_disconnect" {
+    if matches!(call.name, "rdma_connect" | "rdma_accept") {
+        // SAFETY: the id is the program's, and exists; the parameters are NULL or readable.
+        let lacks = unsafe { lacks_qp(&*(first as *const Id), (second as *const Param).as_ref()) };
+        if lacks {
+            report_lack(call);
+        }
+        return;
+    }
+    if matches!(
+        call.name,
+        "rdma_disconnect" | "rdma_create_qp" | "rdma_create_qp_ex"
+    ) {
         // SAFETY: the id is the program's, and exists.
         let qp = unsafe { (first as *const Id).as_ref() }.map_or(0, |id| id.qp as usize);
         shadow::with(|shadow| {
             if let Some(qp) = shadow.qps.get_mut(&qp) {
-                qp.is_disconnected = true;
+                qp.is_of_cm = true;
+                qp.is_disconnected |= call.name == "rdma_disconnect";
             }
         });
         return;

@@ -193,7 +193,6 @@ static void srq_limit_wait(struct rig *rig, bool wrong)
 	struct link link = { .srq = srq };
 	struct ends ends = link_up(rig, &link);
 	struct ibv_srq_attr attr = { .srq_limit = 2 };
-	struct pollfd fd = { .fd = rig->context->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
 
 	for (int i = 0; i < 2; i++)
@@ -202,11 +201,10 @@ static void srq_limit_wait(struct rig *rig, bool wrong)
 		NEED(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(rig->cq, 2, 1) == 2);
-	CHECK((poll(&fd, 1, LONG * 1000) == 1) == !wrong);
-	if (!wrong) {
-		NEED(ibv_get_async_event(rig->context, &event) == 0);
-		ibv_ack_async_event(&event);
-	}
+	if (wrong)
+		leave_after(3);
+	NEED(ibv_get_async_event(rig->context, &event) == 0);
+	ibv_ack_async_event(&event);
 	unlink_qps(ends);
 	CHECK(ibv_destroy_srq(srq) == 0);
 }
@@ -224,8 +222,9 @@ static void mw_type_1(struct rig *rig, bool wrong)
 	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
 	wr.bind_mw.bind_info =
 		(struct ibv_mw_bind_info){ mr, (uintptr_t)rig->buf, 64, IBV_ACCESS_REMOTE_WRITE };
+	/* Some devices do it nevertheless. */
 	if (ibv_post_send(ends.a, &wr, &bad) == 0)
-		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS || wrong);
 	unlink_qps(ends);
 	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
 }

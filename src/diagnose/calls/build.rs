@@ -19,7 +19,7 @@ use super::{check_process, observe, with};
 /// of one, and then calls it. `$new` functions begin a request, `$part` functions add to the last.
 macro_rules! builders {
     (
-        requests { $($new:ident($($arg:ident: $ty:ty),*) => $request:expr;)+ }
+        requests of $qp:ident { $($new:ident($($arg:ident: $ty:ty),*) => $request:expr;)+ }
         parts { $($part:ident($($parg:ident: $pty:ty),*) => |$last:ident| $change:expr;)+ }
     ) => {
         /// The provider's functions.
@@ -32,9 +32,9 @@ macro_rules! builders {
             $($part: Option<unsafe extern "C" fn(*mut ibv_qp_ex, $($pty),*)>,)+
         }
 
-        $(unsafe extern "C" fn $new(qp: *mut ibv_qp_ex, $($arg: $ty),*) {
+        $(unsafe extern "C" fn $new($qp: *mut ibv_qp_ex, $($arg: $ty),*) {
             // SAFETY: the queue pair is alive, and this thread builds requests in it (see the module above).
-            let (wr_id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
+            let (wr_id, flags) = unsafe { ((*$qp).wr_id, (*$qp).wr_flags) };
             let request: SendRequest = $request;
             const CALL: &str = concat!("ibv_", stringify!($new));
             let early = with(|shadow| {
@@ -44,13 +44,13 @@ macro_rules! builders {
                     signaled: flags & IBV_SEND_SIGNALED != 0,
                     ..request
                 };
-                shadow.request_begun(qp as usize, request, CALL)
+                shadow.request_begun($qp as usize, request, CALL)
             });
             misplaced(early.flatten());
-            if let Some(function) = ops(qp).$new {
+            if let Some(function) = ops($qp).$new {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
-                unsafe { function(qp, $($arg),*) };
+                unsafe { function($qp, $($arg),*) };
             }
         })+
 
@@ -116,20 +116,30 @@ fn local(opcode: u32) -> SendRequest {
 }
 
 builders! {
-    requests {
+    requests of qp {
         wr_atomic_cmp_swp(rkey: u32, addr: u64, compare: u64, swap: u64) =>
             remote(IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr, Some(8));
         wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) =>
             remote(IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, Some(8));
-        wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) => local(IBV_WR_BIND_MW);
-        wr_local_inv(rkey: u32) => local(IBV_WR_LOCAL_INV);
+        wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) => SendRequest {
+            // SAFETY: the program's window and attributes are alive.
+            mw_type: unsafe { built_bind(qp, mw, rkey, info) },
+            ..local(IBV_WR_BIND_MW)
+        };
+        wr_local_inv(rkey: u32) => SendRequest {
+            invalidates: rkey,
+            ..local(IBV_WR_LOCAL_INV)
+        };
         wr_rdma_read(rkey: u32, addr: u64) => remote(IBV_WR_RDMA_READ, rkey, addr, None);
         wr_rdma_write(rkey: u32, addr: u64) => remote(IBV_WR_RDMA_WRITE, rkey, addr, None);
         wr_rdma_write_imm(rkey: u32, addr: u64, imm_data: u32) =>
             remote(IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, None);
         wr_send() => local(IBV_WR_SEND);
         wr_send_imm(imm_data: u32) => local(IBV_WR_SEND_WITH_IMM);
-        wr_send_inv(rkey: u32) => local(IBV_WR_SEND_WITH_INV);
+        wr_send_inv(rkey: u32) => SendRequest {
+            invalidates: rkey,
+            ..local(IBV_WR_SEND_WITH_INV)
+        };
         wr_send_tso(header: *mut c_void, size: u16, mss: u16) => local(IBV_WR_TSO);
         wr_atomic_write(rkey: u32, addr: u64, data: *const c_void) =>
             remote(IBV_WR_ATOMIC_WRITE, rkey, addr, Some(8));
@@ -137,6 +147,9 @@ builders! {
             remote(IBV_WR_FLUSH, rkey, addr, Some(length as u64));
     }
     parts {
+        wr_set_xrc_srqn(srqn: u32) => |last| {
+            last.remote_srqn = srqn;
+        };
         wr_set_ud_addr(ah: *mut ibv_ah, qpn: u32, qkey: u32) => |last| {
             last.ah = ah as usize;
             last.remote_qpn = qpn;
@@ -164,6 +177,28 @@ builders! {
             }));
         };
     }
+}
+
+/// A bind is built: its window has the new key when it is posted. Returns the window's type.
+///
+/// # Safety
+/// `mw` and `info` are alive.
+unsafe fn built_bind(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) -> u32 {
+    // SAFETY: both are alive, as the caller promises.
+    let (kind, key, to) = unsafe {
+        (
+            (*mw).type_,
+            (*mw).rkey & !0xff | rkey & 0xff,
+            (*info).into(),
+        )
+    };
+    with(|shadow| shadow.binding(qp as usize, mw as usize, key, to));
+    kind
 }
 
 /// # Safety
@@ -258,7 +293,10 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let ret = unsafe { complete(qp) };
     let outcome = Outcome::of(ret);
     let accepted = if ret == 0 { posted.count } else { 0 };
-    observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome.clone()));
+    observe(|shadow| {
+        shadow.bindings_end(address, ret == 0);
+        shadow.posted(address, posted, accepted, CALL, outcome.clone())
+    });
     report_failure(context, CALL, outcome, count_before, || {
         format!("qp = {qp:p}")
     });

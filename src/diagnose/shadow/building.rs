@@ -123,6 +123,7 @@ impl Shadow {
 
     /// ibv_wr_abort was called.
     pub fn aborted(&mut self, address: usize) {
+        self.bindings_end(address, false);
         if let Some(qp) = self.qps.get_mut(&address) {
             qp.building.clear();
             qp.thread = 0;
@@ -147,8 +148,16 @@ mod tests {
         assert!(shadow.completing(30, "ibv_wr_complete").1.is_some());
         assert_eq!(rules(&shadow.building(30, 5, "ibv_wr_start")), []);
         shadow.building_begun(30, 5);
-        assert!(shadow.request_begun(30, request(1, 7), "ibv_wr_send").is_none());
-        assert!(shadow.part_set(30, |of| of.ah = 1, "ibv_wr_set_sge").is_none());
+        assert!(
+            shadow
+                .request_begun(30, request(1, 7), "ibv_wr_send")
+                .is_none()
+        );
+        assert!(
+            shadow
+                .part_set(30, |of| of.ah = 1, "ibv_wr_set_sge")
+                .is_none()
+        );
         let again = shadow.building(30, 5, "ibv_wr_start");
         assert_eq!(rules(&again), [Rule::Argument]);
         assert_eq!(rules(&shadow.building(30, 6, "ibv_wr_start")), []);

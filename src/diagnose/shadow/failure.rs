@@ -86,11 +86,42 @@ impl Shadow {
                     room.to_string(),
                 )]
             }
+            (IBV_WC_REM_INV_REQ_ERR, Done::Receive(_)) => {
+                let found = Finding::new(Rule::Argument, object, call, Outcome::Completion(status));
+                vec![self.not_invalidated(qp, peer, found)]
+            }
             (IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR, Done::Send(request)) => {
                 self.refused_by_peer(&object, qp, peer, request, status, call)
             }
             _ => Vec::new(),
         }
+    }
+
+    /// A message has come to this queue pair that names a key of it, which cannot be invalidated.
+    fn not_invalidated(&self, qp: &Qp, peer: Option<&Qp>, finding: Finding) -> Finding {
+        let mut sent = peer.into_iter().flat_map(|peer| &peer.sends);
+        let rkey = sent.find(|of| of.invalidates != 0).map(|of| of.invalidates);
+        let of = |mr: &&Mr| mr.context == qp.context && Some(mr.rkey) == rkey;
+        if let Some(mr) = self.mrs.values().find(of) {
+            let rkey = rkey.unwrap_or(0);
+            return super::requests::invalidates_region(finding, rkey, &key::region(mr));
+        }
+        finding
+            .with(
+                "what",
+                "the message that consumed the receive names a key of this side to invalidate, and that was \
+                 not possible",
+            )
+            .with(
+                "why",
+                "only the key of a memory window of type 2 that is bound, by this queue pair or in its PD, can \
+                 be invalidated, and not that of a region that ibv_reg_mr has made",
+            )
+            .with(
+                "todo",
+                "bind a window and send its rkey to the peer; or let the peer use SEND in place of SEND with \
+                 invalidate",
+            )
     }
 
     /// The keys are right: is the memory there?
@@ -186,6 +217,9 @@ impl Shadow {
         if found.rule == Rule::KeyUnknown {
             found.notes.extend(self.of_other_context(access, context));
         }
+        if access.side == Side::Local {
+            found.notes.extend(local_note(access, found.rule));
+        }
         Some(found)
     }
 
@@ -227,7 +261,13 @@ impl Shadow {
         call: &'static str,
     ) -> Vec<Finding> {
         let Some(remote) = request.remote else {
-            return self.refused_send(object, qp, request, status, call);
+            let found = self.refused_send(object, qp, request, status, call);
+            let key = || {
+                refused_key(object, qp, request, status, call)
+                    .into_iter()
+                    .collect()
+            };
+            return if found.is_empty() { key() } else { found };
         };
         let (right, _) = key::rights_of(request.opcode);
         let operation = super::completion::operation(request.opcode);
@@ -251,6 +291,14 @@ impl Shadow {
         };
         let seen = qp.evidence.peer.as_ref().and_then(|peer| {
             by_queue_pair(qp, peer, right, status, &finding).or_else(|| match in_process {
+                Some(of)
+                    if self.window_part(of.context, access.key).is_some()
+                        || self.window_state(of.context, access.key).is_some() =>
+                {
+                    self.judge_window(&access, of.context, |rule| {
+                        Finding::new(rule, object.clone(), call, Outcome::Completion(status))
+                    })
+                }
                 Some(in_process) if peer.had_windows != Some(1) => {
                     self.judge(&access, in_process.context, object, status, call)
                 }
@@ -338,6 +386,7 @@ impl Shadow {
             place: super::IN_THIS_PROCESS.into(),
             qpn: Some(qp.number.into()),
             state: Some(qp.state.into()),
+            kind: Some(qp.kind.into()),
             dest_qpn: receives(connection.dest_qpn),
             path_mtu: receives(connection.mtu),
             first_rq_psn: receives(connection.rq_psn),
@@ -361,7 +410,9 @@ impl Shadow {
         peer.had_windows = Some(windows.into());
         let Some(rkey) = rkey else { return Some(peer) };
         let is_it = |mr: &&Mr| mr.context == qp.context && mr.rkey == rkey;
-        let live = self.mrs.values().find(is_it);
+        let window = self.window_part(qp.context, rkey);
+        peer.window_lost = self.window_state(qp.context, rkey).map(|_| 1);
+        let live = self.mrs.values().find(is_it).or(window.as_ref());
         let dead = || self.deregistered.iter().rev().find(is_it);
         if let Some(mr) = live.or_else(dead) {
             peer.key_is_live = Some(live.is_some().into());
@@ -374,6 +425,9 @@ impl Shadow {
     }
 }
 
+const NO_DEPTH: &str = "librdmacm sets the flag if initiator_depth of this side's rdma_conn_param and \
+                        responder_resources of the peer's are 1 at least";
+
 /// What the attributes of the peer's queue pair refuse.
 fn by_queue_pair(
     qp: &Qp,
@@ -385,7 +439,9 @@ fn by_queue_pair(
     let dest_qpn = format!("{:#x}", peer.qpn.unwrap_or(0));
     let lacking = right & !(peer.access.unwrap_or(right.into()) as u32);
     if lacking != 0 {
-        let found = finding(Rule::QpAccess).with("dest_qpn", dest_qpn);
+        let mut found = finding(Rule::QpAccess).with("dest_qpn", dest_qpn);
+        let by_depth = qp.is_of_cm && right & IBV_ACCESS_REMOTE_WRITE == 0;
+        found.notes.extend(by_depth.then(|| NO_DEPTH.into()));
         return Some(
             found
                 .with("right", key::rights(lacking))
@@ -405,8 +461,62 @@ fn by_queue_pair(
     })
 }
 
+/// The peer refuses the key that a SEND with invalidate names, or the SRQ that a request of XRC names.
+fn refused_key(
+    object: &Object,
+    qp: &Qp,
+    request: &SendRequest,
+    status: u32,
+    call: &'static str,
+) -> Option<Finding> {
+    let outcome = Outcome::Completion(status);
+    let finding = Finding::new(Rule::Argument, object.clone(), call, outcome);
+    let peer = qp.evidence.peer.as_ref();
+    let key_is_live = peer.is_some_and(|peer| peer.key_is_live == Some(1));
+    if request.invalidates != 0 && key_is_live {
+        let start = peer.and_then(|peer| peer.mr_start).unwrap_or(0);
+        let region = format!("of the peer at {start:#x}");
+        return Some(super::requests::invalidates_region(
+            finding,
+            request.invalidates,
+            &region,
+        ));
+    }
+    (qp.kind == IBV_QPT_XRC_SEND).then(|| {
+        let number = request.remote_srqn;
+        let hint = match number {
+            0 => ": it was not set",
+            _ => "",
+        };
+        let what = format!(
+            "the peer refused the message (wr_id {}), which names the SRQ number {number:#x}{hint}",
+            request.wr_id
+        );
+        finding
+            .with("what", what)
+            .with(
+                "why",
+                "possible: the number is not that of an SRQ of the XRC domain of the peer's queue pair; or \
+                 the message does not fit the receive of that SRQ",
+            )
+            .with(
+                "todo",
+                "have the peer send the number that ibv_get_srq_num returns, and put it into \
+                 qp_type.xrc.remote_srqn of each request",
+            )
+    })
+}
+
 /// What the peer's process says of its region.
 fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
+    if peer.window_lost == Some(1) {
+        let state = "before it was bound again or invalidated";
+        return Some(super::windows::lost(
+            finding(Rule::Argument),
+            access.key,
+            state,
+        ));
+    }
     let mr = Mr {
         context: 0,
         pd: 1 - peer.mr_same_pd.unwrap_or(1) as usize,
@@ -426,6 +536,21 @@ fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Op
     };
     let same = |a: usize, b: usize| a == b;
     key::refused(access, live.into_iter(), dead.into_iter(), same, finding)
+}
+
+/// What a local access that is refused looks like.
+fn local_note(access: &Access, rule: Rule) -> Option<String> {
+    if rule == Rule::KeyUnknown && access.key == 0 {
+        let note = "the key is 0: lkey was not set, or the mr of an rdma_post_* function was NULL, which is \
+                    right only with IBV_SEND_INLINE";
+        return Some(note.into());
+    }
+    let is_range = matches!(rule, Rule::KeyRange | Rule::KeyUnknown);
+    (is_range && facts::is_on_stack(access.addr)).then(|| {
+        "the address is on this thread's stack: it may be that of a pointer (&buffer) in place of what it \
+         points to"
+            .into()
+    })
 }
 
 /// The length of the longest message that fits.

@@ -14,11 +14,13 @@ mod modify;
 mod notify;
 mod objects;
 mod post;
+mod quiet;
 mod requests;
 mod sleeping;
 #[cfg(test)]
 pub(super) mod tests;
 mod waiting;
+mod windows;
 
 use core::ops::Deref;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -87,6 +89,12 @@ pub struct SendRequest {
     pub ah: usize,
     /// The destination of a UD request.
     pub remote_qpn: u32,
+    /// The SRQ that a request of XRC names.
+    pub remote_srqn: u32,
+    /// The key that a SEND with invalidate, or a local invalidate, names; else 0.
+    pub invalidates: u32,
+    /// The type of the window that is bound; else 0.
+    pub mw_type: u32,
     /// IBV_SEND_*.
     pub flags: u32,
     /// `num_sge` is not 0, and `sg_list` is NULL.
@@ -243,13 +251,18 @@ pub struct Qp {
     pub building: Vec<SendRequest>,
     /// The thread that is between these two calls, or 0.
     pub built_by: i32,
+    /// Binds of them: the window, its key when they are posted, what it is bound to.
+    pub binds: Vec<(usize, u32, windows::Binding)>,
     /// Requests that were posted, and those of them that consume a receive of the peer.
     pub sends_posted: u64,
     pub sends_consuming: u64,
     /// A request that was posted is signaled.
     pub ever_signaled: bool,
-    /// The destination of the last datagram.
+    /// The destination of the last datagram: the queue pair, and the address handle.
     pub last_remote_qpn: u32,
+    pub last_ah: usize,
+    /// The multicast groups that it is attached to.
+    pub groups: Vec<[u8; 16]>,
     /// The digest of the first message that consumes a receive, and whether a later one differs.
     pub first_message: u64,
     pub messages_vary: bool,
@@ -264,6 +277,8 @@ pub struct Qp {
     /// What was found out of both ends when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
+    /// rdma_create_qp has created it.
+    pub is_of_cm: bool,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
     /// The state that the program has set last when nothing could complete from then on, and the requests and
@@ -291,6 +306,8 @@ pub struct Srq {
     pub posted: u64,
     pub completed: u64,
     pub last_posted: Option<Instant>,
+    /// The limit that is armed; 0 if none is.
+    pub limit: u32,
     pub async_events: u64,
 }
 
@@ -318,6 +335,10 @@ pub struct Shadow {
     /// The PD of each address handle and of each memory window.
     pub ahs: BTreeMap<usize, usize>,
     pub mws: BTreeMap<usize, usize>,
+    /// The windows that have been bound.
+    windows: BTreeMap<usize, windows::Window>,
+    /// The destinations of address handles that are multicast groups.
+    pub group_ahs: BTreeMap<usize, [u8; 16]>,
     /// Queue pairs by context and number.
     numbers: BTreeMap<(usize, u32), usize>,
     /// Devices and numbers of queue pairs that were destroyed, the latest last.
@@ -348,6 +369,8 @@ impl Shadow {
             srqs: BTreeMap::new(),
             ahs: BTreeMap::new(),
             mws: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            group_ahs: BTreeMap::new(),
             numbers: BTreeMap::new(),
             gone_qps: VecDeque::new(),
             gone: BTreeSet::new(),

@@ -131,6 +131,7 @@ impl Shadow {
         }
         if let Some(last) = requests.last() {
             qp.last_remote_qpn = last.remote_qpn;
+            qp.last_ah = last.ah;
         }
         qp.sends.extend(requests);
         if qp.sends.len() > MAX_RECORDED {
@@ -369,7 +370,13 @@ impl Shadow {
             let found = finding(Rule::Argument).with("what", what);
             found.with("why", why).with("todo", todo)
         };
-        let found = if qp.srq != 0 {
+        let found = if qp.kind == IBV_QPT_XRC_RECV {
+            argument(
+                "the queue pair is the receiving end of XRC",
+                "its messages name the SRQ that they consume a receive of",
+                "post receives to the XRC SRQ with ibv_post_srq_recv",
+            )
+        } else if qp.srq != 0 {
             argument(
                 "the queue pair was created with an SRQ",
                 "it takes its receives from there, and has no receive queue of its own",

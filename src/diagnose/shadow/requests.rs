@@ -64,6 +64,7 @@ impl Shadow {
             by_type(qp, request, &finding)
                 .or_else(|| not_asked_for(qp, request, &finding))
                 .or_else(|| of_arguments(request, &finding))
+                .or_else(|| self.of_keys(qp, request, &finding))
                 .or_else(|| self.of_datagram(qp, request, &finding))
         };
         requests.iter().filter_map(of).collect()
@@ -117,6 +118,43 @@ impl Shadow {
                 .filter(|of| key::rights_of(of.opcode).1 != 0);
             receives.chain(reads.flat_map(|of| &of.sges)).any(overlaps) || qp.srq != 0
         })
+    }
+
+    /// What is bound or invalidated.
+    fn of_keys(
+        &self,
+        qp: &Qp,
+        request: &SendRequest,
+        finding: &impl Fn(Rule) -> Finding,
+    ) -> Option<Finding> {
+        if request.mw_type == IBV_MW_TYPE_1 {
+            let what = format!(
+                "the request (wr_id {}) binds a memory window of type 1",
+                request.wr_id
+            );
+            let found = finding(Rule::Argument).with("what", what);
+            return Some(
+                found
+                    .with(
+                        "why",
+                        "requests bind windows of type 2; those of type 1 have ibv_bind_mw",
+                    )
+                    .with(
+                        "todo",
+                        "allocate the window with IBV_MW_TYPE_2, or call ibv_bind_mw",
+                    ),
+            );
+        }
+        if request.opcode != IBV_WR_LOCAL_INV {
+            return None;
+        }
+        let of = |mr: &&Mr| mr.context == qp.context && mr.rkey == request.invalidates;
+        let region = self.mrs.values().find(of)?;
+        Some(invalidates_region(
+            finding(Rule::Argument),
+            request.invalidates,
+            &key::region(region),
+        ))
     }
 
     fn of_datagram(
@@ -231,6 +269,24 @@ impl Shadow {
                 .with("region", key::region(mr)),
         )
     }
+}
+
+/// The key of a memory region is to be invalidated.
+pub(super) fn invalidates_region(finding: Finding, rkey: u32, region: &str) -> Finding {
+    finding
+        .with(
+            "what",
+            format!("the key {rkey:#x}, which is to be invalidated, is that of the memory region {region}"),
+        )
+        .with(
+            "why",
+            "the key of a region that ibv_reg_mr has made is valid until ibv_dereg_mr; only those of memory \
+             windows of type 2 can be invalidated",
+        )
+        .with(
+            "todo",
+            "bind a window to the region, and invalidate its rkey; or use SEND, and deregister the region",
+        )
 }
 
 /// Operations that the type of the queue pair does not have.

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use ibverbs_abi::*;
 
+use super::quiet::ended;
 use super::{Armed, Qp, SendRequest, Shadow};
+use crate::diagnose::check::connection;
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::peer::Peer;
@@ -263,34 +265,6 @@ impl Shadow {
         self.peer_is_silent(qp)
     }
 
-    /// Datagrams that this process has sent to a queue pair that it does not have, while one of its own
-    /// waits.
-    fn datagrams_elsewhere(&self, qp: &Qp) -> Option<Reason> {
-        let number = qp.number;
-        let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
-        let mut senders = self.qps.values().filter(of_device);
-        let lost = senders.find(|of| {
-            let to = of.last_remote_qpn;
-            // Multicast, and the general services interface.
-            // A queue pair that sends and receives has its peers in other processes, as those of UCX.
-            of.number != number
-                && of.sends_posted > 0
-                && to > 1
-                && to != 0xff_ffff
-                && !self.has_number(of.context, to)
-        })?;
-        let why = format!(
-            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
-             to {:#x}, \
-             which is no queue pair of this process",
-            lost.number, lost.last_remote_qpn
-        );
-        Some((
-            why,
-            "if it was meant for a queue pair of this process, set wr.ud.remote_qpn to its qp_num",
-        ))
-    }
-
     /// Why the peer's messages do not come, if it is observed.
     fn peer_is_silent(&self, qp: &Qp) -> Option<Reason> {
         let peer = qp.evidence.peer.as_ref()?;
@@ -370,30 +344,6 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
     })
 }
 
-/// The program has moved the queue pair to a state in which nothing is outstanding.
-fn ended(qp: &Qp) -> Option<Reason> {
-    let (state, sends, receives) = qp.ended.filter(|_| qp.sends.is_empty())?;
-    let number = qp.number;
-    match (state, sends + receives) {
-        (IBV_QPS_ERR, 0) if qp.receives.is_empty() => Some((
-            format!(
-                "queue pair {number:#x} was modified to ERR when it had no request and no receive \
-                 outstanding, so that nothing is flushed"
-            ),
-            "wait only for the completions of what is outstanding; a request that is posted in ERR is \
-             flushed, and shows that all before it are done",
-        )),
-        (IBV_QPS_RESET, 1..) => Some((
-            format!(
-                "queue pair {number:#x} was modified to RESET, which dropped {sends} requests and {receives} \
-                 receives without a completion"
-            ),
-            "modify it to ERR first, poll the completions of all that is flushed, and then to RESET",
-        )),
-        _ => None,
-    }
-}
-
 /// Requests of which none causes a completion.
 fn unsignaled(qp: &Qp) -> Option<Reason> {
     let count = qp.sends.len();
@@ -422,6 +372,9 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
             format!("queue pair {number:#x} is in {state}: it sends in RTS only"),
             "modify the queue pair to RTS",
         ));
+    }
+    if qp.connection.dest_qpn == 0 && qp.kind != IBV_QPT_UD {
+        return Some((connection::NO_NUMBER.into(), connection::NUMBER));
     }
     if let Some(reason) = qp
         .evidence

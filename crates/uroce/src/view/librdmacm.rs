@@ -127,7 +127,10 @@ pub static OBJECTS: Redirections = Redirections::new(&CALLS);
 /// librdmacm is not loaded. From now on this library cannot be unloaded.
 pub fn watch(hook: fn(&CmNotice)) {
     let mut definitions = Definitions::new();
-    let found: Vec<_> = CALLS.iter().map(|call| definitions.find(call.name).addr()).collect();
+    let found: Vec<_> = CALLS
+        .iter()
+        .map(|call| definitions.find(call.name).addr())
+        .collect();
     if found.iter().all(|at| *at == 0) || HOOK.set(hook).is_err() {
         return;
     }
