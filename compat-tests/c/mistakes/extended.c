@@ -356,6 +356,7 @@ static void own_number(struct rig *rig, bool wrong)
 	NEED(post_recv(ends.a, rig, 1, 0, 64) == 0 && post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(cq, 1, LONG) == !wrong);
+	poll_for(rig->cq, 1, 0.1);
 	unlink_qps(ends);
 	CHECK(ibv_destroy_cq(cq) == 0);
 }

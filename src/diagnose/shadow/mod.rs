@@ -10,11 +10,14 @@ mod building;
 mod completion;
 mod elsewhere;
 mod failure;
+mod hazards;
 mod modify;
 mod notify;
 mod objects;
 mod post;
 mod quiet;
+mod refused;
+mod request;
 mod requests;
 mod sleeping;
 #[cfg(test)]
@@ -27,7 +30,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use ibverbs_abi::ibv_qp_state;
-use smallvec::SmallVec;
 
 use super::calls::{BuildOps, PollOps};
 use super::cm::CmIds;
@@ -41,6 +43,7 @@ use crate::memory::lock::ForkLock;
 pub use completion::Completion;
 pub use modify::Change;
 pub use objects::NewQp;
+pub use request::{Receive, Receives, Remote, Requests, SendRequest, Sge, Sges};
 pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
@@ -48,81 +51,6 @@ pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 const MAX_RECORDED: usize = 1 << 16;
 /// How many deregistered regions are remembered.
 const MAX_DEREGISTERED: usize = 1024;
-
-/// A scatter/gather element.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sge {
-    pub addr: u64,
-    pub length: u32,
-    pub lkey: u32,
-}
-
-/// A scatter/gather list. Most have one element, and are posted without an allocation.
-pub type Sges = SmallVec<[Sge; 2]>;
-/// What one call posts: mostly one.
-pub type Requests = SmallVec<[SendRequest; 1]>;
-pub type Receives = SmallVec<[Receive; 1]>;
-
-/// What a one-sided request accesses at the peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Remote {
-    pub addr: u64,
-    pub rkey: u32,
-    /// In bytes; None if it is the length of the request.
-    pub length: Option<u64>,
-}
-
-/// A posted send request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SendRequest {
-    pub wr_id: u64,
-    pub opcode: u32,
-    pub signaled: bool,
-    pub inline: bool,
-    /// The bytes of inline data that builder functions have set.
-    pub inline_length: u64,
-    pub sges: Sges,
-    /// `num_sge`, which may be more than the list that was read has.
-    pub num_sge: i32,
-    pub remote: Option<Remote>,
-    /// The address handle of a UD request, or 0.
-    pub ah: usize,
-    /// The destination of a UD request.
-    pub remote_qpn: u32,
-    /// The SRQ that a request of XRC names.
-    pub remote_srqn: u32,
-    /// The key that a SEND with invalidate, or a local invalidate, names; else 0.
-    pub invalidates: u32,
-    /// The type of the window that is bound; else 0.
-    pub mw_type: u32,
-    /// IBV_SEND_*.
-    pub flags: u32,
-    /// `num_sge` is not 0, and `sg_list` is NULL.
-    pub list_is_null: bool,
-    /// By ibv_wr_* functions.
-    pub is_built: bool,
-    /// What is wrong with it was reported when it was posted.
-    pub is_explained: bool,
-    /// A digest of the data when it was posted; 0 if there is none.
-    pub digest: u64,
-    /// Tells requests of the process apart.
-    pub serial: u64,
-}
-
-impl SendRequest {
-    /// The bytes of its scatter/gather list or inline data.
-    pub fn length(&self) -> u64 {
-        let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
-        sges + self.inline_length
-    }
-}
-
-/// A posted receive.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Receive {
-    pub wr_id: u64,
-    pub sges: Sges,
-}
 
 /// A protection domain.
 #[derive(Clone, Copy, Debug)]

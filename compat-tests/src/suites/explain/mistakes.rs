@@ -16,7 +16,7 @@ use super::{explained, file};
 type Row = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const MISTAKES: [Row; 138] = [
+const MISTAKES: [Row; 177] = [
     ("qp-null-cq", "null-object", "send_cq is NULL"),
     ("qp-inline-huge", "argument", "cap.max_inline_data is 1048576"),
     ("qp-many-sge", "create-limit", "cap.max_send_sge = 4096"),
@@ -155,11 +155,50 @@ const MISTAKES: [Row; 138] = [
     ("armed-without-channel", "argument", "created without a completion channel"),
     ("uc-small", "no-completion", "UC drops a message"),
     ("uc-late", "no-completion", "UC drops a message"),
+    ("local-range", "key-range", "1792 bytes behind its end"),
+    ("address-of-pointer", "key-range", "that of a pointer (&buffer)"),
+    ("recv-no-sge", "receive-too-small", "of 0 bytes"),
+    ("atomic-no-right", "key-access", "lacks IBV_ACCESS_REMOTE_ATOMIC"),
+    ("zero-based", "key-range", "leaves the memory region 0x0..0x1000"),
+    ("rereg-moved", "key-range", "4096 bytes before its start"),
+    ("invalidates-region", "argument", "is that of the memory region"),
+    ("srq-full", "recv-queue-full", "of 8 receives"),
+    ("srq-sges", "sge-limit", "40 scatter/gather elements"),
+    ("srq-limit-wait", "no-async-event", "an SRQ has no limit that is armed"),
+    ("mw-type-1", "argument", "binds a memory window of type 1"),
+    ("mw-old-rkey", "argument", "before it was bound again"),
+    ("mw-range", "key-range", "64 bytes behind its end"),
+    ("mw-beyond-region", "argument", "is not within the region"),
+    ("mr-with-window", "busy", "one of the windows"),
+    ("xrc-no-srqn", "argument", "names the SRQ number 0x0: it was not set"),
+    ("xrc-recv-post", "argument", "is the receiving end of XRC"),
+    ("ah-from-wc-offset", "argument", "its data begin 40 bytes later"),
+    ("mcast-not-attached", "no-completion", "attached to the multicast group 239.1.2.3"),
+    ("wr-no-start", "argument", "built without ibv_wr_start"),
+    ("wr-setter-first", "argument", "no request that it can be set in"),
+    ("wr-no-address", "argument", "ibv_wr_set_ud_addr was not called"),
+    ("wr-start-twice", "argument", "neither ibv_wr_complete nor ibv_wr_abort"),
+    ("wr-inline-large", "inline-limit", "2000 bytes of inline data"),
+    ("cq-ex-field", "argument", "without IBV_WC_EX_WITH_BYTE_LEN"),
+    ("end-poll-empty", "argument", "no poll of this thread has begun"),
+    ("acks-wrong-cq", "events-unacked", "1 events more were acknowledged than came"),
+    ("channel-fd-closed", "argument", "cannot be read"),
+    ("cq-overrun", "cq-overrun-foreseen", "whose capacity is 1"),
+    ("fork-child", "child-verb", "called ibv_post_send on an object that process"),
+    ("sgid-index", "gid-empty", "GID index 77 of port 1"),
+    ("null-qp", "create-limit", "cap.max_send_wr = 10000000"),
+    ("drain-nothing", "no-completion", "so that nothing is flushed"),
+    ("reset-drops", "no-completion", "dropped 0 requests and 1 receives"),
+    ("sqd-post", "no-completion", "is in SQD"),
+    ("type-mismatch", "retry-exceeded", "is of type UC, and this one of type RC"),
+    ("own-number", "no-completion", "which is not polled"),
+    ("next-garbage", "crash", "a pointer to memory that is not mapped was read"),
+    ("field-too-wide", "attr-range", "min_rnr_timer is 100"),
 ];
 
 /// The same with librdmacm.
 #[rustfmt::skip]
-const WITH_CM: [Row; 11] = [
+const WITH_CM: [Row; 29] = [
     ("route-before-address", "cm-failed", "RDMA_CM_EVENT_ADDR_RESOLVED"),
     ("connect-before-route", "cm-failed", "RDMA_CM_EVENT_ROUTE_RESOLVED"),
     ("private-data-long", "cm-failed", "private_data_len is 100"),
@@ -171,6 +210,24 @@ const WITH_CM: [Row; 11] = [
     ("accept-listener", "cm-failed", "and not the listening one"),
     ("no-route", "cm-failed", "ip route get"),
     ("disconnect-early", "cm-failed", "only a connection can be ended"),
+    ("create-qp-early", "argument", "the id has no device yet"),
+    ("pd-of-own-context", "argument", "pd belongs to the device context"),
+    ("space-of-other-type", "argument", "qp_type does not fit the port space"),
+    ("never-accepted", "no-cm-event", "has neither accepted nor rejected it"),
+    ("client-deaf", "no-cm-event", "RDMA_CM_EVENT_CONNECT_RESPONSE of the id"),
+    ("post-after-disconnect", "argument", "is posted after rdma_disconnect"),
+    ("events-of-synchronous-id", "argument", "such an id is synchronous"),
+    ("region-for-messages", "key-access", "lacks IBV_ACCESS_REMOTE_WRITE"),
+    ("post-without-region", "key-unknown", "the mr of an rdma_post_* function was NULL"),
+    ("connect-twice", "cm-failed", "connected or connecting"),
+    ("accept-without-qp", "argument", "the id has no queue pair"),
+    ("server-rejects", "cm-event", "has called rdma_reject"),
+    ("send-before-established", "post-state", "is in INIT"),
+    ("read-depth-zero", "qp-access", "initiator_depth of this side's rdma_conn_param"),
+    ("receive-too-late", "rnr-exceeded", "has had no receive posted at all"),
+    ("listen-unbound", "cm-event", "nobody listens"),
+    ("destroyed-behind", "dead-object", "has been destroyed"),
+    ("recv-comp-without-recv", "no-event", "neither a signaled request nor a receive is outstanding"),
 ];
 
 /// The rules that these cases provoke.
