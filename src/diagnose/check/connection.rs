@@ -103,7 +103,7 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) 
         );
         return (why, CONNECT);
     }
-    if qp.connection.dest_qpn == 0 {
+    if qp.connection.receives && qp.connection.dest_qpn == 0 {
         return (NO_NUMBER.into(), NUMBER);
     }
     let Some(peer) = &evidence.peer else {

@@ -291,7 +291,7 @@ fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Op
 mod tests {
     use super::super::tests::{receive, request, rules, shadow_with_qp};
     use super::*;
-    use crate::diagnose::shadow::Remote;
+    use crate::diagnose::shadow::{Receive, Remote};
 
     fn judge(change: impl FnOnce(&mut SendRequest)) -> Vec<Rule> {
         let shadow = shadow_with_qp(IBV_QPS_RTS);

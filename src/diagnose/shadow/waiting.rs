@@ -373,7 +373,7 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
             "modify the queue pair to RTS",
         ));
     }
-    if qp.connection.dest_qpn == 0 && qp.kind != IBV_QPT_UD {
+    if qp.connection.receives && qp.connection.dest_qpn == 0 && qp.kind != IBV_QPT_UD {
         return Some((connection::NO_NUMBER.into(), connection::NUMBER));
     }
     if let Some(reason) = qp
