@@ -220,6 +220,7 @@ lint-c:
 
 lint-layers:
 	scripts/lint-layers
+	scripts/lint-circles
 	scripts/lint-rust-version
 
 lint-shell:

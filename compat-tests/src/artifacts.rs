@@ -32,7 +32,7 @@ pub struct Source {
     pub shared: bool,
 }
 
-pub const FLAGS: [&str; 6] = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"];
+pub const FLAGS: &[&str] = &["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"];
 
 /// All programs by their names.
 pub fn sources() -> Result<BTreeMap<String, Source>, String> {

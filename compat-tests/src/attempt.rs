@@ -12,7 +12,6 @@ use crate::context::{VERDICTS, last_lines};
 use crate::pattern::Patterns;
 use crate::process::{read, signal};
 use crate::report::Took;
-use crate::runner::expected;
 use crate::verdict::{Failure, Finished, Outcome};
 
 /// A case's process, while it runs.
@@ -117,7 +116,7 @@ impl<'a> Attempt<'a> {
         own.seconds = self.started.elapsed().as_secs_f64();
         own.dir = self.dir.display().to_string();
         let members = !self.case.members.is_empty();
-        let names = expected(self.case, self.patterns);
+        let names = self.case.selected(self.patterns);
         for name in names.iter().filter(|_| members) {
             if !self.reported.contains(*name) {
                 (self.report)(missing(name, &own));

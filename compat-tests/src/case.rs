@@ -4,24 +4,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::child::Arguments;
+use crate::arguments::Arguments;
 use crate::context::Context;
+use crate::pattern::Patterns;
+use crate::place::Place;
 use crate::verdict::Verdict;
-
-/// Where a case runs. All places but `Host` need the right to create namespaces: root, or a kernel that
-/// gives it to ordinary users. Without it the case is skipped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// This machine, as the user who runs the tests. For what neither opens ports nor looks at /tmp or /run.
-    Host,
-    /// Own network (only `lo`, up), processes, System V IPC, /tmp, /run, /dev/shm and /var/tmp.
-    Namespace,
-    /// As `Namespace`, and skipped unless the real root runs the tests: for chroot, other user IDs, device
-    /// nodes.
-    Root,
-    /// The virtual machine, which the case boots itself (its process runs on the host).
-    Vm,
-}
 
 /// The shortest of `make check`, `make test` and `make test-all` that runs the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -207,6 +194,12 @@ impl Case {
             [] => vec![&self.name],
             members => members.iter().map(String::as_str).collect(),
         }
+    }
+
+    /// The names that it reports of those that the patterns select.
+    pub fn selected(&self, patterns: &Patterns) -> Vec<&str> {
+        let names = self.names().into_iter();
+        names.filter(|name| patterns.select(name)).collect()
     }
 
     pub fn run(&self, context: &Context) -> Verdict {

@@ -115,19 +115,10 @@ pub fn wheel(package: &str) -> Result<PathBuf, String> {
     let new = cache.join(format!("wheel-{package}.new-{}", std::process::id()));
     let status = Command::new("python3")
         .args([
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
+            "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:",
         ])
         .args([
-            "--python-version",
-            "3.11",
-            "--platform",
-            "manylinux_2_28_x86_64",
+            "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64",
         ])
         .arg("--dest")
         .args([new.as_path(), Path::new(package)])
@@ -142,6 +133,27 @@ pub fn wheel(package: &str) -> Result<PathBuf, String> {
 
 /// A directory for PYTHONPATH with these packages of the Python index (`NAME==VERSION`), installed by pip.
 pub fn python_packages(cached_as: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    install_wheels(cached_as, &[], packages)
+}
+
+/// The same for CPython of this version, as in `3.14`, on x86-64 with glibc 2.28 or later. This machine need
+/// not have that Python.
+pub fn packages_of_python(version: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let target = [
+        "--only-binary=:all:",
+        "--implementation=cp",
+        "--platform=manylinux_2_28_x86_64",
+        "--python-version",
+        version,
+    ];
+    install_wheels(
+        &format!("{version}-{}", packages.join("-")),
+        &target,
+        packages,
+    )
+}
+
+fn install_wheels(cached_as: &str, target: &[&str], packages: &[&str]) -> Result<PathBuf, String> {
     let text = |e: std::io::Error| e.to_string();
     let cache = paths::downloads().map_err(text)?;
     let kept = cache.join(format!("python-{cached_as}"));
@@ -153,6 +165,7 @@ pub fn python_packages(cached_as: &str, packages: &[&str]) -> Result<PathBuf, St
     let status = Command::new("python3")
         .args(["-m", "pip", "install", "-q", "--no-compile", "--target"])
         .arg(&new)
+        .args(target)
         .args(packages)
         .stdin(Stdio::null())
         .status();
@@ -173,7 +186,7 @@ fn first_file(dir: &Path) -> Option<PathBuf> {
     Some(fs::read_dir(dir).ok()?.next()?.ok()?.path())
 }
 
-const SOURCES: [&str; 3] = ["rdma-core", "perftest", "qperf"];
+const SOURCES: &[&str] = &["rdma-core", "perftest", "qperf"];
 
 /// The upstream sources of rdma-core, perftest and qperf, unpacked below one directory, with their versions
 /// in the file `complete`. They are Debian 13's: mirrors no longer have Debian 12's. Apt uses its own sources

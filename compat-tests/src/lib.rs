@@ -11,8 +11,10 @@
 //! 4. `report` prints them as they come, and at the end what failed, what was skipped and why, and what
 //!    passed only at a second try.
 
+pub mod arguments;
 pub mod artifacts;
 pub mod attempt;
+pub mod c_table;
 pub mod case;
 pub mod case_file;
 pub mod checks;

@@ -6,6 +6,7 @@
 
 use std::process::ExitCode;
 
+use compat_tests::arguments::Arguments;
 use compat_tests::case::Tier;
 use compat_tests::child;
 use compat_tests::fake::sysfs::{Device, Tree, known_devices};
@@ -32,7 +33,7 @@ fn run() -> Result<ExitCode, String> {
     let mut args = std::env::args().skip(1).peekable();
     let cases = suites::all()?;
     if args.next_if_eq("--child").is_some() {
-        let args = child::Arguments::parse(args).ok_or(USAGE)?;
+        let args = Arguments::parse(args).ok_or(USAGE)?;
         let case = cases.iter().find(|case| case.name == args.name);
         let case = case.ok_or_else(|| format!("no case {}", args.name))?;
         return child::run(case, args)
@@ -40,7 +41,7 @@ fn run() -> Result<ExitCode, String> {
             .map_err(|failure| failure.to_string());
     }
     if args.next_if_eq("--guest").is_some() {
-        let args = child::Arguments::parse(args).ok_or(USAGE)?;
+        let args = Arguments::parse(args).ok_or(USAGE)?;
         let case = cases.iter().find(|case| case.name == args.name);
         let case = case.ok_or_else(|| format!("no case {}", args.name))?;
         return case

@@ -9,10 +9,24 @@ use std::ffi::CString;
 use std::path::Path;
 use std::process::Command;
 
-use crate::case::Place;
 use crate::paths::Paths;
 use crate::process::{path_with_sbin, read};
 use crate::verdict::{Failure, Verdict};
+
+/// Where a case runs. All places but `Host` need the right to create namespaces: root, or a kernel that
+/// gives it to ordinary users. Without it the case is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This machine, as the user who runs the tests. For what neither opens ports nor looks at /tmp or /run.
+    Host,
+    /// Own network (only `lo`, up), processes, System V IPC, /tmp, /run, /dev/shm and /var/tmp.
+    Namespace,
+    /// As `Namespace`, and skipped unless the real root runs the tests: for chroot, other user IDs, device
+    /// nodes.
+    Root,
+    /// The virtual machine, which the case boots itself (its process runs on the host).
+    Vm,
+}
 
 /// How this machine lets the runner create namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,14 +39,8 @@ pub enum Isolation {
     None(String),
 }
 
-const NAMESPACES: [&str; 7] = [
-    "--mount",
-    "--net",
-    "--pid",
-    "--ipc",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
+const NAMESPACES: &[&str] = &[
+    "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc",
 ];
 
 impl Isolation {
@@ -137,16 +145,17 @@ pub fn is_root() -> bool {
 pub const ORDINARY: u64 = 65534;
 
 /// The command that runs another as an ordinary user without capabilities; empty if this process is one.
+///
+/// In a user namespace of an ordinary user there is no other user to change to. The command makes one more
+/// namespace in which that user has a number of its own, and not [`ORDINARY`], which all users without a
+/// number have: a program could not tell two of them apart.
 pub fn as_ordinary_user() -> Vec<String> {
     let command: &[&str] = if can_change_user() {
         &[
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
+            "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
         ]
     } else if is_root() {
-        &["unshare", "--user", "--map-user=65534", "--map-group=65534"]
+        &["unshare", "--user", "--map-user=1000", "--map-group=1000"]
     } else {
         &[]
     };

@@ -11,15 +11,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Variables that change what the libraries do: programs get only those that the case sets.
-const CLEARED: [&str; 8] = [
-    "IBV_",
-    "RDMAV_",
-    "LD_",
-    "VERBS_",
-    "FAKE_",
-    "MLX",
-    "SYSFS_",
-    "IBVERBS_RS_",
+const CLEARED: &[&str] = &[
+    "IBV_", "RDMAV_", "LD_", "VERBS_", "FAKE_", "MLX", "SYSFS_", "IBVERBS_RS_",
 ];
 /// The priorities of `Program::before_others` and of batch cases, as of nice(1).
 const BEFORE_OTHERS: i32 = -10;

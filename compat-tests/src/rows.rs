@@ -3,17 +3,18 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::{self, Row};
 use crate::pairs;
 use crate::paths;
+use crate::place::Place;
 use crate::testbed::Testbed;
 
 /// The time that a case may take beyond the time limit of its client: for setting up its testbed.
 const SET_UP: Duration = Duration::from_secs(40);
 
 /// The groups whose rows of the testbed `loopback` run by UDP too.
-const IN_UDP: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
+const IN_UDP: &[&str] = &["pingpong", "perftest", "rdmacm"];
 
 /// Whether a row of the testbed `loopback` runs without direct access, too: WRITE and READ of perftest.
 /// Unreliable connections have none anyway.

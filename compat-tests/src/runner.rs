@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use std::{env, io};
 
+use crate::arguments::Arguments;
 use crate::attempt::{Attempt, Concluded};
 use crate::case::{Case, Tier};
-use crate::child;
 use crate::pattern::Patterns;
 use crate::place::Isolation;
 use crate::process::{
@@ -88,7 +88,7 @@ fn left_out(cases: &[Case], selected: &[&Case], patterns: &Patterns) -> usize {
         .into_iter()
         .map(|index| &cases[index])
         .filter(|case| !selected.iter().any(|other| std::ptr::eq(*other, *case)))
-        .map(|case| expected(case, patterns).len())
+        .map(|case| case.selected(patterns).len())
         .sum()
 }
 
@@ -180,7 +180,7 @@ fn prepare(dir: PathBuf, selected: &[&Case], options: &Options) -> Result<Run, S
     artifacts::stage_programs(&staged)?;
     let total: usize = selected
         .iter()
-        .map(|case| expected(case, &options.patterns).len())
+        .map(|case| case.selected(&options.patterns).len())
         .sum();
     println!("{total} cases, results in {}", dir.display());
     for (library, file) in libraries {
@@ -205,21 +205,13 @@ fn prepare(dir: PathBuf, selected: &[&Case], options: &Options) -> Result<Run, S
     })
 }
 
-/// The selected names that the case reports.
-pub(crate) fn expected<'a>(case: &'a Case, patterns: &Patterns) -> Vec<&'a str> {
-    case.names()
-        .into_iter()
-        .filter(|name| patterns.select(name))
-        .collect()
-}
-
 impl Run {
     /// Runs a case and reports what it reports; the members of a machine, which takes long, as they come.
     fn run_case(&self, case: &Case) {
         let dir = self.dir.join(directory_name(&case.name));
         let concluded = self.attempt(case, &self.patterns, &dir, &|result| self.add(case, result));
         // The time of some members only says nothing about the next run of all.
-        let ran_all = expected(case, &self.patterns).len() == case.names().len();
+        let ran_all = case.selected(&self.patterns).len() == case.names().len();
         if ran_all && !concluded.skipped {
             self.report.took(&case.name, concluded.took);
         }
@@ -233,7 +225,9 @@ impl Run {
             let name = result.name.clone();
             self.failed().push((case.name.clone(), name));
         }
-        let expected = expected(case, &self.patterns).contains(&result.name.as_str());
+        let expected = case
+            .selected(&self.patterns)
+            .contains(&result.name.as_str());
         self.report.add(result, expected);
     }
 
@@ -319,7 +313,7 @@ impl Run {
         patterns: &Patterns,
     ) -> io::Result<Child> {
         let own = env::current_exe()?.to_string_lossy().into_owned();
-        let args = child::Arguments {
+        let args = Arguments {
             name: case.name.clone(),
             dir: dir.into(),
             staged: self.staged.clone(),

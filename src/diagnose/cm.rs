@@ -43,6 +43,8 @@ pub struct CmIds {
     requests: BTreeMap<u32, Instant>,
     /// Channels of ids that were created without one.
     synchronous: BTreeSet<u64>,
+    /// Ids, by librdmacm's numbers, with which groups are joined: that may take long.
+    joining: BTreeSet<u64>,
 }
 
 impl CmIds {
@@ -52,6 +54,7 @@ impl CmIds {
             destroying: BTreeMap::new(),
             requests: BTreeMap::new(),
             synchronous: BTreeSet::new(),
+            joining: BTreeSet::new(),
         }
     }
 
@@ -65,12 +68,22 @@ impl CmIds {
         self.synchronous.insert(channel);
     }
 
+    pub fn joins(&mut self, uid: u64) {
+        self.joining.insert(uid);
+    }
+
+    /// Whether a group has been joined with an id, or is to be.
+    pub fn is_joining(&self, id: u32) -> bool {
+        let uid = self.uids.get(&id);
+        uid.is_some_and(|uid| self.joining.contains(uid))
+    }
+
     pub fn is_synchronous(&self, channel: u64) -> bool {
         self.synchronous.contains(&channel)
     }
 
     /// The oldest request that has waited for an answer for this long.
-    fn unanswered(&self, limit: Duration) -> Option<u32> {
+    pub fn unanswered(&self, limit: Duration) -> Option<u32> {
         let mut all = self.requests.iter();
         all.find(|(_, since)| since.elapsed() >= limit)
             .map(|(id, _)| *id)
@@ -83,6 +96,7 @@ impl CmIds {
 
     fn destroyed(&mut self, id: u32, events: u32, thread: i32) {
         let uid = self.uids.remove(&id);
+        self.joining.remove(&uid.unwrap_or(0));
         self.requests.remove(&id);
         self.destroying.remove(&thread);
         if let Some(uid) = uid.filter(|_| events > 0) {
@@ -355,103 +369,9 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
     )
 }
 
-/// Why no event comes to a channel with these ids; None if that may be right.
-pub fn no_event(known: &CmIds, ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
-    let unanswered = known.unanswered(Duration::from_secs(seconds));
-    held_up(unanswered, software::unread_cm_event(), seconds).or_else(|| of_states(ids, seconds))
-}
-
-/// A thread waits for an event, and something else of the program holds the connection up: a request that it
-/// has not answered, or an event that it has not read.
-fn held_up(unanswered: Option<u32>, unread: Option<(u32, u32)>, seconds: u64) -> Option<Finding> {
-    let finding = |id, why: String, todo| {
-        let object = id_object(id);
-        let rule = Rule::NoCmEvent;
-        Finding::new(rule, object, "rdma_get_cm_event", Outcome::Called)
-            .with("seconds", seconds)
-            .with("why", why)
-            .with("todo", todo)
-    };
-    if let Some(id) = unanswered {
-        let why = format!(
-            "the program has read the event RDMA_CM_EVENT_CONNECT_REQUEST with the id {id}, and has neither \
-             accepted nor rejected it: the peer waits for that"
-        );
-        let todo =
-            "create its queue pair, and call rdma_accept with the id of the event, or rdma_reject";
-        return Some(finding(id, why, todo));
-    }
-    let (id, kind) = unread?;
-    let why = format!(
-        "the event {} of the id {id} waits on another event channel of this program, which nobody reads; \
-         a connection is established only when both sides read their events",
-        event_name(kind)
-    );
-    let todo = "read the events of each channel with rdma_get_cm_event, in turn or in threads of their own";
-    Some(finding(id, why, todo))
-}
-
-fn event_name(kind: u32) -> &'static str {
-    const NAMES: [&str; 10] = [
-        "RDMA_CM_EVENT_ADDR_RESOLVED",
-        "RDMA_CM_EVENT_ADDR_ERROR",
-        "RDMA_CM_EVENT_ROUTE_RESOLVED",
-        "RDMA_CM_EVENT_ROUTE_ERROR",
-        "RDMA_CM_EVENT_CONNECT_REQUEST",
-        "RDMA_CM_EVENT_CONNECT_RESPONSE",
-        "RDMA_CM_EVENT_CONNECT_ERROR",
-        "RDMA_CM_EVENT_UNREACHABLE",
-        "RDMA_CM_EVENT_REJECTED",
-        "RDMA_CM_EVENT_ESTABLISHED",
-    ];
-    NAMES
-        .get(kind as usize)
-        .copied()
-        .unwrap_or("RDMA_CM_EVENT_DISCONNECTED or later")
-}
-
-/// The same by the states of the ids.
-fn of_states(ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
-    let unfinished = |state: &str| match state {
-        "new" | "bound" => {
-            Some("call rdma_resolve_addr to connect, or rdma_listen to wait for peers")
-        }
-        "address resolved" => Some("call rdma_resolve_route"),
-        "route resolved" => Some("create the queue pair, and call rdma_connect"),
-        _ => None,
-    };
-    let (id, state, todo) = match ids {
-        [] => (None, "", "create an id with this channel (rdma_create_id)"),
-        _ => {
-            let steps: Option<Vec<_>> = ids
-                .iter()
-                .map(|(id, state)| Some((Some(*id), *state, unfinished(state)?)))
-                .collect();
-            *steps?.first()?
-        }
-    };
-    let why = match id {
-        Some(id) => {
-            format!("the id {id} is {state}, and no call is under way that ends with an event")
-        }
-        None => "no id belongs to this event channel".into(),
-    };
-    let object = id.map_or_else(Object::process, id_object);
-    Some(
-        Finding::new(
-            Rule::NoCmEvent,
-            object,
-            "rdma_get_cm_event",
-            Outcome::Called,
-        )
-        .with("seconds", seconds)
-        .with("why", why)
-        .with("todo", todo),
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::cm_waits::of_states;
     use super::*;
     use crate::diagnose::finding::is_complete;
 

@@ -341,6 +341,10 @@ pub fn succeeded(call: &CmCall) {
         }
         return;
     }
+    if call.name == "rdma_join_multicast" {
+        shadow::with(|shadow| shadow.cm_ids.joins(first as u64));
+        return;
+    }
     if matches!(
         call.name,
         "rdma_disconnect" | "rdma_create_qp" | "rdma_create_qp_ex"

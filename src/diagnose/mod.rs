@@ -20,7 +20,7 @@
 //! | `crash.rs` | a verb that reads NULL, or freed memory |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
-//! | `classes.rs`, `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
+//! | `rules.rs`, `rules/classes.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
 //! | `watch.rs` | the thread that finds threads that wait too long |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
 
@@ -33,9 +33,9 @@ use crate::{env, log, memory, provider};
 mod backtrace;
 mod calls;
 mod check;
-mod classes;
 mod cm;
 mod cm_calls;
+mod cm_waits;
 mod control;
 mod crash;
 pub mod environment;

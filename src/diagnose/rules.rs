@@ -3,7 +3,9 @@
 //!
 //! A text has `{name}` where a finding's value of that name goes ([`Finding`](super::finding::Finding)).
 
-pub use super::classes::{Class, Severity};
+mod classes;
+
+pub use classes::{Class, Severity};
 
 /// A rule's name and texts.
 #[derive(Debug)]

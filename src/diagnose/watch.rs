@@ -16,7 +16,7 @@ use ibverbs_host::thread;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
-use super::{cm, facts, peer};
+use super::{cm_waits, facts, peer};
 use crate::arch;
 use crate::provider::software;
 
@@ -242,7 +242,7 @@ fn report(what: Awaited, alone: bool) {
             let ids = software::cm_ids(fd).unwrap_or_default();
             let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
             shadow::observe(|shadow| {
-                let found = cm::no_event(&shadow.cm_ids, &ids, seconds);
+                let found = cm_waits::no_event(&shadow.cm_ids, &ids, seconds, alone);
                 found.into_iter().collect()
             });
         }

@@ -9,8 +9,8 @@ use core::{mem, ptr};
 use ibverbs_abi::{OPS, ibv_context, verbs_context_ops};
 
 use super::{calls, faults};
-use crate::provider::context::Private;
 use crate::provider::ops;
+use crate::provider::private::Private;
 use crate::uverbs::state::extended;
 
 /// What `verbs_context.priv` of a wrapped context points to. Allocated by malloc, as the library frees it.

@@ -185,7 +185,8 @@ export!(default "IBVERBS_1.16":
     [crate::verbs::port] { ibv_query_port_speed }
 );
 export!(default "IBVERBS_1.17":
-    [crate::verbs::buf] { ibv_alloc_buf, ibv_free_buf, ibv_reg_buf_mr }
+    [crate::verbs::buf] { ibv_alloc_buf, ibv_free_buf }
+    [crate::verbs::mr] { ibv_reg_buf_mr }
 );
 export!(default "IBVERBS_1.18":
     [crate::verbs::comp_cntr] {

@@ -5,7 +5,6 @@
 
 use core::{
     ffi::c_void,
-    mem::offset_of,
     ptr::{self, null},
     sync::atomic::Ordering,
 };
@@ -17,33 +16,12 @@ use super::{
     abi::{ProviderAbi, V34},
     device, identify,
     ops::{set_defaults, set_front_slots},
+    private::Private,
 };
 use crate::uverbs::{
     cmd::device::{get_context, has_ioctl_write},
     state::{State, extended},
 };
-
-/// What `verbs_context.priv` points to.
-#[repr(C)]
-pub struct Private {
-    /// State of the kernel interface. The first member, because `uverbs` takes `priv` for it.
-    pub state: State,
-    /// The context's ops. None of them is NULL.
-    pub ops: verbs_context_ops,
-}
-
-const _: () = assert!(offset_of!(Private, state) == 0);
-
-/// The library's part of a context.
-///
-/// # Safety
-/// `context` is open, and is not closed while the reference is used.
-#[inline]
-pub(super) unsafe fn private<'a>(context: *mut ibv_context) -> &'a Private {
-    // SAFETY: `init_and_alloc` made `priv_` of an open context point to a `Private`, which lives until
-    // the context is closed.
-    unsafe { &*(*extended(context)).priv_.cast::<Private>() }
-}
 
 /// Marks a context that has a `verbs_context` in front (`__VERBS_ABI_IS_EXTENDED`).
 const EXTENDED: *mut c_void = usize::MAX as *mut c_void;

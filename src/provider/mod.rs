@@ -16,6 +16,7 @@ pub mod known;
 pub mod load;
 pub mod matching;
 pub mod ops;
+pub mod private;
 pub mod registry;
 #[cfg_attr(not(feature = "uroce"), path = "no_software.rs")]
 pub mod software;

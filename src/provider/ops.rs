@@ -15,7 +15,7 @@ use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::{
     abi::{ProviderAbi, V34},
-    context::private,
+    private::{Private, private},
 };
 use crate::uverbs::{cmd::only, state::extended};
 
@@ -316,7 +316,7 @@ pub unsafe fn set_ops(
 ///
 /// # Safety
 /// `context` is initialised, except for its ops.
-unsafe fn private_mut(context: *mut ibv_context) -> *mut super::context::Private {
+unsafe fn private_mut(context: *mut ibv_context) -> *mut Private {
     // SAFETY: the context is initialised, so it has a `verbs_context` with `priv_`.
     unsafe { (*extended(context)).priv_.cast() }
 }

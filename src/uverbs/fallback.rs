@@ -1,11 +1,12 @@
 //! The choice between ioctl and write: which of the two a command takes on this kernel.
 
+pub mod linked;
+
 use ibverbs_abi::*;
 use libc::{ENOTTY, EOPNOTSUPP, EPROTONOSUPPORT};
 
 use super::{
     ioctl::Command,
-    linked,
     state::{Op, state},
 };
 

@@ -17,13 +17,14 @@ pub mod cmd;
 pub mod events;
 pub mod fallback;
 pub mod ioctl;
-pub mod linked;
 pub mod scratch;
 pub mod srq_lock;
 pub mod state;
 pub mod uhw;
 mod valgrind;
 pub mod write;
+
+pub use fallback::linked;
 
 /// The version of the kernel's uverbs ABI, 3 to 6; 0 before the first device is discovered.
 pub static KERNEL_ABI: AtomicI32 = AtomicI32::new(0);

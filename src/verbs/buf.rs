@@ -3,7 +3,6 @@
 use libc::{EINVAL, ENODATA, F_DUPFD_CLOEXEC, c_int, c_void};
 
 use super::dispatch::dispatch;
-use super::mr::ibv_reg_mr_ex;
 use crate::abi::*;
 
 dispatch! {
@@ -30,33 +29,6 @@ pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
     }
     // SAFETY: fcntl accepts any number as a descriptor.
     unsafe { libc::fcntl(fd, F_DUPFD_CLOEXEC, 0) }
-}
-
-/// Registers a part of a buffer (ibv_alloc_buf(3)). Returns NULL with errno set if it fails.
-///
-/// # Safety
-///
-/// `pd` is a live protection domain, `buf` a live buffer of it.
-pub unsafe extern "C" fn ibv_reg_buf_mr(
-    pd: *mut ibv_pd,
-    buf: *mut ibv_buf,
-    addr: *mut c_void,
-    length: usize,
-    access: c_int,
-) -> *mut ibv_mr {
-    let mut attr = ibv_mr_init_attr {
-        length,
-        access,
-        comp_mask: (IBV_REG_MR_MASK_BUF | IBV_REG_MR_MASK_ADDR).into(),
-        iova: 0,
-        addr,
-        fd: 0,
-        fd_offset: 0,
-        dmah: core::ptr::null_mut(),
-        buf,
-    };
-    // SAFETY: the domain and the buffer are alive, as the caller promises.
-    unsafe { ibv_reg_mr_ex(pd, &mut attr) }
 }
 
 /// Rewrites `attr`, which describes a part of `buf`, so that it does not need the buffer: to a range of

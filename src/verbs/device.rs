@@ -13,7 +13,7 @@ use ibverbs_abi::{
     verbs_context, verbs_device, verbs_sysfs_dev,
 };
 
-use super::fork::ListLock;
+use super::list_lock::ListLock;
 use super::{cq, device_attr, gid, gid_table, port, srq};
 use crate::{
     diagnose,

@@ -1,11 +1,12 @@
 //! GID table entries with all their fields: read by ioctl, or from sysfs if the kernel lacks that ioctl.
 //! Software devices fill in entries themselves.
 
+mod sysfs;
+
 use core::ptr;
 
 use libc::{EINVAL, ENODATA, EOPNOTSUPP, c_int};
 
-use super::gid_sysfs;
 use crate::abi::*;
 use crate::provider::software;
 use crate::uverbs::cmd::gid as kernel;
@@ -64,8 +65,7 @@ pub unsafe fn query_gid_ex(
     }
     let mut found = EMPTY;
     // SAFETY: the context is open, as the caller promises.
-    let read =
-        unsafe { gid_sysfs::read_entry(context, port_num, gid_index, fields, None, &mut found) };
+    let read = unsafe { sysfs::read_entry(context, port_num, gid_index, fields, None, &mut found) };
     if let Err(errno) = read {
         return errno.0;
     }
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
         match kernel::table(context, entries, max_entries, flags, entry_size) {
             Ok(Some(count)) => Ok(count as usize),
             Ok(None) if flags != 0 => Err(Errno(EOPNOTSUPP)),
-            Ok(None) => gid_sysfs::read_table(context, entries, max_entries, entry_size),
+            Ok(None) => sysfs::read_table(context, entries, max_entries, entry_size),
             Err(errno) => Err(errno),
         }
     };

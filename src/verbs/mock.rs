@@ -3,8 +3,8 @@
 use core::mem::MaybeUninit;
 
 use crate::abi::*;
-use crate::provider::context::Private;
 use crate::provider::ops::set_defaults;
+use crate::provider::private::Private;
 use crate::uverbs::state::State;
 
 /// A context without a kernel device. All ops are unsupported until the test sets them.

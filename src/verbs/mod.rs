@@ -20,8 +20,8 @@ pub mod ece;
 pub mod event;
 mod fork;
 pub mod gid;
-pub mod gid_sysfs;
 pub mod gid_table;
+mod list_lock;
 pub mod marshall;
 pub mod mcast;
 #[cfg(test)]

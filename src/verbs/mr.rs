@@ -343,6 +343,33 @@ dispatch! {
     ibv_unimport_mr(mr: *mut ibv_mr) => [(*mr).context] unimport_mr(mr);
 }
 
+/// Registers a part of a buffer (ibv_alloc_buf(3)). Returns NULL with errno set if it fails.
+///
+/// # Safety
+///
+/// `pd` is a live protection domain, `buf` a live buffer of it.
+pub unsafe extern "C" fn ibv_reg_buf_mr(
+    pd: *mut ibv_pd,
+    buf: *mut ibv_buf,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    let mut attr = ibv_mr_init_attr {
+        length,
+        access,
+        comp_mask: (IBV_REG_MR_MASK_BUF | IBV_REG_MR_MASK_ADDR).into(),
+        iova: 0,
+        addr,
+        fd: 0,
+        fd_offset: 0,
+        dmah: core::ptr::null_mut(),
+        buf,
+    };
+    // SAFETY: the domain and the buffer are alive, as the caller promises.
+    unsafe { ibv_reg_mr_ex(pd, &mut attr) }
+}
+
 #[cfg(test)]
 mod tests {
     use core::ptr::without_provenance_mut as address;

@@ -55,6 +55,8 @@ pub struct Endpoint {
     pub host: usize,
     /// The endpoint of its peer.
     pub peer: usize,
+    /// See [`Connection::keeps_early`].
+    pub keeps_early: bool,
     /// Of the end that posts.
     pub program: Option<Program>,
     /// Of the end that posts.
@@ -74,6 +76,8 @@ pub struct Connection {
     pub retry_cnt: u8,
     /// READs outstanding.
     pub max_rd_atomic: u8,
+    /// The responder keeps requests that come before an earlier one. Not all that uroce talks to do.
+    pub keeps_early: bool,
 }
 
 /// The address of a host.
@@ -118,6 +122,7 @@ impl Endpoint {
             memory,
             host,
             peer,
+            keeps_early: connection.keeps_early,
             program,
             progress: Progress::default(),
             timer_at: None,

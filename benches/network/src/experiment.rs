@@ -38,6 +38,7 @@ const CONNECTION: Connection = Connection {
     timeout: 18,
     retry_cnt: 7,
     max_rd_atomic: 16,
+    keeps_early: true,
 };
 
 const WRITES: Program = Program {

@@ -185,8 +185,16 @@ impl Simulation {
             grh: [0; 40],
             pkey_index: 0,
         };
-        let Endpoint { qp, memory, .. } = &mut self.endpoints[to];
+        let Endpoint {
+            qp,
+            memory,
+            keeps_early,
+            ..
+        } = &mut self.endpoints[to];
         qp.receive(&packet, &from, self.now, memory);
+        if !*keeps_early {
+            qp.drop_early();
+        }
         self.pump(to);
     }
 

@@ -15,6 +15,7 @@ const CONNECTION: Connection = Connection {
     timeout: 14,
     retry_cnt: 7,
     max_rd_atomic: 4,
+    keeps_early: true,
 };
 
 const WRITES: Program = Program {
@@ -145,18 +146,21 @@ fn nobody_starves() {
         message: 4 << 10,
         ..WRITES
     };
-    let simulation = incast(network, 40, program, 400, 1);
-    let progress = simulation
-        .endpoints()
-        .iter()
-        .filter(|end| end.program.is_some());
-    let least = progress.map(|end| end.progress.completed.len()).min();
-    assert!(least > Some(20), "{least:?}");
+    for seed in 1..9 {
+        let simulation = incast(network, 40, program, 400, seed);
+        let progress = simulation
+            .endpoints()
+            .iter()
+            .filter(|end| end.program.is_some());
+        let least = progress.map(|end| end.progress.completed.len()).min();
+        assert!(least > Some(10), "seed {seed}: {least:?}");
+    }
 }
 
-/// The round trip is longer than the first RTO: it is spurious, but most of the later ones are not.
+/// The round trip, 60 ms, is longer than the first RTO, 20 ms: that is spurious. The round trip that is measured
+/// in spite of it makes the later ones long enough.
 #[test]
-fn a_long_path_is_not_sent_twice() {
+fn a_long_path_is_filled() {
     let mut network = network(GIGABIT, 4 << 20, Duration::from_millis(30), 0.0);
     network.jitter = Duration::ZERO;
     let program = Program {
@@ -165,9 +169,10 @@ fn a_long_path_is_not_sent_twice() {
     };
     let simulation = incast(network, 1, program, 1500, 1);
     let report = Report::of(&simulation, ms(1000), ms(1500));
-    // As many as are sent as long as each RTO is spurious.
-    assert!(report.overhead < 1.3, "{report:?}");
-    assert!(report.goodput > 5e6, "{report:?}");
+    // Retransmitted were two packets at the first RTO, and what followed before an acknowledgment.
+    assert!(report.overhead < 1.06, "{report:?}");
+    // The congestion window is 1024 packets at most: 1 MiB in 60 ms are 140 Mb/s.
+    assert!(report.goodput > 0.9 * 140e6, "{report:?}");
 }
 
 #[test]
@@ -185,6 +190,46 @@ fn a_thousand_hosts() {
         report.goodput > 1e12 && report.fairness > 0.99,
         "{report:?}"
     );
+}
+
+/// What a peer of another make gets, which drops what comes behind a missing packet: all that it did not get,
+/// and hardly later. Selective retransmission gains the rest.
+#[test]
+fn a_peer_that_keeps_nothing_loses_nothing() {
+    let run = |keeps_early, loss| {
+        let network = network(10 * GIGABIT, 512 << 10, Duration::from_micros(10), loss);
+        let mut simulation = Simulation::new(network, 2, 1);
+        let connection = Connection {
+            keeps_early,
+            ..CONNECTION
+        };
+        let program = Program {
+            depth: 32,
+            ..WRITES
+        };
+        simulation.connect((1, 0), &connection, program);
+        simulation.run_until(ms(400));
+        let report = Report::of(&simulation, ms(100), ms(400));
+        assert_eq!(report.failed, 0, "{report:?}");
+        report
+    };
+    // What go-back-N alone reached in Gb/s, of 9.3, and what it sent for one packet.
+    for (loss, least, most, gain) in [
+        (1e-3, 7.3, 1.05, 1.0),
+        (1e-2, 2.2, 1.15, 1.1),
+        (0.03, 0.7, 1.25, 1.3),
+    ] {
+        let [without, with] = [false, true].map(|keeps| run(keeps, loss));
+        assert!(
+            without.goodput > least * 1e9 && without.overhead < most,
+            "{loss}: {without:?}"
+        );
+        assert!(
+            with.goodput > gain * without.goodput,
+            "{loss}: {without:?} {with:?}"
+        );
+        assert!(with.overhead < 1.0 + 2.0 * loss + 0.005, "{loss}: {with:?}");
+    }
 }
 
 /// A connection outlives an outage, and goes on at its rate soon.

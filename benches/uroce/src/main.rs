@@ -4,6 +4,7 @@
 //! To be run in a network namespace of its own (`run` beside this crate does it). It asserts no times.
 
 mod bare;
+mod commands;
 mod figures;
 mod pair;
 mod peer;
@@ -78,7 +79,7 @@ impl Options {
         let libdir = place::libdir()?;
         for &kind in &self.places {
             let place = Place::make(kind, &libdir)?;
-            let peers: Vec<&Peer> = peer::peers(&place)
+            let peers: Vec<&Peer> = commands::peers(&place)
                 .filter(|peer| self.selects(peer))
                 .collect();
             let figures = self.measure(&place, &peers);

@@ -25,6 +25,8 @@ extern int failures;
 struct mistake {
 	const char *name;
 	void (*run)(bool wrong);
+	/* The rule that names the mistake, and a part of the explanation: the case reads them here. */
+	const char *rule, *says;
 };
 extern const struct mistake connected_mistakes[];
 

@@ -238,17 +238,17 @@ static void disconnect_early(bool wrong)
 }
 
 static const struct mistake early_mistakes[] = {
-	{ "route-before-address", route_before_address },
-	{ "connect-before-route", connect_before_route },
-	{ "private-data-long", private_data_long },
-	{ "no-listener", no_listener },
-	{ "bind-elsewhere", bind_elsewhere },
-	{ "port-in-use", port_in_use },
-	{ "waits-unresolved", waits_unresolved },
-	{ "destroy-unacked", destroy_unacked },
-	{ "accept-listener", accept_listener },
-	{ "no-route", no_route },
-	{ "disconnect-early", disconnect_early },
+	{ "route-before-address", route_before_address, "cm-failed", "RDMA_CM_EVENT_ADDR_RESOLVED" },
+	{ "connect-before-route", connect_before_route, "cm-failed", "RDMA_CM_EVENT_ROUTE_RESOLVED" },
+	{ "private-data-long", private_data_long, "cm-failed", "private_data_len is 100" },
+	{ "no-listener", no_listener, "cm-event", "nobody listens" },
+	{ "bind-elsewhere", bind_elsewhere, "cm-failed", "no RDMA device has this address" },
+	{ "port-in-use", port_in_use, "cm-failed", "has the port" },
+	{ "waits-unresolved", waits_unresolved, "no-cm-event", "no call is under way" },
+	{ "destroy-unacked", destroy_unacked, "events-unacked", "rdma_ack_cm_event" },
+	{ "accept-listener", accept_listener, "cm-failed", "and not the listening one" },
+	{ "no-route", no_route, "cm-failed", "ip route get" },
+	{ "disconnect-early", disconnect_early, "cm-failed", "only a connection can be ended" },
 	{ 0 },
 };
 

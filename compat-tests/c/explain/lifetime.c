@@ -114,12 +114,12 @@ static void correct(struct rig *rig)
 }
 
 const struct scene lifetime_scenes[] = {
-	{ "busy", busy },
-	{ "mr-in-use", mr_in_use },
-	{ "ah-in-use", ah_in_use },
-	{ "leak", leak },
-	{ "child-verb", child_verb },
-	{ "fork-init-late", fork_init_late },
+	{ "busy", busy, "busy", "it is still used by MR" },
+	{ "mr-in-use", mr_in_use, "key-deregistered mr-in-use unread-error", "the first with wr_id 5" },
+	{ "ah-in-use", ah_in_use, "ah-in-use", "was destroyed while 1 requests" },
+	{ "leak", leak, "leak", "1 CQ, 1 MR, 1 PD left" },
+	{ "child-verb", child_verb, "child-verb", "called ibv_post_send on an object" },
+	{ "fork-init-late", fork_init_late, "fork-init-late", "after memory had been registered" },
 	{ "correct", correct },
 	{ 0 },
 };

@@ -6,6 +6,9 @@
 struct scene {
 	const char *name;
 	void (*run)(struct rig *rig);
+	/* The rules that must apply, each once, and a part of the first explanation: the case reads them
+	 * here. A scene without them runs elsewhere. */
+	const char *rules, *says;
 };
 extern const struct scene connection_scenes[], memory_scenes[], queue_scenes[], lifetime_scenes[],
 	kernel_scenes[];

@@ -173,15 +173,17 @@ static void leak(struct rig *rig, bool wrong)
 }
 
 const struct mistake hazard_mistakes[] = {
-	{ "unsignaled-many", unsignaled_many },
-	{ "reposted-early", reposted_early },
-	{ "buffer-changed", buffer_changed },
-	{ "receives-overlap", receives_overlap },
-	{ "stack-region", stack_region },
-	{ "unmapped", unmapped },
-	{ "mr-dropped-early", mr_dropped_early },
-	{ "unread-error", unread_error },
-	{ "leak", leak },
-	{ "post-to-dead-qp", post_to_dead_qp },
+	{ "unsignaled-many", unsignaled_many, "never-signaled",
+	  "16 of 16 requests, and none of them is signaled" },
+	{ "reposted-early", reposted_early, "recv-queue-full",
+	  "of 16 receives, 16 have no polled completion" },
+	{ "buffer-changed", buffer_changed, "buffer-changed", "64 bytes at" },
+	{ "receives-overlap", receives_overlap, "receives-overlap", "64 bytes at" },
+	{ "stack-region", stack_region, "stack-region", "of a function that has returned" },
+	{ "unmapped", unmapped, "memory-gone", "is not mapped any more" },
+	{ "mr-dropped-early", mr_dropped_early, "key-deregistered", "has been deregistered" },
+	{ "unread-error", unread_error, "unread-error", "nobody has polled" },
+	{ "leak", leak, "leak", "1 PD left" },
+	{ "post-to-dead-qp", post_to_dead_qp, "dead-object", "qp, the QP" },
 	{ 0 },
 };

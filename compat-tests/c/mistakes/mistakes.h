@@ -7,6 +7,8 @@ struct mistake {
 	const char *name;
 	/* Makes the mistake if `wrong` is true; else it does the same in the right way. */
 	void (*run)(struct rig *rig, bool wrong);
+	/* The rule that names the mistake, and a part of the explanation: the case reads them here. */
+	const char *rule, *says;
 	/* The two processes of a pair: the second half of the name says which side has the mistake. */
 	void (*pair)(struct rig *rig, int peer, bool server, bool wrong);
 };

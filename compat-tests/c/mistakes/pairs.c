@@ -113,13 +113,13 @@ static void far_read_limit(struct rig *rig, int peer, bool server, bool wrong)
 }
 
 const struct mistake pair_mistakes[] = {
-	{ "far-access", NULL, far_access },
-	{ "far-region", NULL, far_region },
-	{ "far-no-recv", NULL, far_no_recv },
-	{ "far-rnr-forever", NULL, far_rnr_forever },
-	{ "far-small", NULL, far_small },
-	{ "far-init", NULL, far_init },
-	{ "far-psn", NULL, far_psn },
-	{ "far-read-limit", NULL, far_read_limit },
+	{ "far-access", NULL, "qp-access", "in process", far_access },
+	{ "far-region", NULL, "key-access", "lacks IBV_ACCESS_REMOTE_WRITE", far_region },
+	{ "far-no-recv", NULL, "rnr-exceeded", "has had no receive posted at all", far_no_recv },
+	{ "far-rnr-forever", NULL, "no-completion", "has no receive posted", far_rnr_forever },
+	{ "far-small", NULL, "receive-too-small", "a message of 64 bytes", far_small },
+	{ "far-init", NULL, "retry-exceeded", "is in INIT, and receives nothing", far_init },
+	{ "far-psn", NULL, "retry-exceeded", "expects PSN 7777 first", far_psn },
+	{ "far-read-limit", NULL, "dest-rd-atomic", "is 0, and max_rd_atomic here is 4", far_read_limit },
 	{ 0 },
 };

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::leaks::Leaks;
-use super::record;
+use super::record::{self, Record};
 use super::sysfs::Tree;
 use crate::checks::Check;
 use crate::compare;
@@ -22,15 +22,6 @@ use crate::verdict::{Failure, Verdict, ensure};
 pub const SYS: &str = "/tmp/sys";
 /// What the fake kernel records.
 const LOG: &str = "/tmp/fake.log";
-
-/// What is compared of the bytes passed to the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record {
-    Nothing,
-    Everything,
-    /// All but the bytes of MODIFY_QP, parts of which some providers do not initialize.
-    Calls,
-}
 
 type Prepare = Box<dyn Fn(&Context) -> Verdict + Send + Sync>;
 pub type Mask = fn(&str) -> String;

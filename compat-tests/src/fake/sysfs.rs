@@ -29,7 +29,7 @@ const fn known(
     }
 }
 
-const KNOWN: [KnownProvider; 17] = [
+const KNOWN: &[KnownProvider] = &[
     known("bnxt_re0", 1, Some((0x14e4, 0x1614)), 6),
     known("cxgb4_0", 3, Some((0x1425, 0x5401)), 4),
     known("efa_0", 1, Some((0x1d0f, 0xefa0)), 17),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::{FILES, Judged, Member};
-use crate::child::Arguments;
+use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::paths::{self, Paths};
 use crate::place::sh;

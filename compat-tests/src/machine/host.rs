@@ -39,7 +39,7 @@ pub fn run(cx: &Context, machine: &Machine, members: &[Member]) -> Verdict {
             return Ok(());
         }
         println!("boot {boot}");
-        let stopped = match start(cx, machine, members)? {
+        let stopped = match start(cx, members)? {
             End::Status(0) => return Ok(()),
             // Rust code of the case, which does the same the next time.
             End::Status(status) => (STOPS, format!("ended with status {status}")),
@@ -70,7 +70,7 @@ pub fn run(cx: &Context, machine: &Machine, members: &[Member]) -> Verdict {
 }
 
 /// Boots a machine for the members without a verdict.
-fn start(cx: &Context, machine: &Machine, members: &[Member]) -> Result<End, Failure> {
+fn start(cx: &Context, members: &[Member]) -> Result<End, Failure> {
     let running = cx.dir().join(RUNNING);
     fs::write(&running, "")?;
     let limits: BTreeMap<&String, Duration> = members
@@ -78,7 +78,6 @@ fn start(cx: &Context, machine: &Machine, members: &[Member]) -> Result<End, Fai
         .filter_map(|member| Some((member.names.first()?, member.limit)))
         .collect();
     let boot = Boot {
-        rdma: machine.rdma,
         limit: Duration::from_secs(super::HOURS),
         ..Boot::default()
     };

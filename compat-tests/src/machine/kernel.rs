@@ -20,25 +20,9 @@ use crate::verdict::{Failure, Verdict, ensure};
 const FORMAT: &str = "v4";
 /// Modules to load, after those that they need. A module that does not exist is part of the kernel.
 const MODULES: [&str; 19] = [
-    "virtio_pci",
-    "virtio_net",
-    "9p",
-    "9pnet_virtio",
-    "overlay",
-    "dummy",
-    "veth",
-    "8021q",
-    "tun",
-    "ipv6",
-    "crc32_generic",
-    "crc32-pclmul",
-    "ib_uverbs",
-    "rdma_rxe",
-    "rdma_ucm",
-    "ib_umad",
-    "sch_netem",
-    "sch_prio",
-    "cls_u32",
+    "virtio_pci", "virtio_net", "9p", "9pnet_virtio", "overlay", "dummy", "veth", "8021q", "tun",
+    "ipv6", "crc32_generic", "crc32-pclmul", "ib_uverbs", "rdma_rxe", "rdma_ucm", "ib_umad",
+    "sch_netem", "sch_prio", "cls_u32",
 ];
 /// Of these, what a kernel must have, as modules or built in.
 const REQUIRED: [&str; 4] = ["ib_uverbs", "rdma_rxe", "overlay", "9p"];

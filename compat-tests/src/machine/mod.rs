@@ -1,7 +1,7 @@
 //! Cases that run in the virtual machine: this machine's programs and libraries on a distribution's
 //! kernel with Soft-RoCE. One machine boots and runs all its members one after the other.
 //!
-//! A suite makes a `Member` of each of its cases, and `case` makes one `Case` of the members of a
+//! A suite makes a `Member` of each of its cases, and `Machine::case` makes one `Case` of the members of a
 //! machine. That case's process boots the machine (`host`), in which this program runs again and reports
 //! the members (`guest`). If the kernel panics or hangs, the rest runs in a new machine. The member that
 //! was running runs once more, because Soft-RoCE can panic with either library; it has failed if the
@@ -14,29 +14,75 @@ mod host;
 mod initrd;
 pub mod kernel;
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::Check;
 use crate::context::Context;
+use crate::place::Place;
 use crate::verdict::{Failure, Verdict};
 
-/// A machine: how its kernel starts. Its root is this machine's file system; what changes there is
-/// discarded.
+/// What happens on the host before the first boot, given the names of all members. It may report some of
+/// them, and leave files for the guest in the directory `FILES` of the case.
+type Prepare = fn(&Context, &[String]) -> Verdict;
+
+/// A machine with this machine's file system as its root, whose changes are discarded, and the device rxe0 on
+/// 10.9.9.1 (GID index 1) and fd09::1 (GID index 2).
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// The name of its case. The names of its members need not be below it.
-    pub name: Cow<'static, str>,
-    pub tier: Tier,
-    /// With the device rxe0 on 10.9.9.1 (GID index 1) and fd09::1 (GID index 2).
-    pub rdma: bool,
+    name: String,
+    tier: Tier,
+    estimate: u64,
+    prepare: Option<Prepare>,
+}
+
+impl Machine {
+    /// The machine of a case with this name. The names of its members need not be below it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            tier: Tier::Test,
+            estimate: 300,
+            prepare: None,
+        }
+    }
+
+    pub fn tier(self, tier: Tier) -> Self {
+        Self { tier, ..self }
+    }
+
     /// How long all members take together, in seconds.
-    pub estimate: u64,
-    /// What happens on the host before the first boot, given the names of all members. It may report some
-    /// of them, and leave files for the guest in the directory `FILES` of the case.
-    pub prepare: Option<fn(&Context, &[String]) -> Verdict>,
+    pub fn estimate(self, estimate: u64) -> Self {
+        Self { estimate, ..self }
+    }
+
+    pub fn prepare(self, prepare: Prepare) -> Self {
+        let prepare = Some(prepare);
+        Self { prepare, ..self }
+    }
+
+    /// The case that boots the machine and runs these members in it.
+    pub fn case(self, members: Vec<Member>) -> Case {
+        let names = members.iter().flat_map(|member| member.names.clone());
+        let names: Vec<String> = names.collect();
+        let programs = members.iter().flat_map(|member| &member.programs);
+        let programs: BTreeSet<&str> = programs.map(String::as_str).collect();
+        let programs: Vec<&str> = programs.into_iter().collect();
+        let case = Case::new(self.name.clone(), |_| Ok(()))
+            .place(Place::Vm)
+            .tier(self.tier)
+            .limit(HOURS)
+            .estimate(self.estimate)
+            .programs(&programs);
+        let members = Arc::new(members);
+        let inside = members.clone();
+        case.body(move |cx| host::run(cx, &self, &members))
+            .members(names)
+            .guest(move |args| guest::run(args, &inside))
+    }
 }
 
 /// The directory of the case that the guest copies into its memory.
@@ -68,6 +114,8 @@ type MachineBody = Box<dyn Fn(&Context) -> Result<Vec<Judged>, Failure> + Send +
 /// What runs in a machine: one case, or several with the verdicts of one run.
 pub struct Member {
     names: Vec<String>,
+    /// For suites whose members run in machines of several tiers: `Test`, unless it says otherwise.
+    pub tier: Tier,
     /// The machine hangs if a member takes longer.
     limit: Duration,
     programs: Vec<String>,
@@ -92,6 +140,7 @@ impl Member {
     ) -> Self {
         Self {
             names,
+            tier: Tier::Test,
             limit: LIMIT,
             programs: Vec::new(),
             body: Box::new(body),
@@ -104,6 +153,10 @@ impl Member {
             let verdicts = check.verdicts(cx)?;
             Ok(verdicts.into_iter().map(Judged::from).collect())
         })
+    }
+
+    pub fn tier(self, tier: Tier) -> Self {
+        Self { tier, ..self }
     }
 
     /// The time limit, in seconds.
@@ -121,31 +174,6 @@ impl Member {
     fn selected<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = &'a String> {
         self.names.iter().filter(|name| cx.concerns(name))
     }
-}
-
-/// The case of a machine.
-pub fn case(machine: Machine, members: Vec<Member>) -> Case {
-    let names = members
-        .iter()
-        .flat_map(|member| member.names.clone())
-        .collect();
-    let mut programs: Vec<&str> = members
-        .iter()
-        .flat_map(|member| member.programs.iter().map(String::as_str))
-        .collect();
-    programs.sort_unstable();
-    programs.dedup();
-    let case = Case::new(machine.name.clone(), |_| Ok(()))
-        .place(Place::Vm)
-        .tier(machine.tier)
-        .limit(HOURS)
-        .estimate(machine.estimate)
-        .programs(&programs);
-    let members = std::sync::Arc::new(members);
-    let inside = members.clone();
-    case.body(move |cx| host::run(cx, &machine, &members))
-        .members(names)
-        .guest(move |args| guest::run(args, &inside))
 }
 
 /// The limit of a machine's case, in seconds. Each member has its own; this one ends a case that they do

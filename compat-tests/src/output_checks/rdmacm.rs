@@ -14,9 +14,7 @@ pub fn program(name: &str, argv: &[String], out: &str, server: bool) -> Option<V
         "ucmatose" | "udaddy" | "mckey" => lines(
             out,
             &[
-                "data transfers complete",
-                "test complete",
-                "return status 0",
+                "data transfers complete", "test complete", "return status 0",
             ],
         ),
         "rdma_client" | "rdma_server" | "rdma_xclient" | "rdma_xserver" => {
@@ -113,12 +111,7 @@ fn rcopy(argv: &[String], out: &str) -> Vec<String> {
 /// Requires a time of each step.
 fn cmtime(out: &str) -> Vec<String> {
     let steps = [
-        "create id",
-        "resolve addr",
-        "resolve route",
-        "create qp",
-        "connect",
-        "disconnect",
+        "create id", "resolve addr", "resolve route", "create qp", "connect", "disconnect",
         "destroy",
     ];
     let untimed = |step: &&&str| !found(&format!(r"(?m)^{step}[a-z ]*:(?: +[\d.]+){{4}}"), out);

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::{Ended, Program, wait_until};
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
@@ -39,7 +40,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// Programs of the other transports.
-const OTHERS: [(&str, &[&str]); 3] = [
+const OTHERS: &[(&str, &[&str])] = &[
     (
         "uc",
         &["ibv_uc_pingpong", "-g", "1", "-n", "50", "-p", PORT],
@@ -51,15 +52,7 @@ const OTHERS: [(&str, &[&str]); 3] = [
     (
         "xrc",
         &[
-            "ibv_xsrq_pingpong",
-            "-g",
-            "1",
-            "-n",
-            "50",
-            "-c",
-            "1",
-            "-p",
-            PORT,
+            "ibv_xsrq_pingpong", "-g", "1", "-n", "50", "-c", "1", "-p", PORT,
         ],
     ),
 ];
@@ -95,16 +88,7 @@ fn sends(cx: &Context) -> Verdict {
 /// READ requests with a RETH, responses with an AETH.
 fn reads(cx: &Context) -> Verdict {
     let read = [
-        "ib_read_lat",
-        "-F",
-        "-x",
-        "1",
-        "-s",
-        "2000",
-        "-n",
-        "5",
-        "-p",
-        PORT,
+        "ib_read_lat", "-F", "-x", "1", "-s", "2000", "-n", "5", "-p", PORT,
     ];
     let packets = recorded_alike(cx, &read)?;
     let requests = packets.iter().filter(|packet| packet.opcode == "12");
@@ -260,18 +244,7 @@ fn check_order(packets: &[Packet]) -> Verdict {
 fn large(cx: &Context) -> Verdict {
     const PACKETS: usize = 5 * (16 << 20) / 4096;
     let write = [
-        "ib_write_bw",
-        "-F",
-        "-x",
-        "1",
-        "-m",
-        "4096",
-        "-s",
-        "16777216",
-        "-n",
-        "5",
-        "-p",
-        PORT,
+        "ib_write_bw", "-F", "-x", "1", "-m", "4096", "-s", "16777216", "-n", "5", "-p", PORT,
     ];
     pair(cx, &write, |argv, role| {
         let program = uroce(cx, argv, role);
@@ -328,28 +301,13 @@ fn losses(cx: &Context) -> Verdict {
     let path = file(cx, "client").to_string_lossy().into_owned();
     let slow_disk = [
         &[
-            "strace",
-            "-f",
-            "-qq",
-            "-o",
-            "/dev/null",
-            "-e",
-            "trace=write",
+            "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=write",
         ][..],
         &["-e", "inject=write:delay_enter=1000000", "-P", &path],
     ]
     .concat();
     let many = [
-        "ib_send_bw",
-        "-F",
-        "-x",
-        "1",
-        "-s",
-        "65536",
-        "-D",
-        "5",
-        "-p",
-        PORT,
+        "ib_send_bw", "-F", "-x", "1", "-s", "65536", "-D", "5", "-p", PORT,
     ];
     pair(cx, &many, |argv, role| {
         let program = uroce(cx, argv, role);

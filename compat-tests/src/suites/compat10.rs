@@ -1,12 +1,14 @@
 //! A program linked to symbol version IBVERBS_1.0, on both libraries over the fake kernel: its output and the
 //! bytes passed to the kernel must be equal, and it must find no wrong result.
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
-use crate::fake::scene::{Record, Scene, SceneOutcome};
+use crate::fake::record::Record;
+use crate::fake::scene::{Scene, SceneOutcome};
 use crate::fake::sysfs::Tree;
+use crate::place::Place;
 use crate::process::Exit;
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
+use crate::place::Place;
 use crate::process::{Program, Running};
 use crate::verdict::{Failure, Verdict, ensure};
 

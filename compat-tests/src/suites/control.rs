@@ -12,9 +12,9 @@ use serde_json::Value;
 use victim::{START, Victim, ctl, fails, json, on_uroce, shown};
 
 use crate::artifacts::CONTROL;
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
-use crate::place::can_change_user;
+use crate::place::{Place, can_change_user};
 use crate::process::{Exit, read, signal, wait_until};
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -6,12 +6,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::{self, sysfs::Tree};
-use crate::place::{CAP_NET_RAW, as_ordinary_user, give_capability};
+use crate::place::{CAP_NET_RAW, Place, as_ordinary_user, give_capability};
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 

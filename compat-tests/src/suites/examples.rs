@@ -1,15 +1,16 @@
 //! The programs of examples/: each runs between two processes on uroce, by GID and by LID, and checks its
 //! data itself. Then what they say when they cannot run, and their Makefile.
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::{self, Row};
 use crate::context::{Context, Library, succeeded};
 use crate::pairs;
+use crate::place::Place;
 use crate::process::read;
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
-const PROGRAMS: [&str; 5] = ["rc_send", "ud", "one_sided", "events", "xrc"];
+const PROGRAMS: &[&str] = &["rc_send", "ud", "one_sided", "events", "xrc"];
 
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![Case::new("examples/make", make).tier(Tier::Test)];

@@ -9,223 +9,45 @@ mod unwrapped;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::c_table;
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::{Program, read, wait_until};
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// The scenes of c/explain, the rules that must apply, each once, and a part of the first explanation.
-const SCENES: [(&str, &[&str], &str); 60] = [
-    ("gid-empty", &["gid-empty"], "GID index 250 of port 1"),
-    (
-        "gid-family",
-        &["gid-family"],
-        "the destination is fd00::7 (IPv6)",
-    ),
-    ("gid-of-ah", &["gid-family"], "(IPv4)"),
-    ("gid-no-grh", &["gid-no-grh"], "grh.sgid_index (here"),
-    ("gid-zero", &["gid-zero"], "destination GID is zero"),
-    (
-        "gid-unreachable",
-        &["gid-unreachable"],
-        "198.51.100.9 cannot be reached from lo",
-    ),
-    (
-        "rtr-timeout",
-        &["rtr-timeout"],
-        "no MAC address was found for",
-    ),
-    ("retry-exceeded", &["retry-exceeded"], "is in INIT"),
-    (
-        "rnr-exceeded",
-        &["rnr-exceeded"],
-        "no receive posted at all",
-    ),
-    (
-        "post-in-error",
-        &["post-in-error", "rnr-exceeded"],
-        "after 3 retries",
-    ),
-    ("qp-transition", &["qp-transition"], "from RESET to RTS"),
-    (
-        "qp-attr-missing",
-        &["qp-attr-missing"],
-        "IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX",
-    ),
-    (
-        "qp-attr-invalid",
-        &["qp-attr-invalid"],
-        "has IBV_QP_PATH_MTU",
-    ),
-    ("post-state", &["post-state"], "is in RESET"),
-    (
-        "mtu-differs",
-        &["mtu-differs"],
-        "path MTU is 512 here and 1024",
-    ),
-    ("psn-differs", &["psn-differs"], "sends from PSN 7"),
-    ("pair-qpn", &["pair-qpn"], "as its peer"),
-    (
-        "no-completion",
-        &["no-completion"],
-        "1 requests of queue pair",
-    ),
-    ("grh-room", &["grh-room"], "a receive of 39 bytes"),
-    (
-        "rd-atomic-zero",
-        &["rd-atomic-zero"],
-        "the RDMA READ (wr_id 6) is posted",
-    ),
-    ("attr-range", &["attr-range"], "path_mtu is 1024"),
-    ("call-failed", &["call-failed"], "length = 1073741824"),
-    (
-        "request-failed",
-        &["key-unknown", "request-failed"],
-        "the local key",
-    ),
-    ("reg-unmapped", &["reg-unmapped"], "12288 bytes at"),
-    ("reg-read-only", &["reg-read-only"], "is mapped r--p"),
-    (
-        "reg-no-memory",
-        &["reg-no-memory"],
-        "out of memory or of memory regions (1 are registered)",
-    ),
-    ("reg-file", &["reg-file"], "is a mapping of /"),
-    (
-        "reg-access",
-        &["reg-access"],
-        "IBV_ACCESS_REMOTE_WRITE lack IBV_ACCESS_LOCAL_WRITE",
-    ),
-    ("reg-length", &["reg-length"], "18446744073709551615 bytes"),
-    (
-        "create-limit",
-        &["create-limit"],
-        "cap.max_send_wr = 1073741824",
-    ),
-    ("key-unknown", &["key-unknown"], "the local key"),
-    (
-        "key-deregistered",
-        &["key-deregistered"],
-        "has been deregistered",
-    ),
-    ("key-pd", &["key-pd"], "the queue pair has PD"),
-    ("key-range", &["key-range"], "by 4 bytes behind its end"),
-    (
-        "key-access",
-        &["key-access", "request-failed"],
-        "lacks IBV_ACCESS_LOCAL_WRITE",
-    ),
-    ("rkey-range", &["key-range"], "by 8 bytes behind its end"),
-    ("rkey-unknown", &["key-unknown"], "the remote key"),
-    (
-        "key-remote",
-        &["key-remote"],
-        "the key may be that of a memory window",
-    ),
-    (
-        "rkey-access",
-        &["key-access"],
-        "lacks IBV_ACCESS_REMOTE_WRITE",
-    ),
-    (
-        "qp-access",
-        &["qp-access"],
-        "lacks IBV_ACCESS_REMOTE_WRITE in its qp_access_flags",
-    ),
-    (
-        "atomic-unaligned",
-        &["atomic-unaligned"],
-        "which is not a multiple of 8",
-    ),
-    (
-        "receive-too-small",
-        &["receive-too-small"],
-        "a message of 64 bytes",
-    ),
-    (
-        "send-queue-full",
-        &["send-queue-full"],
-        "16 of 16 requests are outstanding, 16 of them signaled",
-    ),
-    (
-        "never-signaled",
-        &["never-signaled"],
-        "full with 16 of 16 requests",
-    ),
-    (
-        "recv-queue-full",
-        &["recv-queue-full"],
-        "16 have no polled completion",
-    ),
-    (
-        "cq-overrun",
-        &["cq-overrun", "cq-overrun-foreseen"],
-        "requests are outstanding on the CQ",
-    ),
-    (
-        "cq-never-polled",
-        &["cq-never-polled"],
-        "1 signaled requests",
-    ),
-    (
-        "inline-limit",
-        &["inline-limit"],
-        "4000 bytes of inline data, and max_inline_data is 64",
-    ),
-    (
-        "sge-limit",
-        &["sge-limit"],
-        "64 scatter/gather elements, and max_send_sge is 4",
-    ),
-    (
-        "notify-no-poll",
-        &["notify-no-poll"],
-        "found empty, then armed",
-    ),
-    (
-        "events-coalesced",
-        &["events-coalesced"],
-        "as requested (1)",
-    ),
-    (
-        "channel-unread",
-        &["channel-unread"],
-        "was armed (times: 4)",
-    ),
-    ("events-unacked", &["events-unacked"], "1 completion events"),
-    (
-        "thread-domain",
-        &["thread-domain"],
-        "IBV_CREATE_CQ_ATTR_SINGLE_THREADED",
-    ),
-    ("busy", &["busy"], "it is still used by MR"),
-    (
-        "mr-in-use",
-        &["key-deregistered", "mr-in-use", "unread-error"],
-        "the first with wr_id 5",
-    ),
-    (
-        "ah-in-use",
-        &["ah-in-use"],
-        "was destroyed while 1 requests",
-    ),
-    ("leak", &["leak"], "1 CQ, 1 MR, 1 PD left"),
-    (
-        "child-verb",
-        &["child-verb"],
-        "called ibv_post_send on an object",
-    ),
-    (
-        "fork-init-late",
-        &["fork-init-late"],
-        "after memory had been registered",
-    ),
-];
+/// A scene of c/explain, or a mistake, as the table in its source has it.
+struct Expected {
+    name: String,
+    /// The rules that apply, separated by spaces.
+    rules: String,
+    /// A part of the explanation.
+    says: String,
+}
+
+impl Expected {
+    /// The entries of a table that say what is expected.
+    fn of_table(directory: &str, element: &str) -> Vec<Expected> {
+        let rows = c_table::entries(directory, element).into_iter();
+        let expected = rows.filter_map(|row| <[String; 3]>::try_from(row).ok());
+        expected
+            .map(|[name, rules, says]| Expected { name, rules, says })
+            .collect()
+    }
+
+    fn rules(&self) -> Vec<&str> {
+        self.rules.split(' ').collect()
+    }
+}
+
+/// The scenes of c/explain: the rules apply once each, and the first explanation has the part.
+static SCENES: LazyLock<Vec<Expected>> =
+    LazyLock::new(|| Expected::of_table("c/explain", "struct scene"));
 
 /// What IBV_FAULTS injects into scenes that uroce itself does not fail. An injected error is explained as a
 /// real one.
@@ -262,7 +84,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
     let mut cases: Vec<Case> = SCENES
         .iter()
         .map(|scene| {
-            let name = format!("uroce/explain/{}", scene.0);
+            let name = format!("uroce/explain/{}", scene.name);
             place(Case::new(name, move |cx| explains(cx, scene))).tier(Tier::Check)
         })
         .collect();
@@ -345,15 +167,16 @@ fn explained(cx: &Context) -> Result<Explained, Failure> {
 }
 
 /// The scene causes exactly these rules. They are counted at exit, but not in a child that calls _exit(2).
-fn explains(cx: &Context, (name, rules, part): &(&str, &[&str], &str)) -> Verdict {
+fn explains(cx: &Context, expected: &Expected) -> Verdict {
     let output = format!("json:{}", file(cx).display());
+    let name = expected.name.as_str();
     succeeded(name, &scene(cx, name, &output)?.run()?)?;
     // Whether the request fails before its queue pair is destroyed is a matter of time.
-    let ignored: &[&str] = match *name {
+    let ignored: &[&str] = match name {
         "mr-in-use" => &["key-deregistered", "unread-error"],
         _ => &[],
     };
-    check_scene(cx, name, rules, part, ignored)
+    check_scene(cx, name, &expected.rules(), &expected.says, ignored)
 }
 
 /// The file has exactly these rules, without those that are ignored, and the first explanation has this part.
@@ -400,7 +223,7 @@ fn all_scenes(cx: &Context) -> Verdict {
     let sorted = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join("\n");
     let here: BTreeSet<&str> = SCENES
         .iter()
-        .map(|scene| scene.0)
+        .map(|scene| scene.name.as_str())
         .chain(["correct"])
         .chain(machine::scenes())
         .collect();
@@ -414,7 +237,7 @@ fn every_rule(cx: &Context) -> Verdict {
     let page = read(&cx.paths.repo.join("man/libibverbs-rs-explain.7"));
     let listed = page.lines().filter_map(|line| line.strip_prefix(".It Sy "));
     let listed: BTreeSet<&str> = listed.collect();
-    let provoked = SCENES.iter().flat_map(|scene| scene.1.iter().copied());
+    let provoked = SCENES.iter().flat_map(Expected::rules);
     let provoked: BTreeSet<&str> = provoked
         .chain(machine::rules())
         .chain(mistakes::rules())

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::paths;
-use crate::place::{as_ordinary_user, can_change_user, sh};
+use crate::place::{Place, as_ordinary_user, can_change_user, sh};
 use crate::process::{Program, Running, read, wait_until};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -21,21 +21,8 @@ use crate::verdict::{Failure, Verdict, ensure};
 const ASYNCWATCH: &str = "asyncwatch";
 /// Scenes that have the same effects through shared memory. The others count packets, sockets or descriptors.
 const LOCAL: [&str; 16] = [
-    "rnr",
-    "timeout-retries",
-    "killed",
-    "access",
-    "failing-request",
-    "deregistered",
-    "too-long",
-    "served",
-    "overrun",
-    "fork",
-    "child-opens",
-    "idle",
-    "exit-without-close",
-    "link",
-    "stopped",
+    "rnr", "timeout-retries", "killed", "access", "failing-request", "deregistered", "too-long",
+    "served", "overrun", "fork", "child-opens", "idle", "exit-without-close", "link", "stopped",
     LOCAL_ONLY,
 ];
 /// The scene whose effects are others by UDP.

@@ -26,7 +26,7 @@ const FIRST: [Shown; 2] = [
     ("make check", &["0 failed", "total              ok"]),
 ];
 /// What the user with sudo does then, in this order.
-const USING: [Shown; 9] = [
+const USING: &[Shown] = &[
     ("make", &["Finished"]),
     (
         "IBV_UROCE=1 bin/with-ibverbs-rs ibv_devinfo -v",
@@ -155,7 +155,7 @@ fn commands(
         "bookworm" => cx.output(["rustc", "--print", "sysroot"])?,
         _ => String::new(),
     };
-    let using: &[Shown] = if user == "root" { &[] } else { &USING };
+    let using: &[Shown] = if user == "root" { &[] } else { USING };
     let first = match root.release() {
         "bookworm" => &FIRST[..],
         _ => &FIRST[..1],

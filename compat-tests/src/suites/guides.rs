@@ -14,8 +14,9 @@ use regex_lite::Regex;
 
 use super::dist;
 use crate::artifacts::WRAPPER;
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::{Program, Running, read};
 use crate::roots::TRIXIE_GUIDES;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -326,9 +327,7 @@ mod tests {
     fn lines_of_a_page_in_the_output() {
         let output = "  state:\t\tPORT_ACTIVE (4)\nGID[  1]: x\n100 iters in 0.1 seconds = 7\n";
         for line in [
-            "state: PORT_ACTIVE (4)",
-            "GID[ 1]: x",
-            "100 iters in ... seconds",
+            "state: PORT_ACTIVE (4)", "GID[ 1]: x", "100 iters in ... seconds",
         ] {
             assert!(has(output, line).unwrap(), "{line}");
         }

@@ -12,10 +12,10 @@ use ibverbs_faults::{CALLS, COMPLETION_OPCODES, EVENTS, PACKET_OPCODES, STATUSES
 
 use effects::{EFFECTS, Effect, Printed};
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::{Program, Running, read, wait_until};
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -24,7 +24,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 const ERRNO: i32 = 28;
 
 /// Texts that are refused, and what the warning says.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: &[(&str, &str)] = &[
     ("drip", "column 1: unknown action 'drip'; there are: drop, "),
     (
         "drop; delay:time=5",
@@ -429,4 +429,30 @@ fn pingpong(cx: &Context, sent: bool) -> Verdict {
     }
     let counted = log.contains(" local_rcvd_pkts=");
     ensure(!counted, "packets through shared memory")
+}
+
+/// How a scene of c/inject runs on a device of the kernel: with this command and these rules it succeeds.
+/// Returns what it printed, and how many faults the log has.
+type Run = fn(&Context, &str, &str) -> Result<(String, usize), Failure>;
+
+fn built_in_kernel(cx: &Context, run: Run) -> Verdict {
+    let rules = "fail:call=wr_complete,errno=ENOMEM,after=1,count=2";
+    let (out, faults) = run(cx, "built 5", rules)?;
+    compare::same(("expected", ".0xx.0.0\n"), (rules, &out))?;
+    ensure(faults == 2, format!("{faults} faults are logged"))
+}
+
+fn slow_cq(cx: &Context, run: Run) -> Verdict {
+    let (out, faults) = run(cx, "polls 5", "slow-cq:time=50ms,count=3")?;
+    let took = out.trim().strip_prefix("ms=");
+    let took: u64 = took.and_then(|text| text.parse().ok()).unwrap_or(0);
+    ensure(faults == 3, format!("{faults} faults are logged"))?;
+    ensure(took >= 150, format!("the polls took {took} ms"))
+}
+
+/// Rules for packets have no effect on a device whose packets the library does not see.
+fn no_packets(cx: &Context, run: Run) -> Verdict {
+    let (out, faults) = run(cx, "calls 4", "drop; drop:direction=tx; rnr")?;
+    compare::same(("expected", "....\n"), ("calls", &out))?;
+    ensure(faults == 0, format!("{faults} faults are logged"))
 }

@@ -4,19 +4,14 @@
 //! `infiniband/*` and `efa/*` run programs that know such devices. `topology/*` has a node with four NICs on
 //! two NUMA nodes, below PCI switches, which hwloc, UCX and ibstat look at.
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 
 const PROFILES: [&str; 7] = [
-    "uroce",
-    "rxe",
-    "connectx-roce",
-    "connectx-ib",
-    "irdma",
-    "efa",
-    "small",
+    "uroce", "rxe", "connectx-roce", "connectx-ib", "irdma", "efa", "small",
 ];
 
 /// Server and client run in one shell. `sleep` waits until the server listens.
@@ -148,39 +143,24 @@ fn bad_values(cx: &Context) -> Verdict {
 /// Servers and clients: the name of the case, the profile, the command of both, and what its output has.
 const PAIRS: [(&str, &str, &str, &str); 9] = [
     (
-        "infiniband/rc-lid",
-        "connectx-ib",
-        "ibv_rc_pingpong -n 100",
-        "GID ::\n",
+        "infiniband/rc-lid", "connectx-ib", "ibv_rc_pingpong -n 100", "GID ::\n",
     ),
     (
-        "infiniband/rc-gid",
-        "connectx-ib",
-        "ibv_rc_pingpong -n 100 -g 0",
+        "infiniband/rc-gid", "connectx-ib", "ibv_rc_pingpong -n 100 -g 0",
         "GID fe80::5efe:7f00:1\n",
     ),
     (
-        "infiniband/ud",
-        "connectx-ib",
-        "ibv_ud_pingpong -n 100",
-        "LID 0x0001",
+        "infiniband/ud", "connectx-ib", "ibv_ud_pingpong -n 100", "LID 0x0001",
     ),
     (
-        "infiniband/send_lat",
-        "connectx-ib",
-        "ib_send_lat -n 100 -d u",
+        "infiniband/send_lat", "connectx-ib", "ib_send_lat -n 100 -d u", "Link type       : IB\n",
+    ),
+    (
+        "infiniband/send_bw-ud", "connectx-ib", "ib_send_bw -n 100 -d u -c UD",
         "Link type       : IB\n",
     ),
     (
-        "infiniband/send_bw-ud",
-        "connectx-ib",
-        "ib_send_bw -n 100 -d u -c UD",
-        "Link type       : IB\n",
-    ),
-    (
-        "roce-v1/send_lat",
-        "connectx-roce",
-        "ib_send_lat -n 100 -x 0 -d u",
+        "roce-v1/send_lat", "connectx-roce", "ib_send_lat -n 100 -x 0 -d u",
         "GID index       : 0\n",
     ),
     (
@@ -206,22 +186,13 @@ const PAIRS: [(&str, &str, &str, &str); 9] = [
 /// Programs that a device of the profile refuses something: their exit code is not 0, and they say this.
 const REFUSED: [(&str, &str, &str, &str); 4] = [
     (
-        "irdma/inline",
-        "irdma",
-        "ib_write_lat -n 100 -d u",
-        "Failed to create QP",
+        "irdma/inline", "irdma", "ib_write_lat -n 100 -d u", "Failed to create QP",
     ),
     (
-        "irdma/uc",
-        "irdma",
-        "ibv_uc_pingpong -g 1 -n 100",
-        "Couldn't create QP",
+        "irdma/uc", "irdma", "ibv_uc_pingpong -g 1 -n 100", "Couldn't create QP",
     ),
     (
-        "efa/rc",
-        "efa",
-        "ibv_rc_pingpong -g 0 -n 100",
-        "Couldn't create QP",
+        "efa/rc", "efa", "ibv_rc_pingpong -g 0 -n 100", "Couldn't create QP",
     ),
     (
         "small/srq",

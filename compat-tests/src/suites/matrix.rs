@@ -15,14 +15,16 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::fake::scene::{Record, SYS, Scene};
+use crate::fake::record::Record;
+use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::fake::{self, SHIM};
 use crate::machine::boot::{Boot, End};
+use crate::place::Place;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -31,15 +33,7 @@ type Calls = BTreeSet<(String, String)>;
 
 pub fn cases() -> Vec<Case> {
     let programs = [
-        SHIM,
-        "audit",
-        "verbs_walk",
-        "load_all",
-        "rest",
-        "probe",
-        "threads",
-        "forktest",
-        "compat10",
+        SHIM, "audit", "verbs_walk", "load_all", "rest", "probe", "threads", "forktest", "compat10",
     ];
     let rest = checks::case("matrix/rest", rest_checks())
         .place(Place::Namespace)

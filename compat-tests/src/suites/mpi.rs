@@ -1,8 +1,9 @@
 //! MPI over UCX on uroce, with Open MPI and MPICH as Debian packages them: 2 and 4 ranks on RC and on UD.
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -18,15 +19,8 @@ const IMPLEMENTATIONS: [Implementation; 2] = [
         name: "openmpi",
         compiler: "mpicc.openmpi",
         launcher: &[
-            "mpirun.openmpi",
-            "--allow-run-as-root",
-            "--oversubscribe",
-            "--mca",
-            "pml",
-            "ucx",
-            "--mca",
-            "osc",
-            "ucx",
+            "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx",
+            "--mca", "osc", "ucx",
         ],
     },
     Implementation {

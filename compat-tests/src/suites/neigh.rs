@@ -19,7 +19,7 @@ use crate::testbed::Namespace;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The GIDs of the device: addresses of the interfaces in `LINK` and `REST`.
-const GIDS: [&str; 11] = [
+const GIDS: &[&str] = &[
     "fe80:0000:0000:0000:0000:00ff:fe00:0001",
     "0000:0000:0000:0000:0000:ffff:0a4d:0001", // 10.77.0.1
     "fd77:0000:0000:0000:0000:0000:0000:0001",
@@ -198,9 +198,7 @@ mod tests {
         assert_eq!(
             names,
             [
-                "neigh/two-words/01-1-::1",
-                "neigh/two-words/02-1-::1",
-                "neigh/more/03-0-fe80::1"
+                "neigh/two-words/01-1-::1", "neigh/two-words/02-1-::1", "neigh/more/03-0-fe80::1"
             ]
         );
     }

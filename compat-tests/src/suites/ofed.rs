@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use regex_lite::Regex;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::machine::boot::{Boot, End};
+use crate::place::Place;
 use crate::process::{Ended, read};
 use crate::verdict::{Failure, Verdict, ensure};
 

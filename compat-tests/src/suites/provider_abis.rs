@@ -15,10 +15,11 @@ mod directories;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::sysfs::{Device, Tree};
+use crate::place::Place;
 use crate::process::{Ended, Program, read};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -123,13 +124,7 @@ impl<'a> Bench<'a> {
 
     fn compile(&self, to: &Path, sources: &[PathBuf], flags: &[&str]) -> Verdict {
         let mut command: Vec<String> = [
-            "gcc",
-            "-std=gnu11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
+            "gcc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
         ]
         .map(Into::into)
         .into();

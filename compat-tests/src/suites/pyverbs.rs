@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use regex_lite::Regex;
 use serde::Deserialize;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::context::{Context, Library, last_lines, succeeded};
 use crate::pattern;
-use crate::place::{as_ordinary_user, sh};
+use crate::place::{Place, as_ordinary_user, sh};
 use crate::process::{Program, Running, read};
 use crate::verdict::{Failure, Verdict, ensure};
 

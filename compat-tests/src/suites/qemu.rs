@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
+use crate::place::Place;
 use crate::process::{Exit, Program, Running, wait_until};
 use crate::testbed::Host;
 use crate::verdict::{Failure, Verdict, ensure};

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::context::{Context, last_lines};
+use crate::place::Place;
 use crate::process::{Program, wait_until};
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};

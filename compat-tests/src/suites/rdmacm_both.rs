@@ -30,7 +30,7 @@ struct Pair {
     server_ends: bool,
 }
 
-const PAIRS: [Pair; 4] = [
+const PAIRS: &[Pair] = &[
     Pair {
         name: "server-at-both",
         server: (Side::Ours, "rping -s -P -v -p %p"),

@@ -4,8 +4,9 @@
 use std::fs;
 
 use super::selftest;
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::context::{Context, Library};
+use crate::place::Place;
 use crate::process::{Exit, read};
 use crate::runner::ONE_TRY;
 use crate::verdict::{Failure, Outcome, Verdict, ensure};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::context::{Context, Library, succeeded};
-use crate::place::{ORDINARY, can_change_user};
+use crate::place::{ORDINARY, Place, can_change_user};
 use crate::process::{Program, read, wait_until};
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
@@ -18,66 +18,15 @@ const DIRECT: &str = "direct_ops=";
 const ALL_SENT: &str = "sent_pkts=";
 /// WRITEs of [`PING_PONG`], and of [`WRITES`].
 const COUNT: u64 = 1000;
-const PING_PONG: &[&str] = &["ibv_rc_pingpong", "-g", "1", "-n", "1000", "-p"];
-const WRITES: &[&str] = &[
-    "ib_write_lat",
-    "-d",
-    "uroce0",
-    "-x",
-    "1",
-    "-F",
-    "-n",
-    "1000",
-    "-p",
-];
+const PING_PONG: &str = "ibv_rc_pingpong -g 1 -n 1000 -p";
+const WRITES: &str = "ib_write_lat -d uroce0 -x 1 -F -n 1000 -p";
 /// Never waits for a request before it posts the next.
-const STREAM: &[&str] = &[
-    "ib_write_bw",
-    "-b",
-    "-d",
-    "uroce0",
-    "-x",
-    "1",
-    "-F",
-    "-n",
-    "1000",
-    "-p",
-];
+const STREAM: &str = "ib_write_bw -b -d uroce0 -x 1 -F -n 1000 -p";
 /// Messages whose bytes are checked: 64 KiB and more, of 1 KiB packets.
-const LONG: [&[&str]; 3] = [
-    &[
-        "ibv_rc_pingpong",
-        "-g",
-        "1",
-        "-n",
-        "1000",
-        "-c",
-        "-s",
-        "65536",
-    ],
-    &[
-        "ibv_rc_pingpong",
-        "-g",
-        "1",
-        "-n",
-        "1000",
-        "-c",
-        "-e",
-        "-s",
-        "3000000",
-    ],
-    &[
-        "ibv_srq_pingpong",
-        "-g",
-        "1",
-        "-n",
-        "1000",
-        "-c",
-        "-q",
-        "3",
-        "-s",
-        "65536",
-    ],
+const LONG: [&str; 3] = [
+    "ibv_rc_pingpong -g 1 -n 1000 -c -s 65536",
+    "ibv_rc_pingpong -g 1 -n 1000 -c -e -s 3000000",
+    "ibv_srq_pingpong -g 1 -n 1000 -c -q 3 -s 65536",
 ];
 const USERS: [u64; 2] = [ORDINARY, ORDINARY - 1];
 
@@ -209,7 +158,7 @@ fn stream(cx: &Context) -> Verdict {
 /// All but those at the beginning need no CPU of the server.
 fn one_way(cx: &Context) -> Verdict {
     for command in ["ib_write_bw", "ib_read_bw"] {
-        let stream = [&[command], &WRITES[1..]].concat();
+        let stream = WRITES.replace("ib_write_lat", command);
         exchange(cx, &stream, |program, _| program)?;
         let direct = counter(&read(log_of(Role::Client).as_ref()), DIRECT)?;
         ensure(
@@ -224,7 +173,7 @@ fn one_way(cx: &Context) -> Verdict {
 /// packets of the channel stand for several.
 fn long(cx: &Context, values: [&str; 2], _: bool, change: Change<'_>) -> Verdict {
     for command in LONG {
-        let command = [command, &["-p"]].concat();
+        let command = format!("{command} -p");
         exchange(cx, &command, |program, role| {
             let value = values[usize::from(matches!(role, Role::Client))];
             change(program.env("IBV_UROCE_LOCAL", value), role)
@@ -287,31 +236,25 @@ fn runs(cx: &Context, shared: bool, change: impl Fn(Program, Role) -> Program) -
 }
 
 /// Runs a command, to which the port is added, as server and client.
-pub fn exchange(
-    cx: &Context,
-    command: &[&str],
-    change: impl Fn(Program, Role) -> Program,
-) -> Verdict {
+pub fn exchange(cx: &Context, command: &str, change: impl Fn(Program, Role) -> Program) -> Verdict {
     let hosts = Testbed::Loopback.make(cx)?;
     // Of an earlier exchange: programs append to it.
     for role in [Role::Server, Role::Client] {
         let _ = std::fs::remove_file(log_of(role));
     }
-    let program = |argv: &[&str], role| {
+    let program = |command: &str, role| {
         let program = cx
-            .program(argv.iter().copied())
+            .program(command.split(' '))
             .library(&cx.library_dir(Library::Ours))
             .env("IBV_UROCE", "uroce0=lo")
             .env("VERBS_LOG_LEVEL", "3")
             .env("VERBS_LOG_FILE", log_of(role));
         change(program, role)
     };
-    let port = PORT.to_string();
-    let argv = [command, &[&port]].concat();
-    let mut server = program(&argv, Role::Server).spawn()?;
+    let command = format!("{command} {PORT}");
+    let mut server = program(&command, Role::Server).spawn()?;
     await_server(&hosts)?;
-    let argv = [&argv[..], &["127.0.0.1"]].concat();
-    let client = program(&argv, Role::Client).run()?;
+    let client = program(&format!("{command} 127.0.0.1"), Role::Client).run()?;
     succeeded("client", &client)?;
     let exit = server.wait(Duration::from_secs(20))?;
     let server = server.ended(exit)?;

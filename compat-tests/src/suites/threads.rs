@@ -1,7 +1,7 @@
 //! Both libraries, called from many threads at once over the fake kernel: the same calls must succeed or
 //! fail with the same errno, and nothing may hang, crash or leak.
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
@@ -9,6 +9,7 @@ use crate::fake::SHIM;
 use crate::fake::scene::{SYS, Scene, SceneOutcome};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::machine::Member;
+use crate::place::Place;
 use crate::process::Exit;
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, last_lines, succeeded};
+use crate::place::Place;
 use crate::process::{Exit, Program, wait_until};
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};

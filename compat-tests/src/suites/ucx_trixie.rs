@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, last_lines, succeeded};
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::Program;
 use crate::roots::TRIXIE_UCX;
 use crate::suites::ucx::{self, TRANSPORTS};
@@ -110,12 +110,7 @@ fn enter(cx: &Context) -> Result<PathBuf, Failure> {
 fn in_root(cx: &Context, root: &Path, words: &[&str]) -> Program {
     let path = root.to_string_lossy();
     let mut all = vec![
-        "chroot",
-        &path,
-        "env",
-        "-i",
-        "PATH=/usr/bin:/bin",
-        "HOME=/tmp",
+        "chroot", &path, "env", "-i", "PATH=/usr/bin:/bin", "HOME=/tmp",
     ];
     all.extend(["LD_LIBRARY_PATH=/ours", "IBV_UROCE=uroce0=lo"]);
     all.extend(words);
@@ -132,19 +127,8 @@ fn perftest(
 ) -> Verdict {
     let variable = format!("UCX_TLS={transports}");
     let words = [
-        &variable,
-        "mpirun",
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "-n",
-        "2",
-        "ucx_perftest",
-        "-t",
-        test,
-        "-s",
-        size,
-        "-n",
-        count,
+        &variable, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "ucx_perftest",
+        "-t", test, "-s", size, "-n", count,
     ];
     let ended = in_root(cx, root, &words).run()?;
     let result = ended.out.lines().any(|line| line.starts_with("Final:"));

@@ -2,34 +2,44 @@
 //! operation does, events, states, fork. `verbs-udp` is the same without shared memory,
 //! `verbs-packets` without access to the memory of peers.
 
-use crate::case::{Case, Place, Tier};
+use crate::c_table;
+use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::machine::Member;
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 
-/// The checks of uroce/verbs/main.c, in its order.
-const CHECKS: [&str; 19] = [
-    "objects", "memory", "states", "posting", "building", "queues", "process", "windows", "kernel",
-    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp", "dm", "dmabuf", "import",
-];
+/// The checks of a program of ours, by its directory: each is a case.
+fn checks(program: &str) -> impl Iterator<Item = String> {
+    let rows = c_table::entries(&format!("uroce/{program}"), "struct check").into_iter();
+    rows.filter_map(|row| row.into_iter().next())
+}
 
-/// The checks of uroce/newer/main.c, in its order.
-const NEWER_CHECKS: [&str; 1] = ["counters"];
+/// The programs: `newer` has the verbs that the distribution's library lacks.
+const PROGRAMS: [&str; 2] = ["verbs", "newer"];
 
 pub fn cases() -> Vec<Case> {
-    let verbs = CHECKS.iter().map(|check| ("verbs", *check));
-    let newer = NEWER_CHECKS.iter().map(|check| ("newer", *check));
     let mut cases = Vec::new();
-    for (program, check) in verbs.chain(newer) {
-        let run = move |cx: &Context| passes(cx, (program, check), "uroce0=lo", "1");
-        cases.push(case(check, run).programs(&[program]));
-        for (suite, local) in [("verbs-udp", "0"), ("verbs-packets", "packets")] {
-            let run = move |cx: &Context| passes(cx, (program, check), "uroce0=lo", local);
-            let case = Case::new(format!("uroce/{suite}/{check}"), run);
-            cases.push(case.place(Place::Namespace).programs(&[program]));
+    for program in PROGRAMS {
+        for check in checks(program) {
+            for (suite, local) in [
+                ("verbs", "1"),
+                ("verbs-udp", "0"),
+                ("verbs-packets", "packets"),
+            ] {
+                let own = check.clone();
+                let run = move |cx: &Context| passes(cx, (program, &own), "uroce0=lo", local);
+                let case = Case::new(format!("uroce/{suite}/{check}"), run);
+                let tier = if local == "1" {
+                    Tier::Check
+                } else {
+                    Tier::Test
+                };
+                let case = case.place(Place::Namespace).tier(tier);
+                cases.push(case.programs(&[program]));
+            }
         }
     }
     cases.push(
@@ -83,11 +93,11 @@ fn passes(cx: &Context, (program, check): (&str, &str), config: &str, local: &st
 
 /// The program has no check that is not a case here.
 fn all_checks(cx: &Context) -> Verdict {
-    for (name, checks) in [("verbs", &CHECKS[..]), ("newer", &NEWER_CHECKS[..])] {
+    for name in PROGRAMS {
         let argv = vec![cx.built(name)?, "list".into()];
         let listed = on_uroce(cx, argv, "uroce0=lo").run()?;
         succeeded("list", &listed)?;
-        let cases: String = checks.iter().map(|check| format!("{check}\n")).collect();
+        let cases: String = checks(name).map(|check| format!("{check}\n")).collect();
         compare::same(("cases", &cases), (name, &listed.out))?;
     }
     Ok(())

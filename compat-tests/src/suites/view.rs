@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::process::Program;
 use crate::suites::view_functions;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -21,6 +22,14 @@ pub fn cases() -> Vec<Case> {
         probe("uroce/view/calls-fortified", "view-fortified"),
         on_uroce("uroce/view/calls-fixed", fixed_addresses).programs(&["view-fixed", "view-late"]),
         probe("uroce/view/calls-fixed-lazy", "view-fixed"),
+        on_uroce("uroce/view/malloc", |cx| {
+            allocates_nothing(cx, "view-malloc")
+        })
+        .programs(&["view-malloc", "view-late"]),
+        on_uroce("uroce/view/malloc-fixed", |cx| {
+            allocates_nothing(cx, "view-malloc-fixed")
+        })
+        .programs(&["view-malloc-fixed", "view-late"]),
         on_uroce("uroce/view/bad-addresses", bad_addresses).programs(&["view-efault"]),
         on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
         on_uroce("uroce/view/shell", shell),
@@ -90,6 +99,15 @@ fn fixed_addresses(cx: &Context) -> Verdict {
     cx.report_lines(&ended, 110)
 }
 
+/// The library allocates no memory while it has the dynamic linker's lock.
+fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
+    let library = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let argv = [cx.built(program)?, library, cx.built("view-late")?];
+    let ended = cx.program(argv).env("IBV_UROCE", "u=lo").run()?;
+    succeeded("the program", &ended)?;
+    contains(&ended.out, &["device, visits, 0 allocations"])
+}
+
 /// What the kernel answers with EFAULT fails so with the view, too.
 fn bad_addresses(cx: &Context) -> Verdict {
     let program = cx.built("view-efault")?;
@@ -154,10 +172,7 @@ fn list(cx: &Context) -> Verdict {
     contains(&out, &["231, 1216", "uverbs1024", link])?;
     let out = output(cx, ["ls", "-lR", "/sys/class/infiniband/u/"])?;
     let wanted = [
-        "ports/1/gid_attrs/types:",
-        "255",
-        "node_guid",
-        "subsystem -> ",
+        "ports/1/gid_attrs/types:", "255", "node_guid", "subsystem -> ",
     ];
     contains(&out, &wanted)?;
     let out = output(
@@ -242,10 +257,7 @@ fn ibstat(cx: &Context) -> Verdict {
     }
     let out = output(cx, ["ibstat"])?;
     let wanted = [
-        "CA 'u'",
-        "State: Active",
-        "Rate: 2.5",
-        "Link layer: Ethernet",
+        "CA 'u'", "State: Active", "Rate: 2.5", "Link layer: Ethernet",
     ];
     contains(&out, &wanted)
 }

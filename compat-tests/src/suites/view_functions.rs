@@ -10,8 +10,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
 use crate::verdict::{Failure, Verdict, ensure};
 use crate::{make, paths};
 

@@ -18,7 +18,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 use crate::{make, paths};
 
 /// Values of IBV_UROCE that uroce accepts, or warns about.
-const VALUES: [&str; 4] = ["1", "u=lo", "x=nosuch0", "nonsense"];
+const VALUES: &[&str] = &["1", "u=lo", "x=nosuch0", "nonsense"];
 const LIMIT: u64 = 1200;
 
 pub fn cases() -> Vec<Case> {
@@ -108,15 +108,8 @@ fn no_functions(cx: &Context) -> Verdict {
 
 fn no_crate(cx: &Context) -> Verdict {
     let argv = [
-        "cargo",
-        "tree",
-        "-e",
-        "normal",
-        "--no-default-features",
-        "--features",
-        "exports",
-        "--prefix",
-        "none",
+        "cargo", "tree", "-e", "normal", "--no-default-features", "--features", "exports",
+        "--prefix", "none",
     ];
     let ended = cx.program(argv).dir(&cx.paths.repo).run()?;
     succeeded("cargo tree", &ended)?;

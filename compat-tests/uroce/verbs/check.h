@@ -73,6 +73,15 @@ int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, in
 	 uint32_t rkey);
 int post_recv(struct ibv_qp *qp, struct rig *rig, uint64_t id, int at, int len);
 
+/* A check, and the name of its case. */
+struct check {
+	const char *name;
+	void (*run)(void);
+};
+/* Runs the check of this name, or all, and prints each name with `ok` or `FAILED`; lists them for `list`.
+ * Returns the exit code. */
+int run_checks(const struct check *checks, size_t count, const char *name);
+
 void check_objects(void);
 void check_memory(void);
 void check_states(void);

@@ -8,10 +8,7 @@ int failures;
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*check)(void);
-	} all[] = {
+	static const struct check all[] = {
 		{ "objects", check_objects },
 		{ "memory", check_memory },
 		{ "states", check_states },
@@ -33,16 +30,5 @@ int main(int argc, char **argv)
 		{ "import", check_import },
 	};
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		int before = failures;
-
-		if (argc > 1 && !strcmp(argv[1], "list"))
-			puts(all[i].name);
-		if (argc > 1 && strcmp(argv[1], all[i].name))
-			continue;
-		all[i].check();
-		printf("%s: %s\n", all[i].name, failures == before ? "ok" : "FAILED");
-	}
-	return failures != 0;
+	return run_checks(all, sizeof(all) / sizeof(*all), argc > 1 ? argv[1] : NULL);
 }

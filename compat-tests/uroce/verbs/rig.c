@@ -180,3 +180,19 @@ int post_recv(struct ibv_qp *qp, struct rig *rig, uint64_t id, int at, int len)
 
 	return ibv_post_recv(qp, &wr, &bad);
 }
+
+int run_checks(const struct check *checks, size_t count, const char *name)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (size_t i = 0; i < count; i++) {
+		int before = failures;
+
+		if (name && !strcmp(name, "list"))
+			puts(checks[i].name);
+		if (name && strcmp(name, checks[i].name))
+			continue;
+		checks[i].run();
+		printf("%s: %s\n", checks[i].name, failures == before ? "ok" : "FAILED");
+	}
+	return failures != 0;
+}

@@ -4,9 +4,10 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `table.rs` | actions, keys, and the names that values can have |
+//! | `kind.rs` | the values of rules that the tables name |
 //! | `rule.rs` | a rule, and its text |
 //! | `parse.rs`, `value.rs` | from text to rules; the values of keys |
-//! | `script.rs` | what happens at a time: links and devices that fail and come back |
+//! | `parse/script.rs` | what happens at a time: links and devices that fail and come back |
 //! | `shape.rs` | delays, lines and bursts: what happens to a packet |
 //! | `set.rs` | the rules that are in force, and how often each has applied |
 //!
@@ -16,16 +17,17 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod kind;
 mod parse;
 mod rule;
-mod script;
 mod set;
 mod shape;
 mod table;
 mod value;
 
+pub use kind::{Direction, Distribution};
 pub use parse::{Error, Parsed, parse};
-pub use rule::{Action, Direction, Distribution, Latency, Network, Pattern, Rule};
+pub use rule::{Action, Latency, Network, Pattern, Rule};
 pub use set::{Applied, Facts, Listed, RuleSet};
 pub use table::{
     ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, DISTRIBUTIONS, EVENTS, KEYS, Key,

@@ -1,10 +1,11 @@
 //! From text to rules. An error has the place where it is.
 
+mod script;
+
 use core::fmt;
 use std::time::Duration;
 
 use crate::rule::{Action, CERTAIN, Latency, Pattern, Rule};
-use crate::script;
 use crate::table::{
     ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, DISTRIBUTIONS, EVENTS, GID_STATES,
     KEYS, Key, KeyEntry, PACKET_OPCODES, Point, STATUSES,

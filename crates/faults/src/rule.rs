@@ -4,6 +4,7 @@ use core::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::kind::{Direction, Distribution};
 use crate::table::{
     ACTIONS, ActionEntry, DISTRIBUTIONS, EVENTS, GID_STATES, Point, STATUSES, errno_name, name_of,
 };
@@ -46,18 +47,6 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// How the delay of packets varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Distribution {
-    /// Evenly, by as much as the jitter, to both sides.
-    #[default]
-    Uniform,
-    /// By a normal distribution; the jitter is the standard deviation.
-    Normal,
-    /// Upwards, with a long tail: a Pareto distribution whose mean is the jitter.
-    Pareto,
-}
-
 /// A delay that may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Latency {
@@ -75,29 +64,6 @@ impl Latency {
         Latency {
             time,
             ..Latency::default()
-        }
-    }
-}
-
-/// Which packets a rule is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Direction {
-    /// Those that a device receives.
-    #[default]
-    Received,
-    /// Those that a device sends.
-    Sent,
-    /// All.
-    Both,
-}
-
-impl Direction {
-    /// Whether a packet is meant.
-    pub fn matches(self, sent: bool) -> bool {
-        match self {
-            Direction::Received => !sent,
-            Direction::Sent => sent,
-            Direction::Both => true,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::rule::{CERTAIN, Distribution, Latency};
+use crate::kind::Distribution;
+use crate::rule::{CERTAIN, Latency};
 
 /// The most that a delay varies, in multiples of the jitter.
 const MOST: f64 = 20.0;

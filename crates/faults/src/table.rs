@@ -3,7 +3,7 @@
 
 use ibverbs_abi::*;
 
-use crate::rule::{Direction, Distribution};
+use crate::kind::{Direction, Distribution};
 
 /// Where an action applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

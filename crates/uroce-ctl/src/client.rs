@@ -10,7 +10,7 @@ use ibverbs_host::unix::{Peer, abstract_address, own_user, owned};
 use serde_json::Value;
 
 use crate::exchange::{self, Exchange};
-use crate::show::plain;
+use crate::text::plain;
 
 /// How the names of control sockets begin, in the abstract namespace of unix(7).
 const PREFIX: &str = "libibverbs-rs/";

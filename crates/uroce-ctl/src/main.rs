@@ -21,6 +21,7 @@ mod client;
 mod exchange;
 mod metrics;
 mod show;
+mod text;
 mod top;
 
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
@@ -88,7 +89,7 @@ fn show(
     let lines = all.answers.iter().map(|(process, answer)| {
         let mut answer = answer.clone();
         answer["pid"] = process.pid.into();
-        format!("{}\n", show::printable_json(&answer))
+        format!("{}\n", text::printable_json(&answer))
     });
     print(&lines.collect::<String>())?;
     Ok(status)

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::client::Process;
-use crate::show::printable;
+use crate::text::printable;
 
 /// What a metric is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

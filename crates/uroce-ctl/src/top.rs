@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::client::{Selected, ask};
 use crate::print;
-use crate::show::{each, peer, plain, table};
+use crate::show::{each, peer, table};
+use crate::text::plain;
 
 /// Clears a terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";

@@ -50,7 +50,7 @@ unsafe impl RawMutexApi for RawMutex {
     #[inline]
     unsafe fn unlock(&self) {
         if self.0.swap(UNLOCKED, Ordering::Release) == CONTENDED {
-            self.futex(libc::FUTEX_WAKE, 1, None);
+            futex(&self.0, libc::FUTEX_WAKE, 1, None);
         }
     }
 
@@ -77,7 +77,7 @@ unsafe impl RawMutexTimed for RawMutex {
             if left.is_zero() {
                 return false;
             }
-            self.futex(libc::FUTEX_WAIT, CONTENDED, Some(left));
+            futex(&self.0, libc::FUTEX_WAIT, CONTENDED, Some(left));
         }
         true
     }
@@ -102,30 +102,52 @@ impl RawMutex {
             }
         }
         while self.0.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
-            self.futex(libc::FUTEX_WAIT, CONTENDED, None);
+            futex(&self.0, libc::FUTEX_WAIT, CONTENDED, None);
         }
     }
+}
 
-    /// Blocks while the word is `value`, for `timeout` at most, or wakes up to `value` threads. Not a
-    /// cancellation point.
-    fn futex(&self, operation: i32, value: u32, timeout: Option<Duration>) {
-        let timeout = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs() as _,
-            tv_nsec: timeout.subsec_nanos().into(),
-        });
-        // SAFETY: the word is valid for reads; the timeout is NULL or this function's own. Every error
-        // means that the caller is to look at the word again, which it does.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.0.as_ptr(),
-                operation | libc::FUTEX_PRIVATE_FLAG,
-                value,
-                timeout
-                    .as_ref()
-                    .map_or(core::ptr::null(), core::ptr::from_ref),
-            );
-        }
+/// Blocks while the word is `value`, for `timeout` at most, or wakes up to `value` threads. Not a
+/// cancellation point.
+fn futex(word: &AtomicU32, operation: i32, value: u32, timeout: Option<Duration>) {
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs() as _,
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    // SAFETY: the word is valid for reads; the timeout is NULL or this function's own. Every error
+    // means that the caller is to look at the word again, which it does.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            timeout
+                .as_ref()
+                .map_or(core::ptr::null(), core::ptr::from_ref),
+        );
+    }
+}
+
+/// Counts the changes of something, for threads that wait until it changes.
+#[derive(Default)]
+pub struct Changes(AtomicU32);
+
+impl Changes {
+    /// How many there were. A thread asks this before it looks at what changes.
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Counts a change, which was made before, and wakes up all threads that wait.
+    pub fn notify(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+        futex(&self.0, libc::FUTEX_WAKE, i32::MAX as u32, None);
+    }
+
+    /// Blocks until there were more than `seen` changes, for `timeout` at most. May return earlier.
+    pub fn wait(&self, seen: u32, timeout: Duration) {
+        futex(&self.0, libc::FUTEX_WAIT, seen, Some(timeout));
     }
 }
 

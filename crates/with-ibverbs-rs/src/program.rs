@@ -8,8 +8,9 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::verdict::A_LIBRARY;
 use crate::{elf, sys, var};
+
+pub const A_LIBRARY: &str = "a shared library, not a program: name the program that loads it";
 
 /// Why a name cannot be run.
 #[derive(Debug, PartialEq)]

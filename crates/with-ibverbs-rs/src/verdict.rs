@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{self, Kind};
 use crate::own_library::Library;
+use crate::program::A_LIBRARY;
 use crate::{privilege, program};
-
-pub const A_LIBRARY: &str = "a shared library, not a program: name the program that loads it";
 
 /// Why our library cannot be loaded into a program.
 pub enum Reason {

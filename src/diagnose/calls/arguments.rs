@@ -360,7 +360,7 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
     let mask = mask as u32;
     // SAFETY: see the module above.
     unsafe {
-        let attr = super::qp::copy(attr, mask).attr;
+        let attr = super::attributes::copy(attr, mask).attr;
         let number_of_port = match attr.port_num {
             0 => 1,
             port => port,

@@ -256,7 +256,7 @@ unsafe extern "C" fn modify_checked_qp(
     unsafe {
         let context = (*qp).context;
         let count_before = report::count();
-        let copy = super::qp::copy(attr, mask as u32).attr;
+        let copy = super::attributes::copy(attr, mask as u32).attr;
         let device = aside(|| facts::device(context));
         observe(|shadow| {
             let object = shadow.qp_object(qp as usize);

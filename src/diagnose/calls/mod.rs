@@ -12,6 +12,7 @@ use super::peer;
 use super::shadow::{self, Completion, Shadow};
 
 mod arguments;
+mod attributes;
 mod build;
 mod data;
 mod failed;

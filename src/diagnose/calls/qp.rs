@@ -1,7 +1,6 @@
 //! Wrappers that create, change and destroy queue pairs.
 
 use core::ffi::c_int;
-use core::mem::{MaybeUninit, offset_of};
 use core::ptr;
 
 use ibverbs_abi::*;
@@ -9,8 +8,9 @@ use ibverbs_abi::*;
 use super::super::check::memory::Size;
 use super::super::facts;
 use super::super::finding::{Kind, Outcome};
-use super::super::shadow::{Change, Completion, NewQp};
+use super::super::shadow::{Completion, NewQp};
 use super::super::wrap::original;
+use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
 use super::{aside, build, check_process, look_up, observe, with};
 use crate::provider::software;
@@ -135,23 +135,6 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             shadow.modified(qp as usize, &change, outcome, &surroundings)
         });
         ret
-    }
-}
-
-/// A copy of the attributes, without `rate_limit`, which older programs do not have.
-///
-/// # Safety
-/// `attr` is readable up to `rate_limit`.
-pub unsafe fn copy(attr: *const ibv_qp_attr, mask: u32) -> Change {
-    let mut copy = MaybeUninit::<ibv_qp_attr>::zeroed();
-    // SAFETY: the attributes are readable up to `rate_limit`, as the caller promises; the rest of the copy is
-    // zeros, and all members are integers and bytes.
-    unsafe {
-        let length = offset_of!(ibv_qp_attr, rate_limit);
-        ptr::copy_nonoverlapping(attr.cast::<u8>(), copy.as_mut_ptr().cast(), length);
-        let attr = copy.assume_init();
-        let dgid = attr.ah_attr.grh.dgid.raw;
-        Change { mask, attr, dgid }
     }
 }
 

@@ -76,7 +76,7 @@ impl Show for *mut ibv_qp_attr {
             return "NULL".into();
         }
         // SAFETY: the attributes are readable up to `rate_limit`, as far as all releases have them.
-        let of = unsafe { super::qp::copy(*self, 0) }.attr;
+        let of = unsafe { super::attributes::copy(*self, 0) }.attr;
         format!(
             "{{ qp_state = {}, pkey_index = {}, port_num = {}, path_mtu = {}, dest_qp_num = {:#x}, \
              ah_attr.is_global = {}, ah_attr.port_num = {}, ah_attr.grh.sgid_index = {}, \

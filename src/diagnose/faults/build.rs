@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use ibverbs_abi::*;
 
-use super::calls::failure;
+use super::failure;
 use crate::memory::lock::ForkLock;
 
 /// The provider's functions of a queue pair.

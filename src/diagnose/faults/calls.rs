@@ -8,11 +8,10 @@
 use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
-use ibverbs_faults::{Action, Facts, Point};
 
 use super::super::wrap::provider;
 use super::objects::{self, FaultObject, FaultObjectKind};
-use super::{build, data, decide, device_name, has, kernel_events};
+use super::{build, data, failure, kernel_events};
 
 /// What a failing verb returns.
 trait Failing {
@@ -28,33 +27,6 @@ impl Failing for c_int {
 impl<T> Failing for *mut T {
     fn failed(errno: Errno) -> *mut T {
         errno.null()
-    }
-}
-
-/// The errno value with which a verb is to fail, if it is.
-///
-/// # Safety
-/// `context` is open.
-pub(super) unsafe fn failure(
-    context: *mut ibv_context,
-    call: &'static str,
-    qpn: Option<u32>,
-    size: Option<u64>,
-) -> Option<Errno> {
-    if !has(Point::Call) {
-        return None;
-    }
-    let facts = Facts {
-        // SAFETY: the context is open, as the caller promises.
-        device: unsafe { device_name(context) },
-        call: Some(call),
-        qpn,
-        size,
-        ..Facts::default()
-    };
-    match decide(Point::Call, &facts) {
-        Some(Action::Fail { errno, .. }) => Some(Errno(errno)),
-        _ => None,
     }
 }
 

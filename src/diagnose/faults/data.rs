@@ -10,7 +10,7 @@ use ibverbs_abi::*;
 use ibverbs_faults::{Action, COMPLETION_OPCODES, Facts, Point};
 
 use super::super::wrap::provider;
-use super::calls::failure;
+use super::failure;
 use super::{decide, device_name, has, objects};
 use crate::memory::lock::ForkLock;
 

@@ -104,6 +104,33 @@ fn enable(parsed: Parsed) {
     software::set_packet_faults(|facts| decide(Point::Packet, facts));
 }
 
+/// The errno value with which a verb is to fail, if it is.
+///
+/// # Safety
+/// `context` is open.
+unsafe fn failure(
+    context: *mut ibv_context,
+    call: &'static str,
+    qpn: Option<u32>,
+    size: Option<u64>,
+) -> Option<Errno> {
+    if !has(Point::Call) {
+        return None;
+    }
+    let facts = Facts {
+        // SAFETY: the context is open, as the caller promises.
+        device: unsafe { device_name(context) },
+        call: Some(call),
+        qpn,
+        size,
+        ..Facts::default()
+    };
+    match decide(Point::Call, &facts) {
+        Some(Action::Fail { errno, .. }) => Some(Errno(errno)),
+        _ => None,
+    }
+}
+
 /// Puts rules into force, in place of those that are.
 fn set(parsed: Parsed) {
     change(|rules| {

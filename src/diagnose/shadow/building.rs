@@ -39,7 +39,7 @@ impl Shadow {
             return Vec::new();
         }
         let what = "queue pair's domain";
-        vec![super::post::overlap(
+        vec![super::overlap::overlap(
             object, call, other, thread, what, "a TD",
         )]
     }

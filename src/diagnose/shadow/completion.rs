@@ -134,7 +134,7 @@ impl Shadow {
         }
         let object = Object::at(Kind::Cq, address);
         let flag = "IBV_CREATE_CQ_ATTR_SINGLE_THREADED";
-        vec![super::post::overlap(
+        vec![super::overlap::overlap(
             object, call, other, thread, "CQ", flag,
         )]
     }

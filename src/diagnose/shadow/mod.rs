@@ -14,6 +14,7 @@ mod hazards;
 mod modify;
 mod notify;
 mod objects;
+mod overlap;
 mod post;
 mod quiet;
 mod refused;

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use ibverbs_abi::*;
 
+use super::overlap::overlap;
 use super::{MAX_RECORDED, Receives, Requests, SendRequest, Shadow};
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
@@ -466,23 +467,6 @@ fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding
         .with("state", state_name(state))
         .with("verb", verb)
         .with("needed", needed)
-}
-
-/// Two threads in an object that is for one.
-pub(super) fn overlap(
-    object: Object,
-    verb: &'static str,
-    first: i32,
-    second: i32,
-    what: &'static str,
-    flag: &'static str,
-) -> Finding {
-    Finding::new(Rule::ThreadDomain, object, verb, Outcome::Called)
-        .with("first", first)
-        .with("second", second)
-        .with("verb", verb)
-        .with("what", what)
-        .with("flag", flag)
 }
 
 #[cfg(test)]

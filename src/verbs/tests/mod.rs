@@ -210,22 +210,22 @@ fn regions_by_attributes_through_an_older_provider() {
     };
     // SAFETY: the objects are alive; the memory is not accessed.
     unsafe {
-        let region = buf::ibv_reg_buf_mr(pd, &mut buffer, at, 8, 1);
+        let region = mr::ibv_reg_buf_mr(pd, &mut buffer, at, 8, 1);
         assert_eq!(
             ((*region).addr, (*region).length, (*region).pd),
             (at, 8, pd)
         );
         free(region.cast::<verbs_mr>());
         buffer.dmabuf_fd = 9;
-        let region = buf::ibv_reg_buf_mr(pd, &mut buffer, at, 8, 1);
+        let region = mr::ibv_reg_buf_mr(pd, &mut buffer, at, 8, 1);
         assert_eq!(((*region).addr as usize, (*region).length), (0x10, 8));
         free(region.cast::<verbs_mr>());
     }
     // SAFETY: the objects are alive; the memory is not accessed.
     unsafe {
-        assert!(buf::ibv_reg_buf_mr(pd, &mut buffer, at, 0x100, 1).is_null());
+        assert!(mr::ibv_reg_buf_mr(pd, &mut buffer, at, 0x100, 1).is_null());
         assert_eq!(Errno::last(), Errno(EINVAL));
-        assert!(buf::ibv_reg_buf_mr(pd, null_mut(), at, 8, 1).is_null());
+        assert!(mr::ibv_reg_buf_mr(pd, null_mut(), at, 8, 1).is_null());
         assert_eq!(Errno::last(), Errno(EINVAL));
         let region = mr::ibv_reg_dmabuf_mr(pd, 0x20, 8, 0x3000, 9, 1);
         assert_eq!(((*region).addr as usize, (*region).length), (0x20, 8));

@@ -18,12 +18,12 @@ use super::other_projects::pyverbs;
 use super::pyverbs as pyverbs_uroce;
 use super::symbols::compare_exports;
 use crate::artifacts;
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
 use crate::downloads;
 use crate::lines;
 use crate::machine::boot::{Boot, End};
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::{Ended, read};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -56,7 +56,7 @@ struct Set {
     estimate: u64,
 }
 
-const SETS: [Set; 8] = [
+const SETS: &[Set] = &[
     Set {
         name: "short",
         function: "short",
@@ -306,9 +306,7 @@ fn stage(cx: &Context, set: &Set, library: &Path) -> Verdict {
     fs::copy(library, files.join("lib/libibverbs.so.1"))?;
     if set.release_44 {
         let package = downloads::package(
-            "bookworm",
-            "libibverbs1:arm64",
-            "bookworm-arm64-libibverbs1",
+            "bookworm", "libibverbs1:arm64", "bookworm-arm64-libibverbs1",
         );
         let inside = "usr/lib/aarch64-linux-gnu/libibverbs.so.1";
         fs::create_dir_all(files.join("c"))?;

@@ -8,7 +8,7 @@ use super::{BUILD_LIMIT, built, in_build_root};
 use crate::context::{Context, succeeded};
 use crate::verdict::{Failure, Verdict, ensure};
 
-const PACKAGES: [&str; 3] = ["libibverbs1-rs", "libibverbs-rs-dev", "with-ibverbs-rs"];
+const PACKAGES: &[&str] = &["libibverbs1-rs", "libibverbs-rs-dev", "with-ibverbs-rs"];
 
 /// Builds the packages, and unpacks them into the directory `packages` of `files`. lintian finds nothing.
 pub fn stage(cx: &Context, files: &Path) -> Verdict {

@@ -9,7 +9,7 @@ use crate::context::{Context, succeeded};
 use crate::verdict::Verdict;
 
 /// The programs: the name, the archive's directory for the linker, and the providers.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const PROGRAMS: &[(&str, &str, &str)] = &[
     ("none", OURS, ""),
     ("rxe", OURS, "-DPROVIDERS=rxe"),
     ("all", OURS, "-DPROVIDERS=all"),

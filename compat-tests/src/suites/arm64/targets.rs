@@ -27,10 +27,7 @@ const TARGETS: [(&str, &str, &str, bool); 9] = [
         true,
     ),
     (
-        "riscv64gc-unknown-linux-gnu",
-        "src/arch/mod.rs",
-        NO_FILE,
-        false,
+        "riscv64gc-unknown-linux-gnu", "src/arch/mod.rs", NO_FILE, false,
     ),
     (
         "powerpc64le-unknown-linux-gnu",

@@ -12,15 +12,8 @@ pub const DIR: &str = "/tmp/fixtures";
 
 /// badinput/fixtures/odd.c with a fault each. In DIR they are named without `odd-`.
 pub const PROGRAMS: [&str; 9] = [
-    "odd-silent",
-    "odd-says",
-    "odd-nodevice",
-    "odd-nocontext",
-    "odd-narrow",
-    "odd-nomatch",
-    "odd-notable",
-    "odd-twice",
-    "odd-unresolved",
+    "odd-silent", "odd-says", "odd-nodevice", "odd-nocontext", "odd-narrow", "odd-nomatch",
+    "odd-notable", "odd-twice", "odd-unresolved",
 ];
 
 /// A valid provider with some bytes overwritten: name, offset, bytes.
@@ -101,16 +94,7 @@ fn future(cx: &Context) -> Verdict {
     let (odd, search) = (odd.to_string_lossy(), format!("-L{dir}"));
     let out = file("future");
     cx.output([
-        "gcc",
-        "-std=gnu11",
-        "-O1",
-        "-shared",
-        "-fPIC",
-        "-o",
-        &out,
-        &odd,
-        "-DFUTURE",
-        &search,
+        "gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", &out, &odd, "-DFUTURE", &search,
         "-libverbs",
     ])?;
     Ok(())

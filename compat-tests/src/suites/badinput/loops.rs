@@ -22,12 +22,7 @@ pub fn scenes() -> Vec<Scene> {
             scenes.push(long(name, "loop-verbs", device).env("FAKE_IOCTL", io));
         }
         for command in [
-            "GET_CONTEXT",
-            "CREATE_CQ",
-            "CREATE_QP",
-            "REG_MR",
-            "ALLOC_PD",
-            "CREATE_SRQ",
+            "GET_CONTEXT", "CREATE_CQ", "CREATE_QP", "REG_MR", "ALLOC_PD", "CREATE_SRQ",
         ] {
             scenes.push(
                 rounds(

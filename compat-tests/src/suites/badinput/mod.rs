@@ -13,11 +13,12 @@ mod provider;
 mod setid;
 mod sysfs;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::fake::SHIM;
 use crate::fake::scene::Scene;
 use crate::fake::sysfs::Tree;
+use crate::place::Place;
 
 /// Of the scenes that can run under valgrind, make test runs each 8th, and make test-all the others, too
 /// (`badinput-leaks`).

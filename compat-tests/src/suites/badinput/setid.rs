@@ -5,13 +5,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
 use crate::fake::scene::SYS;
 use crate::fake::sysfs::{Device, Tree};
+use crate::place::Place;
 use crate::verdict::{Failure, Verdict, ensure};
 
 use super::fixtures;
@@ -90,9 +91,7 @@ fn of_mode(mode: &'static str) -> Vec<Check> {
         check(
             "other-variables",
             words(&[
-                "RDMAV_FORK_SAFE=1",
-                "RDMAV_HUGEPAGES_SAFE=1",
-                "IBV_SHOW_WARNINGS=1",
+                "RDMAV_FORK_SAFE=1", "RDMAV_HUGEPAGES_SAFE=1", "IBV_SHOW_WARNINGS=1",
             ]),
             C::AsOurs,
             "",
@@ -140,15 +139,7 @@ fn make(cx: &Context) -> Verdict {
         let out = program_of(library);
         let source = source.to_string_lossy();
         cx.output([
-            "gcc",
-            "-std=gnu11",
-            "-O1",
-            "-o",
-            &out,
-            &source,
-            &search,
-            "-libverbs",
-            &rpath,
+            "gcc", "-std=gnu11", "-O1", "-o", &out, &source, &search, "-libverbs", &rpath,
         ])?;
     }
     Ok(())

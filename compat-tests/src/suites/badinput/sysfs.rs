@@ -65,11 +65,7 @@ const VARIES: (&str, &str) = ("ports/1/gids/0", "big");
 
 /// The C library ignores that an empty file returns no data, and parses uninitialized memory.
 const EMPTY_IS_UNDEFINED: [&str; 6] = [
-    "uverbs/dev",
-    "node_guid",
-    "ports/1/gids/0",
-    "ports/1/pkeys/0",
-    "ports/1/gid_attrs/types/0",
+    "uverbs/dev", "node_guid", "ports/1/gids/0", "ports/1/pkeys/0", "ports/1/gid_attrs/types/0",
     "ABI",
 ];
 

@@ -43,19 +43,11 @@ pub const READ_LAST: &str = "15";
 /// The syndrome of a NAK of a PSN sequence error: 0b011 and the code 0.
 const SEQUENCE_NAK: &str = "96";
 
-const FIELDS: [&str; 12] = [
-    "frame.packet_flags_direction",
-    "infiniband.bth.opcode",
-    "infiniband.bth.destqp",
-    "infiniband.bth.psn",
-    "infiniband.reth.dmalen",
-    "infiniband.aeth.msn",
-    "infiniband.aeth.syndrome",
-    "frame.time_epoch",
-    "frame.drop_count",
-    "ip.checksum.status",
-    "udp.checksum.status",
-    "_ws.malformed",
+const FIELDS: &[&str] = &[
+    "frame.packet_flags_direction", "infiniband.bth.opcode", "infiniband.bth.destqp",
+    "infiniband.bth.psn", "infiniband.reth.dmalen", "infiniband.aeth.msn",
+    "infiniband.aeth.syndrome", "frame.time_epoch", "frame.drop_count", "ip.checksum.status",
+    "udp.checksum.status", "_ws.malformed",
 ];
 
 /// What is peculiar about a file.
@@ -92,10 +84,7 @@ pub fn dissect_as(cx: &Context, file: &Path, how: Dissection) -> Result<Vec<Pack
     let file = file.to_string_lossy().into_owned();
     let mut argv = vec!["tshark", "-r", &file, "-T", "fields"];
     argv.extend([
-        "-o",
-        "ip.check_checksum:TRUE",
-        "-o",
-        "udp.check_checksum:TRUE",
+        "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
     ]);
     FIELDS.iter().for_each(|field| argv.extend(["-e", field]));
     let ended = match cx.program(argv).run() {

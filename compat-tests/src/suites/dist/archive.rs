@@ -186,13 +186,7 @@ fn static_archive(cx: &Context) -> Verdict {
     )?;
     let known = |name: &str| {
         let nonshared = [
-            "stat",
-            "stat64",
-            "fstat",
-            "fstat64",
-            "lstat",
-            "lstat64",
-            "fstatat64",
+            "stat", "stat64", "fstat", "fstat64", "lstat", "lstat64", "fstatat64",
         ];
         defined.contains(name)
             || glibc.contains(name)
@@ -373,9 +367,7 @@ fn auditable(cx: &Context) -> Verdict {
     let top = unpacked(cx)?;
     let mut listed = BTreeSet::new();
     for name in [
-        "lib/libibverbs.so.1",
-        "bin/with-ibverbs-rs",
-        "bin/uroce-ctl",
+        "lib/libibverbs.so.1", "bin/with-ibverbs-rs", "bin/uroce-ctl",
     ] {
         let (file, section) = (text(top.join(name)), text(cx.dir().join("section")));
         let to = format!("--dump-section=.dep-v0={section}");

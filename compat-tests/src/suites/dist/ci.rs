@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{LIMIT, NAME, made, make_dist, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
+use crate::place::Place;
 use crate::process::{Program, Running, read, wait_until};
 use crate::verdict::{Failure, Verdict, ensure};
 

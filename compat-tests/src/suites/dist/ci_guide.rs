@@ -12,9 +12,10 @@ use serde::Deserialize;
 use super::ci::{forge, home, variables};
 use super::schemas::{conforms, packages};
 use super::{LIMIT, make_dist, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
+use crate::place::Place;
 use crate::process::{Program, Running, read};
 use crate::verdict::{Failure, Verdict, ensure};
 

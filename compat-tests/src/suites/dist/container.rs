@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{LIMIT, made, make_dist, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, last_lines, succeeded};
 use crate::paths;
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::{Ended, Program, read};
 use crate::roots::TRIXIE_SLIM;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -20,7 +20,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// What the Containerfile calls the image.
 const IMAGE: &str = "libibverbs-rs";
 /// A container of a cluster that permits nothing. podman itself would mount a /tmp.
-const RESTRICTED: [&str; 4] = [
+const RESTRICTED: &[&str] = &[
     "--read-only",
     "--read-only-tmpfs=false",
     "--cap-drop=all",
@@ -235,7 +235,7 @@ fn rdma_cm(cx: &Context) -> Verdict {
         "rping -s -a 127.0.0.1 -C 10 -V",
         client,
     ];
-    let options = [&RESTRICTED[..], &["--network=none"]].concat();
+    let options = [RESTRICTED, &["--network=none"]].concat();
     let ended = run(cx, &options, &words)?;
     succeeded("rping", &ended)?;
     ensure(ended.out.contains("rdma-ping-9:"), "no ten messages")
@@ -244,7 +244,7 @@ fn rdma_cm(cx: &Context) -> Verdict {
 
 /// Two containers share a network, as in a pod, but neither processes nor /dev/shm.
 fn two_containers(cx: &Context) -> Verdict {
-    let options = [&RESTRICTED[..], &["--network=host"]].concat();
+    let options = [RESTRICTED, &["--network=host"]].concat();
     let program = |more: &[&str]| {
         let words = [
             &["ib_write_bw", "-d", "uroce0", "-x", "1", "-n", "200"],
@@ -284,14 +284,11 @@ fn files(cx: &Context) -> Verdict {
     let file = text(cx.write("other/Containerfile", contents)?);
     let context = text(cx.dir().join("other"));
     let options = [
-        "build",
-        "--pull=never",
-        "--isolation=chroot",
-        "--layers=false",
+        "build", "--pull=never", "--isolation=chroot", "--layers=false",
     ];
     let words = [&options[..], &["-t", "other", "-f", &file, &context]].concat();
     succeeded("podman build", &podman(cx, &words)?.merged().run()?)?;
-    let options = [&RESTRICTED[..], &["--network=none"]].concat();
+    let options = [RESTRICTED, &["--network=none"]].concat();
     let command = ["with-ibverbs-rs", "--version"];
     let ended = container(cx, &options, "other", &command)?.run()?;
     succeeded("with-ibverbs-rs", &ended)?;

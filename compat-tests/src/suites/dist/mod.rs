@@ -1,6 +1,7 @@
 //! What `make dist` makes: the prebuilt archive, its list of components, the Python wheel and the checksums.
 //! The archive has what `make install` installs, runs on an old glibc, and serves jobs of CI systems.
 
+mod ai_images;
 mod archive;
 pub(super) mod ci;
 mod ci_guide;
@@ -11,6 +12,7 @@ mod publish;
 mod reproducible;
 mod schemas;
 pub(super) mod source_deb;
+mod source_package;
 mod source_rpm;
 mod system_crates;
 pub(super) mod wheel;
@@ -30,7 +32,8 @@ const NAME: &str = concat!("libibverbs-rs-", env!("CARGO_PKG_VERSION"), "-x86_64
 pub(super) const LIMIT: u64 = 3600;
 
 pub fn cases() -> Result<Vec<Case>, String> {
-    Ok(vec![
+    let mut cases = ai_images::cases();
+    cases.extend([
         archive::case(),
         old_glibc::case()?,
         ci::case(),
@@ -44,7 +47,8 @@ pub fn cases() -> Result<Vec<Case>, String> {
         source_rpm::case(),
         system_crates::case(),
         wheel::case(),
-    ])
+    ]);
+    Ok(cases)
 }
 
 /// Where `make dist` leaves what it makes.

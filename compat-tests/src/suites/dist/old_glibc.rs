@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use super::{LIMIT, make_dist, text, unpacked};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::Row;
 use crate::context::{Context, succeeded};
 use crate::pairs;
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::Program;
 use crate::roots::BULLSEYE;
 use crate::rows;
@@ -18,10 +18,7 @@ use crate::verdict::{Verdict, ensure};
 /// Rows of the case files whose programs Debian 11 has. Its perftest is linked with libmlx5 of provider ABI
 /// 33, which this library does not serve.
 const ROWS: [&str; 4] = [
-    "pingpong/rc-e",
-    "pingpong/uc",
-    "pingpong/ud",
-    "pingpong/srq",
+    "pingpong/rc-e", "pingpong/uc", "pingpong/ud", "pingpong/srq",
 ];
 pub(in crate::suites) const ROOT: &str = "/run/root";
 const CHECKS: [&str; 4] = ["with-ibverbs-rs", "check", "ibv_devinfo", "pkg-config"];
@@ -150,11 +147,7 @@ fn builds(cx: &Context, top: &Path) -> Verdict {
     let source = text(cx.write("program.c", SOURCE)?);
     let program = text(cx.dir().join("program"));
     let argv = [
-        "pkg-config",
-        "--define-prefix",
-        "--cflags",
-        "--libs",
-        "libibverbs",
+        "pkg-config", "--define-prefix", "--cflags", "--libs", "libibverbs",
     ];
     let flags = inside(cx, argv)
         .env("PKG_CONFIG_LIBDIR", top.join("lib/pkgconfig"))

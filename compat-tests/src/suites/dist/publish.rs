@@ -11,15 +11,9 @@ use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// In the order in which they can be published.
-const CRATES: [&str; 8] = [
-    "ibverbs-abi",
-    "ibverbs-faults",
-    "ibverbs-host",
-    "ibverbs-netlink",
-    "uroce",
-    "libibverbs-rs",
-    "with-ibverbs-rs",
-    "uroce-ctl",
+const CRATES: &[&str] = &[
+    "ibverbs-abi", "ibverbs-faults", "ibverbs-host", "ibverbs-netlink", "uroce", "libibverbs-rs",
+    "with-ibverbs-rs", "uroce-ctl",
 ];
 
 pub fn case() -> Case {
@@ -40,14 +34,8 @@ pub fn case() -> Case {
 fn cargo(cx: &Context, words: &[&str]) -> Program {
     let target = text(cx.dir().join("target"));
     let all = [
-        "--workspace",
-        "--exclude",
-        "compat-tests",
-        "--exclude",
-        "uroce-bench",
-        "--exclude",
-        "uroce-network",
-        "--allow-dirty",
+        "--workspace", "--exclude", "compat-tests", "--exclude", "uroce-bench", "--exclude",
+        "uroce-network", "--allow-dirty",
     ];
     let own = ["--locked", "--target-dir", &target];
     let words = ["cargo"].iter().chain(words).chain(&all).chain(&own);

@@ -11,7 +11,7 @@ use crate::downloads;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The validators, with the schemas in them.
-const PACKAGES: [&str; 3] = [
+const PACKAGES: &[&str] = &[
     "kubernetes-validate==1.37.0",
     "check-jsonschema==0.39.0",
     "cyclonedx-python-lib[json-validation]==11.12.0",
@@ -36,9 +36,7 @@ pub fn case() -> Case {
             ".github/actions/setup-uroce/action.yml",
         ),
         file(
-            "workflow-ci",
-            "vendor.github-workflows",
-            ".github/workflows/ci.yml",
+            "workflow-ci", "vendor.github-workflows", ".github/workflows/ci.yml",
         ),
         file(
             "workflow-release",
@@ -59,7 +57,7 @@ pub fn case() -> Case {
 }
 
 pub(super) fn packages() -> Result<String, Failure> {
-    let dir = downloads::python_packages("schemas-1", &PACKAGES).map_err(Failure::skip)?;
+    let dir = downloads::python_packages("schemas-1", PACKAGES).map_err(Failure::skip)?;
     Ok(text(dir))
 }
 

@@ -1,38 +1,19 @@
 //! Debian's source package, built in the root directory of a Debian 13 that has what Build-Depends names and
 //! nothing else, without a network: by Debian 13's rustc 1.85, the oldest that Cargo.toml allows.
 
-use std::time::Duration;
-
-use super::old_glibc::{enter, inside};
-use super::{LIMIT, text};
-use crate::case::{Case, Place, Tier};
-use crate::context::{Context, last_lines, succeeded};
+use super::{source_package, text};
+use crate::case::Case;
+use crate::context::{Context, succeeded};
 use crate::paths;
 use crate::process::read;
 use crate::roots::TRIXIE_BUILD;
 use crate::verdict::{Verdict, ensure};
 
-const CHECKS: [&str; 4] = ["builds", "compiler", "runs", "copyright"];
+const CHECKS: &[&str] = &["builds", "compiler", "runs", "copyright"];
 
 pub fn case() -> Case {
-    Case::new("dist/source-deb", run)
-        .members(
-            CHECKS
-                .map(|check| format!("dist/source-deb/{check}"))
-                .into(),
-        )
+    source_package::case("dist/source-deb", CHECKS, run)
         .before(|| make_source().and_then(|()| TRIXIE_BUILD.make()))
-        .place(Place::Root)
-        .tier(Tier::All)
-        .cpu(200)
-        .memory(3000)
-        .limit(LIMIT)
-        .estimate(400)
-}
-
-/// Where `make deb-src` leaves the package.
-fn source() -> std::path::PathBuf {
-    paths::target().join("deb-src")
 }
 
 fn make_source() -> Verdict {
@@ -50,22 +31,10 @@ dpkg-buildpackage -us -uc -b
 
 fn run(cx: &Context) -> Verdict {
     let work = cx.dir().join("work");
-    cx.output(["cp", "-r", &text(source()), &text(&work)])?;
-    enter(&TRIXIE_BUILD.dir()?)?;
-    let build = inside(cx, ["sh", "-ec", BUILD, "build", &text(&work)])
-        .env("HOME", cx.dir())
-        .limit(Duration::from_secs(LIMIT))
-        .merged()
-        .run()?;
-    let built = succeeded("dpkg-buildpackage", &build);
-    let failed = built.is_err();
-    cx.report(
-        "builds",
-        built.map_err(|failure| failure.with(last_lines(&build.out, 60))),
-    )?;
-    if failed {
+    let source = paths::target().join("deb-src");
+    let Some(build) = source_package::build(cx, &TRIXIE_BUILD, (&source, &work), BUILD)? else {
         return Ok(());
-    }
+    };
     let old = build
         .out
         .lines()
@@ -75,14 +44,7 @@ fn run(cx: &Context) -> Verdict {
     let list = cx.output(["sh", "-ec", unpack, "unpack", &text(&work)])?;
     println!("{list}");
     let root = work.join("root");
-    let library = root.join("usr/lib/x86_64-linux-gnu");
-    let devices = inside(cx, ["ibv_devices"])
-        .library(&library)
-        .env("IBV_UROCE", "uroce0=lo")
-        .run()?;
-    let runs = succeeded("ibv_devices", &devices)
-        .and_then(|()| ensure(devices.out.contains("uroce0"), "no uroce0"));
-    cx.report("runs", runs)?;
+    source_package::report_run(cx, &root.join("usr/lib/x86_64-linux-gnu"))?;
     let doc = root.join("usr/share/doc/libibverbs1-rs");
     cx.report("copyright", names_crates(cx, &read(&doc.join("copyright"))))?;
     cx.output(["rm", "-rf", &text(&work)]).map(drop)

@@ -2,42 +2,23 @@
 //! rpmbuild, without a network. It makes the same packages as `make rpm`, whose behaviour packages/rpm tests.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use super::old_glibc::{enter, inside};
-use super::{LIMIT, text};
-use crate::case::{Case, Place, Tier};
+use super::{source_package, text};
+use crate::case::Case;
 use crate::compare;
-use crate::context::{Context, last_lines, succeeded};
+use crate::context::Context;
 use crate::paths;
 use crate::roots::TRIXIE_RPM;
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::Verdict;
 
-const CHECKS: [&str; 3] = ["builds", "files", "runs"];
+const CHECKS: &[&str] = &["builds", "files", "runs"];
 
 pub fn case() -> Case {
-    Case::new("dist/source-rpm", run)
-        .members(
-            CHECKS
-                .map(|check| format!("dist/source-rpm/{check}"))
-                .into(),
-        )
-        .before(|| {
-            crate::make::on_host("rpm")?;
-            crate::make::on_host("rpm-src")?;
-            TRIXIE_RPM.make()
-        })
-        .place(Place::Root)
-        .tier(Tier::All)
-        .cpu(200)
-        .memory(3000)
-        .limit(LIMIT)
-        .estimate(400)
-}
-
-/// Where `make rpm-src` leaves the package.
-fn source() -> PathBuf {
-    paths::target().join("rpm-src")
+    source_package::case("dist/source-rpm", CHECKS, run).before(|| {
+        crate::make::on_host("rpm")?;
+        crate::make::on_host("rpm-src")?;
+        TRIXIE_RPM.make()
+    })
 }
 
 /// --nodeps: Debian's packages are not in rpm's database. The directory of libraries is that of rpm
@@ -64,20 +45,8 @@ done | grep -v '^rpmlib(\|(GLIBC_\|(GCC_\|^ld-linux\|^libm\.so'"#;
 
 fn run(cx: &Context) -> Verdict {
     let work = cx.dir().join("work");
-    cx.output(["cp", "-r", &text(source()), &text(&work)])?;
-    enter(&TRIXIE_RPM.dir()?)?;
-    let build = inside(cx, ["sh", "-ec", BUILD, "build", &text(&work)])
-        .env("HOME", cx.dir())
-        .limit(Duration::from_secs(LIMIT))
-        .merged()
-        .run()?;
-    let built = succeeded("rpmbuild", &build);
-    let failed = built.is_err();
-    cx.report(
-        "builds",
-        built.map_err(|failure| failure.with(last_lines(&build.out, 60))),
-    )?;
-    if failed {
+    let source = paths::target().join("rpm-src");
+    if source_package::build(cx, &TRIXIE_RPM, (&source, &work), BUILD)?.is_none() {
         return Ok(());
     }
     let list = |dir: PathBuf| cx.output(["sh", "-ec", LIST, "list", &text(dir)]);
@@ -89,12 +58,6 @@ fn run(cx: &Context) -> Verdict {
         "files",
         compare::same(("make rpm", &plain), ("rebuilt", &rebuilt)),
     )?;
-    let devices = inside(cx, ["ibv_devices"])
-        .library(&work.join("root/usr/lib64/libibverbs-rs"))
-        .env("IBV_UROCE", "uroce0=lo")
-        .run()?;
-    let runs = succeeded("ibv_devices", &devices)
-        .and_then(|()| ensure(devices.out.contains("uroce0"), "no uroce0"));
-    cx.report("runs", runs)?;
+    source_package::report_run(cx, &work.join("root/usr/lib64/libibverbs-rs"))?;
     cx.output(["rm", "-rf", &text(&work)]).map(drop)
 }

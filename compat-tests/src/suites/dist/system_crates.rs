@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::old_glibc::{enter, inside};
 use super::{LIMIT, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
+use crate::place::Place;
 use crate::roots::SID_CRATES;
 use crate::verdict::{Verdict, ensure};
 

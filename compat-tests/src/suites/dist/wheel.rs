@@ -6,15 +6,16 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::{LIMIT, made, make_dist, text};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
 use crate::downloads;
+use crate::place::Place;
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Without what they declare as needed: nixl declares torch, and does without it.
-const USERS: [&str; 4] = [
+const USERS: &[&str] = &[
     "--no-deps",
     "mooncake-transfer-engine-non-cuda==0.3.13.post1",
     "nixl-cu12==1.5.1",
@@ -68,7 +69,7 @@ pub fn case() -> Case {
 }
 
 pub(in crate::suites) fn users() -> Result<PathBuf, Failure> {
-    downloads::python_packages("users-1", &USERS).map_err(Failure::skip)
+    downloads::python_packages("users-1", USERS).map_err(Failure::skip)
 }
 
 /// A new environment with the wheel.
@@ -239,13 +240,7 @@ fn uninstalls(cx: &Context) -> Verdict {
     let venv = environment(cx, "uninstalled")?;
     let python = text(venv.join("bin/python"));
     let pip = [
-        &python,
-        "-m",
-        "pip",
-        "uninstall",
-        "-q",
-        "-y",
-        "libibverbs-rs",
+        &python, "-m", "pip", "uninstall", "-q", "-y", "libibverbs-rs",
     ];
     succeeded("pip", &plain(cx, pip).run()?)?;
     let left = cx.output(["find", &text(&venv), "-name", "*ibverbs*"])?;

@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
 use crate::fake::sysfs::{Device, Tree};
 use crate::fake::{SHIM, plain_program, provider_dir};
-use crate::place::as_ordinary_user;
+use crate::place::{Place, as_ordinary_user};
 use crate::process::Exit;
 use crate::verdict::{Verdict, ensure};
 
@@ -55,7 +55,7 @@ const SCENE: Row = Row {
     ..ROW
 };
 
-const ROWS: [Row; 13] = [
+const ROWS: &[Row] = &[
     Row {
         name: "memlock",
         rules: &["memlock"],
@@ -70,6 +70,8 @@ const ROWS: [Row; 13] = [
         rules: &["no-permission"],
         part: "/dev/infiniband/uverbs0 cannot be opened: Permission denied",
         exit: 1,
+        // One only: which is found first is the file system's choice.
+        devices: || Tree::new(["rxe0"]),
         env: &[("FAKE_NODES", "open=EACCES")],
         ..ROW
     },
@@ -78,6 +80,7 @@ const ROWS: [Row; 13] = [
         rules: &["no-device-file"],
         part: "the kernel has rxe0, and /dev/infiniband/uverbs0 does not exist",
         exit: 1,
+        devices: || Tree::new(["rxe0"]),
         env: &[("FAKE_NODES", "open=ENOENT")],
         ..ROW
     },

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{SCENES, check_scene, explained, file, scene, silent};
+use super::{Expected, SCENES, check_scene, explained, file, scene, silent};
+use crate::case::Tier;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
@@ -23,43 +24,29 @@ const PARTS: [(&str, &str); 2] = [
 ];
 
 /// Rules that depend on what the device reports besides the error: events, and the peer's completions.
-const OTHERWISE: [&str; 3] = ["async-error", "request-failed", "unread-error"];
+const OTHERWISE: &[&str] = &["async-error", "request-failed", "unread-error"];
 
 /// Scenes that do not run on rxe.
-const NOT_ON_RXE: [&str; 8] = [
+const NOT_ON_RXE: &[&str] = &[
     // How a READ with max_rd_atomic 0 fails depends on the device.
-    "rd-atomic-zero",
-    // It has no device memory.
+    "rd-atomic-zero", // It has no device memory.
     "call-failed",
     // Which status the peer's wrong key causes here depends on the device.
     "request-failed",
     // Its provider refuses the request when it is posted.
     "atomic-unaligned",
     // It flushes the request; whether its region was deregistered earlier or later is not known.
-    "key-deregistered",
-    // Its provider locks the CQ nevertheless, and hangs.
+    "key-deregistered", // Its provider locks the CQ nevertheless, and hangs.
     "thread-domain",
     // What is posted in SQD does not complete within 2 s after the move to RTS.
-    "send-queue-full",
-    "never-signaled",
+    "send-queue-full", "never-signaled",
 ];
 
 /// Scenes that run in `make test`, too: one or two of each class that depends on the device.
-const QUICK: [&str; 14] = [
-    "gid-empty",
-    "gid-family",
-    "gid-unreachable",
-    "retry-exceeded",
-    "rnr-exceeded",
-    "reg-unmapped",
-    "reg-read-only",
-    "key-range",
-    "rkey-range",
-    "recv-queue-full",
-    "inline-limit",
-    "qp-transition",
-    "post-state",
-    "busy",
+const QUICK: &[&str] = &[
+    "gid-empty", "gid-family", "gid-unreachable", "retry-exceeded", "rnr-exceeded", "reg-unmapped",
+    "reg-read-only", "key-range", "rkey-range", "recv-queue-full", "inline-limit", "qp-transition",
+    "post-state", "busy",
 ];
 
 /// Findings that are true on rxe: the rows as a pattern, the rules, and why.
@@ -73,39 +60,30 @@ const TRUE: [(&str, &[&str], &str); 2] = [
 ];
 
 /// The groups of rows that run here.
-const GROUPS: [&str; 4] = ["pingpong", "perftest", "qperf", "rdmacm"];
+const GROUPS: &[&str] = &["pingpong", "perftest", "qperf", "rdmacm"];
 
 /// The first port is not one of the testbed `suites`.
 const FIRST: u16 = 1000;
 
-/// What `make test` runs.
-pub fn quick_members() -> Vec<Member> {
-    let mut all = scenes(|name| QUICK.contains(&name));
-    all.push(member("correct", correct).programs(&["explain"]));
-    all
-}
-
-/// What `make test-all` runs besides.
+/// The scenes that run on rxe, and the rows of programs. Most are for `make test-all`.
 pub fn members() -> Result<Vec<Member>, String> {
-    let mut all = scenes(|name| !QUICK.contains(&name));
+    let on_rxe = SCENES
+        .iter()
+        .filter(|scene| !NOT_ON_RXE.contains(&scene.name.as_str()));
+    let scenes = on_rxe.map(|scene| {
+        let is_quick = QUICK.contains(&scene.name.as_str());
+        let name = format!("scene/{}", scene.name);
+        let member = member(&name, move |cx| explains(cx, scene)).programs(&["explain"]);
+        member.tier(if is_quick { Tier::Test } else { Tier::All })
+    });
+    let mut all: Vec<Member> = scenes.collect();
+    all.push(member("correct", correct).programs(&["explain"]));
     for (number, (group, row)) in (FIRST..).zip(rows()?) {
         let name = format!("silent/{group}/{}", row.name);
-        all.push(member(&name, move |cx| is_silent(cx, &group, &row, number)).limit(900));
+        let member = member(&name, move |cx| is_silent(cx, &group, &row, number));
+        all.push(member.limit(900).tier(Tier::All));
     }
     Ok(all)
-}
-
-/// The scenes that run on rxe, of those that are chosen.
-fn scenes(is_chosen: fn(&str) -> bool) -> Vec<Member> {
-    let on_rxe = |(name, ..): &&(&str, &[&str], &str)| !NOT_ON_RXE.contains(name);
-    let scenes = SCENES.iter().filter(on_rxe);
-    scenes
-        .filter(|scene| is_chosen(scene.0))
-        .map(|scene| {
-            let name = format!("scene/{}", scene.0);
-            member(&name, move |cx| explains(cx, scene)).programs(&["explain"])
-        })
-        .collect()
 }
 
 fn member(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Member {
@@ -131,17 +109,13 @@ fn on_rxe(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
         .env("DEVICE", "rxe0"))
 }
 
-fn explains(cx: &Context, (name, rules, part): &(&str, &[&str], &str)) -> Verdict {
+fn explains(cx: &Context, expected: &Expected) -> Verdict {
+    let name = expected.name.as_str();
     let output = format!("json:{}", file(cx).display());
     succeeded(name, &on_rxe(cx, name, &output)?.run()?)?;
-    let other = PARTS.iter().find(|(scene, _)| scene == name);
-    check_scene(
-        cx,
-        name,
-        rules,
-        other.map_or(part, |(_, part)| part),
-        &OTHERWISE,
-    )
+    let other = PARTS.iter().find(|(scene, _)| *scene == name);
+    let says = other.map_or(expected.says.as_str(), |(_, part)| part);
+    check_scene(cx, name, &expected.rules(), says, OTHERWISE)
 }
 
 fn correct(cx: &Context) -> Verdict {

@@ -4,31 +4,26 @@
 use std::collections::BTreeSet;
 
 use super::{explained, file};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::Row;
 use crate::context::Context;
 use crate::pairs;
 use crate::pattern;
+use crate::place::Place;
 use crate::rows;
 use crate::testbed::Testbed;
 use crate::verdict::{Verdict, ensure};
 
 /// The groups of rows, by the beginnings of their names.
-const GROUPS: [&str; 5] = ["pingpong", "perftest", "qperf", "rdmacm", "ucx"];
+const GROUPS: &[&str] = &["pingpong", "perftest", "qperf", "rdmacm", "ucx"];
 /// Rows that run in `make test`; the others take long together.
-const QUICK: [&str; 8] = [
-    "perftest/send_lat-UD",
-    "perftest/atomic_bw-fetch",
-    "perftest/read_lat-RC",
-    "qperf/rc_lat",
-    "pingpong/rc-1M-e",
-    "ucx-rc/tag_lat-8",
-    "rdmacm/rping",
-    "rdmacm/rstream",
+const QUICK: &[&str] = &[
+    "perftest/send_lat-UD", "perftest/atomic_bw-fetch", "perftest/read_lat-RC", "qperf/rc_lat",
+    "pingpong/rc-1M-e", "ucx-rc/tag_lat-8", "rdmacm/rping", "rdmacm/rstream",
 ];
 
 /// Findings that are true: the rows as a pattern, the rules, and why.
-pub const TRUE: [(&str, &[&str], &str); 14] = [
+pub const TRUE: &[(&str, &[&str], &str)] = &[
     (
         "pingpong/rc-nogid",
         &["gid-no-grh"],

@@ -3,10 +3,11 @@
 
 use std::fs;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
+use crate::place::Place;
 use crate::process::{Exit, read};
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use regex_lite::Regex;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
@@ -15,6 +15,7 @@ use crate::fake::SHIM;
 use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::normalise::replace;
+use crate::place::Place;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -26,12 +27,8 @@ mod vm;
 pub use vm::members;
 
 const LOG: &str = "/tmp/verbs.log";
-const PROGRAMS: [&str; 5] = [
-    "forktest",
-    "forkhuge",
-    "forkmodel",
-    "forkverbs",
-    "forkunload",
+const PROGRAMS: &[&str] = &[
+    "forktest", "forkhuge", "forkmodel", "forkverbs", "forkunload",
 ];
 
 /// The kernel on which the programs run, and how much they do there.
@@ -71,7 +68,7 @@ fn group(name: &str, list: Vec<Check>) -> Case {
         .place(Place::Namespace)
         .tier(Tier::Test)
         .programs(&[SHIM])
-        .programs(&PROGRAMS)
+        .programs(PROGRAMS)
         .limit(900)
         .estimate(30)
 }
@@ -168,11 +165,7 @@ fn lazy(kernel: ForkKernel) -> Vec<Check> {
         lazy("", &["forktest", "overlaps"]),
     )];
     for scene in [
-        "overlaps",
-        "bytes",
-        "never-protected",
-        "unmapped-later",
-        "twice",
+        "overlaps", "bytes", "never-protected", "unmapped-later", "twice",
     ] {
         list.push(after_fork(scene, &["forktest", scene]).check());
     }

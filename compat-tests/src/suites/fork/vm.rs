@@ -19,7 +19,7 @@ pub fn members() -> Vec<Member> {
     ];
     let of_group = |(group, list): (&str, Vec<Check>)| -> Vec<Member> {
         let group = format!("vm/fork/{group}");
-        let member = |check| Member::of_check(&group, check).programs(&PROGRAMS);
+        let member = |check| Member::of_check(&group, check).programs(PROGRAMS);
         list.into_iter().map(member).collect()
     };
     groups.into_iter().flat_map(of_group).collect()

@@ -5,6 +5,8 @@
 //! each function, and whether it is inline; the value of each macro, or its number of parameters, or its
 //! expansion. Headers of the same interface have the same facts.
 
+mod macros;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -12,8 +14,6 @@ use std::path::PathBuf;
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, Index, SizeofError, Type, TypeKind, Unsaved};
 use regex_lite::Regex;
-
-use super::macros;
 
 /// The facts of some headers.
 pub type Facts = BTreeSet<String>;
@@ -121,15 +121,9 @@ impl Query {
 /// Names that headers define for internal use.
 const OWN: &str = r"(?i)^(_+ibv_\w+|__IBV_\w+|_RDMA_STATIC\w*)$";
 /// Names of that form that are part of the interface.
-const NOT_OWN: [&str; 9] = [
-    "___ibv_query_port",
-    "__ibv_reg_mr",
-    "__ibv_reg_mr_iova",
-    "_ibv_query_gid_ex",
-    "_ibv_query_gid_table",
-    "_ibv_query_comp_cntr_caps",
-    "__ibv_query_gid_ex",
-    "_ibv_device_ops",
+const NOT_OWN: &[&str] = &[
+    "___ibv_query_port", "__ibv_reg_mr", "__ibv_reg_mr_iova", "_ibv_query_gid_ex",
+    "_ibv_query_gid_table", "_ibv_query_comp_cntr_caps", "__ibv_query_gid_ex", "_ibv_device_ops",
     "__ibv_get_device_list",
 ];
 

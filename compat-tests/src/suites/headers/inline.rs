@@ -8,23 +8,22 @@
 //! without and with optimization. The outputs must be equal: the calls with their arguments, the results,
 //! errno, and the changes in memory.
 
+mod arguments;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::facts::{Facts, Query};
-use super::inline_arguments::{prepare, values};
 use crate::compare;
 use crate::context::{Context, succeeded};
 use crate::verdict::{Failure, Verdict, ensure};
+use arguments::{prepare, values};
 
 /// These require the operation: with a context that lacks it, rdma-core's crash.
 const NEEDS_SLOT: [&str; 1] = ["ibv_close_xrcd"];
 /// Structs with function pointers that are not operations of a context or an object.
-const NO_OBJECTS: [&str; 4] = [
-    "verbs_context_ops",
-    "verbs_device_ops",
-    "_ibv_device_ops",
-    "ibv_parent_domain_init_attr",
+const NO_OBJECTS: &[&str] = &[
+    "verbs_context_ops", "verbs_device_ops", "_ibv_device_ops", "ibv_parent_domain_init_attr",
 ];
 
 const START: &str = include_str!("../../../headers/inline-start.inc");

@@ -24,15 +24,13 @@ use crate::verdict::{Failure, Verdict, ensure};
 mod difference;
 mod facts;
 mod inline;
-mod inline_arguments;
-mod macros;
 mod rust_types;
 mod warnings;
 
 use facts::{Facts, Query};
 
 /// All headers for programs.
-const PUBLIC: [&str; 8] = [
+const PUBLIC: &[&str] = &[
     "infiniband/verbs.h",
     "infiniband/verbs_api.h",
     "infiniband/opcode.h",
@@ -44,20 +42,14 @@ const PUBLIC: [&str; 8] = [
 ];
 const DRIVER: [&str; 2] = ["infiniband/driver.h", "infiniband/cmd_write.h"];
 /// The headers with inline functions for programs.
-const WITH_INLINE: [&str; 5] = [
-    "infiniband/verbs.h",
-    "infiniband/opcode.h",
-    "infiniband/sa.h",
-    "infiniband/tm_types.h",
+const WITH_INLINE: &[&str] = &[
+    "infiniband/verbs.h", "infiniband/opcode.h", "infiniband/sa.h", "infiniband/tm_types.h",
     "infiniband/arch.h",
 ];
 /// Called by old programs and other libraries of rdma-core; no packaged header declares them.
-const UNDECLARED: [&str; 5] = [
-    "ibv_copy_ah_attr_from_kern",
-    "ibv_copy_path_rec_from_kern",
-    "ibv_copy_path_rec_to_kern",
-    "ibv_copy_qp_attr_from_kern",
-    "ibv_register_driver",
+const UNDECLARED: &[&str] = &[
+    "ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
+    "ibv_copy_qp_attr_from_kern", "ibv_register_driver",
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -103,7 +95,7 @@ fn ours(cx: &Context) -> PathBuf {
 
 /// Our headers as programs see them, with all that rdma-core 65 has.
 fn our_query(cx: &Context) -> Query {
-    Query::new(ours(cx), &PUBLIC).define("IBVERBS_PABI_VERSION=65")
+    Query::new(ours(cx), PUBLIC).define("IBVERBS_PABI_VERSION=65")
 }
 
 fn our_facts(cx: &Context) -> Result<Facts, Failure> {
@@ -140,7 +132,7 @@ fn sid() -> Result<PathBuf, Failure> {
 }
 
 fn facts_sid(cx: &Context) -> Verdict {
-    let sid = Query::new(sid()?, &PUBLIC).facts()?;
+    let sid = Query::new(sid()?, PUBLIC).facts()?;
     // To become 65.facts if sid's headers of that version change.
     cx.write(
         "sid.facts",
@@ -163,11 +155,11 @@ fn installed(cx: &Context) -> Result<Query, Failure> {
         fs::create_dir(&dir)?;
         symlink(theirs, dir.join("infiniband"))?;
     }
-    Ok(Query::new(dir, &PUBLIC).of(theirs))
+    Ok(Query::new(dir, PUBLIC).of(theirs))
 }
 
 fn facts_installed(cx: &Context, providers: Option<&str>) -> Verdict {
-    let (mut theirs, mut mine) = (installed(cx)?, Query::new(ours(cx), &PUBLIC));
+    let (mut theirs, mut mine) = (installed(cx)?, Query::new(ours(cx), PUBLIC));
     if let Some(providers) = providers {
         let define = format!("RDMA_STATIC_PROVIDERS={providers}");
         (theirs, mine) = (theirs.define(&define), mine.define(&define));
@@ -301,30 +293,30 @@ fn declared(fact: &str) -> Option<&str> {
 }
 
 fn inline_installed(cx: &Context) -> Verdict {
-    let (theirs, mine) = (installed(cx)?, Query::new(ours(cx), &PUBLIC));
+    let (theirs, mine) = (installed(cx)?, Query::new(ours(cx), PUBLIC));
     // struct ibv_port_attr was shorter in that release
     let but = (
         ["___ibv_query_port"].as_slice(),
         ["BUT_QUERY_PORT"].as_slice(),
     );
-    inline_functions(cx, &theirs, mine, but.0, but.1, &WITH_INLINE)
+    inline_functions(cx, &theirs, mine, but.0, but.1, WITH_INLINE)
 }
 
 fn inline_sid(cx: &Context) -> Verdict {
-    let theirs = Query::new(sid()?, &PUBLIC);
+    let theirs = Query::new(sid()?, PUBLIC);
     inline_functions(
         cx,
         &theirs,
-        Query::new(ours(cx), &PUBLIC),
+        Query::new(ours(cx), PUBLIC),
         &[],
         &[],
-        &WITH_INLINE,
+        WITH_INLINE,
     )
 }
 
 fn inline_driver(cx: &Context) -> Verdict {
     let source = source(cx)?;
-    let headers = [DRIVER.as_slice(), &WITH_INLINE].concat();
+    let headers = [DRIVER.as_slice(), WITH_INLINE].concat();
     let (theirs, mine) = (their_driver(&source, "34"), our_driver(cx, &source, "34"));
     inline_functions(
         cx,

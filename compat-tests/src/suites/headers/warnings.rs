@@ -8,19 +8,14 @@ use crate::process::Ended;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const COMPILERS: [&str; 2] = ["gcc", "clang"];
-const STANDARDS: [&str; 7] = ["c99", "c11", "gnu17", "c++11", "c++14", "c++17", "c++20"];
-const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
-const HEADERS: [&str; 6] = [
-    "verbs",
-    "verbs_api",
-    "opcode",
-    "sa",
-    "tm_types",
-    "ib_user_ioctl_verbs",
+const STANDARDS: &[&str] = &["c99", "c11", "gnu17", "c++11", "c++14", "c++17", "c++20"];
+const STRICT: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+const HEADERS: &[&str] = &[
+    "verbs", "verbs_api", "opcode", "sa", "tm_types", "ib_user_ioctl_verbs",
 ];
 /// Each gives exactly one warning, that it is obsolete.
 const OBSOLETE: [&str; 2] = ["arch", "sa-kern-abi"];
-const FOR_PROVIDERS: [&str; 4] = ["driver", "cmd_ioctl", "cmd_write", "kern-abi"];
+const FOR_PROVIDERS: &[&str] = &["driver", "cmd_ioctl", "cmd_write", "kern-abi"];
 
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -80,7 +75,7 @@ impl Compiler<'_> {
             .into_owned();
         for optimise in ["-O0", "-O2"] {
             for (name, define) in [("", "-UX"), ("-static", "-DRDMA_STATIC_PROVIDERS=rxe,mlx5")] {
-                let flags = [&STRICT[..], &[optimise, define, "-c", "-o", "/dev/null"]].concat();
+                let flags = [STRICT, &[optimise, define, "-c", "-o", "/dev/null"]].concat();
                 let verdict = self.compile(&flags, &uses).and_then(|ended| silent(&ended));
                 self.cx
                     .report(&format!("uses.c{optimise}{name}"), verdict)?;
@@ -117,7 +112,7 @@ impl Compiler<'_> {
             ("-64", "-DIBVERBS_PABI_VERSION=64"),
             ("-65", "-DIBVERBS_PABI_VERSION=65"),
         ] {
-            let flags = [&STRICT[..], more, &["-O2", define, "-c", "-o", "/dev/null"]].concat();
+            let flags = [STRICT, more, &["-O2", define, "-c", "-o", "/dev/null"]].concat();
             let verdict = self
                 .compile(&flags, &provider)
                 .and_then(|ended| silent(&ended));
@@ -130,7 +125,7 @@ impl Compiler<'_> {
     fn alone(&self, header: &str) -> Verdict {
         let line = format!("#include <infiniband/{header}.h>\n");
         let file = self.cx.write("alone.c", line.repeat(2))?;
-        let flags = [&STRICT[..], &["-fsyntax-only"]].concat();
+        let flags = [STRICT, &["-fsyntax-only"]].concat();
         silent(&self.compile(&flags, &file.to_string_lossy())?)
     }
 
@@ -167,7 +162,7 @@ fn control(cx: &Context) -> Verdict {
     // Headers of -I directories get warnings, those of the system do not.
     let head = ["g++", "-x", "c++", "-std=c++20", &include];
     let ended = cx
-        .program([&head, &STRICT[..], &["-c", "-o", "/dev/null", &uses]].concat())
+        .program([&head, STRICT, &["-c", "-o", "/dev/null", &uses]].concat())
         .run()?;
     let count = ended
         .err
@@ -182,16 +177,13 @@ fn control(cx: &Context) -> Verdict {
 }
 
 /// What a provider defines, and the sizes in bytes of its `struct verbs_context` and of its ops table.
-const LAYOUTS: [(&str, &str, u32, u32); 7] = [
+const LAYOUTS: &[(&str, &str, u32, u32)] = &[
     ("-UX", "-UX", 648, 608),
     ("-DIBVERBS_PABI_VERSION=34", "-UX", 648, 608),
     ("-DIBVERBS_PABI_VERSION=57", "-UX", 648, 608),
     ("-DIBVERBS_PABI_VERSION=59", "-UX", 672, 632),
     (
-        "-DIBVERBS_PABI_VERSION=59",
-        "-DIBVERBS_PABI_RELEASE=62",
-        680,
-        648,
+        "-DIBVERBS_PABI_VERSION=59", "-DIBVERBS_PABI_RELEASE=62", 680, 648,
     ),
     ("-DIBVERBS_PABI_VERSION=64", "-UX", 696, 664),
     ("-DIBVERBS_PABI_VERSION=65", "-UX", 696, 744),

@@ -36,7 +36,7 @@ const fn effect(
 }
 
 /// Packets are lost, corrupted, duplicated or delayed, or find no receive WR, and all messages arrive.
-pub const EFFECTS: [Effect; 35] = [
+pub const EFFECTS: &[Effect] = &[
     effect(
         "drop",
         "drop:opcode=send,count=3",

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ibverbs_faults::STATUSES;
 
-use super::{run_on, scene};
+use super::{built_in_kernel, no_packets, run_on, scene, slow_cq};
+use crate::case::Tier;
 use crate::case_file::MachineState;
-use crate::compare;
 use crate::context::{Context, Library};
 use crate::machine::Member;
 use crate::place::sh;
@@ -17,32 +17,23 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 type Body = fn(&Context) -> Verdict;
 
-const QUICK: [(&str, Body); 4] = [
-    ("status", status),
-    ("calls", calls),
-    ("events-blocking", events_blocking),
-    ("packets", packets),
-];
-const OTHERS: [(&str, Body); 5] = [
-    ("statuses", statuses),
-    ("all-calls", all_calls),
-    ("built", built),
-    ("slow-cq", slow_cq),
-    ("events", events),
-];
-
-/// What `make test` runs.
-pub fn quick_members() -> impl Iterator<Item = Member> {
-    QUICK.iter().map(member)
-}
-
-/// What `make test-all` runs besides.
+/// The members, with the shortest make target that runs them.
 pub fn members() -> impl Iterator<Item = Member> {
-    OTHERS.iter().map(member)
-}
-
-fn member((name, run): &(&str, Body)) -> Member {
-    Member::new(format!("inject/rxe/{name}"), *run).programs(&["inject"])
+    let all: [(&str, Tier, Body); 9] = [
+        ("status", Tier::Test, status),
+        ("calls", Tier::Test, calls),
+        ("events-blocking", Tier::Test, events_blocking),
+        ("packets", Tier::Test, |cx| no_packets(cx, run)),
+        ("statuses", Tier::All, statuses),
+        ("all-calls", Tier::All, all_calls),
+        ("built", Tier::All, |cx| built_in_kernel(cx, run)),
+        ("slow-cq", Tier::All, |cx| slow_cq(cx, run)),
+        ("events", Tier::All, events),
+    ];
+    all.into_iter().map(|(name, tier, run)| {
+        let member = Member::new(format!("inject/rxe/{name}"), run);
+        member.tier(tier).programs(&["inject"])
+    })
 }
 
 /// Runs a scene on rxe0, which succeeds. Returns what it printed, and how many faults the log has.
@@ -103,31 +94,10 @@ fn all_calls(cx: &Context) -> Verdict {
     fails(
         cx,
         &[
-            "alloc_pd",
-            "create_ah",
-            "create_cq",
-            "create_srq",
-            "post_recv",
-            "query_port",
-            "query_qp",
-            "req_notify_cq",
+            "alloc_pd", "create_ah", "create_cq", "create_srq", "post_recv", "query_port",
+            "query_qp", "req_notify_cq",
         ],
     )
-}
-
-fn built(cx: &Context) -> Verdict {
-    let rules = "fail:call=wr_complete,errno=ENOMEM,after=1,count=2";
-    let (out, faults) = run(cx, "built 5", rules)?;
-    compare::same(("expected", ".0xx.0.0\n"), (rules, &out))?;
-    ensure(faults == 2, format!("{faults} faults are logged"))
-}
-
-fn slow_cq(cx: &Context) -> Verdict {
-    let (out, faults) = run(cx, "polls 5", "slow-cq:time=50ms,count=3")?;
-    let took = out.trim().strip_prefix("ms=");
-    let took: u64 = took.and_then(|text| text.parse().ok()).unwrap_or(0);
-    ensure(faults == 3, format!("{faults} faults are logged"))?;
-    ensure(took >= 150, format!("the polls took {took} ms"))
 }
 
 /// A program that polls the event descriptor gets each injected event. The kernel does not know of them. An
@@ -177,11 +147,4 @@ fn events_blocking(cx: &Context) -> Verdict {
     says("IBV_EVENT_PORT_ERR")?;
     sh("ip link set rd1 up")?;
     says("IBV_EVENT_PORT_ACTIVE")
-}
-
-/// Rules for packets have no effect.
-fn packets(cx: &Context) -> Verdict {
-    let (out, faults) = run(cx, "calls 4", "drop; drop:direction=tx; rnr")?;
-    compare::same(("expected", "....\n"), ("calls", &out))?;
-    ensure(faults == 0, format!("{faults} faults are logged"))
 }

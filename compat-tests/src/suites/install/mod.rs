@@ -103,11 +103,7 @@ fn pkg_config(cx: &Context, lib: &Path, package: &str, options: &[&str]) -> Prog
     cx.program(argv.copied())
         .env("PKG_CONFIG_LIBDIR", lib.join("pkgconfig"))
         .under([
-            "env",
-            "-u",
-            "PKG_CONFIG_PATH",
-            "-u",
-            "PKG_CONFIG_SYSROOT_DIR",
+            "env", "-u", "PKG_CONFIG_PATH", "-u", "PKG_CONFIG_SYSROOT_DIR",
         ])
 }
 

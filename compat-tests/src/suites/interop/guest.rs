@@ -89,7 +89,10 @@ impl Made {
 
 /// The script checks GID tables, ports and events, and prints a line for each check.
 pub fn gids() -> Member {
-    let names = GIDS.map(|check| format!("{GIDS_GROUP}/{check}")).to_vec();
+    let names = GIDS
+        .iter()
+        .map(|check| format!("{GIDS_GROUP}/{check}"))
+        .collect();
     Member::several(names, run_gids).limit(500)
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::case::{Case, Tier};
 use crate::case_file::Row;
-use crate::machine::{self, Machine, Member};
+use crate::machine::{Machine, Member};
 use crate::rows;
 
 use guest::Current;
@@ -24,35 +24,18 @@ struct Impairment {
     netem: &'static str,
 }
 
-const NONE: Impairment = Impairment {
-    name: "",
-    netem: "",
-};
-const LOSS: Impairment = Impairment {
-    name: "-loss",
-    netem: "loss 1%",
-};
-const REORDER: Impairment = Impairment {
-    name: "-reorder",
-    netem: "delay 1ms reorder 1%",
-};
-const DUPLICATE: Impairment = Impairment {
-    name: "-duplicate",
-    netem: "duplicate 1%",
-};
-const ALL: Impairment = Impairment {
-    name: "-all",
-    netem: "delay 1ms loss 1% reorder 1% duplicate 1%",
-};
+const fn impairment(name: &'static str, netem: &'static str) -> Impairment {
+    Impairment { name, netem }
+}
+const NONE: Impairment = impairment("", "");
+const LOSS: Impairment = impairment("-loss", "loss 1%");
+const REORDER: Impairment = impairment("-reorder", "delay 1ms reorder 1%");
+const DUPLICATE: Impairment = impairment("-duplicate", "duplicate 1%");
+const ALL: Impairment = impairment("-all", "delay 1ms loss 1% reorder 1% duplicate 1%");
 
 /// The checks of uroce/devices/gids-guest.
-const GIDS: [&str; 7] = [
-    "several-addresses",
-    "addresses-changed",
-    "large-mtu",
-    "no-carrier",
-    "small-mtu",
-    "events",
+const GIDS: &[&str] = &[
+    "several-addresses", "addresses-changed", "large-mtu", "no-carrier", "small-mtu", "events",
     "loopback-interface",
 ];
 const GIDS_GROUP: &str = "uroce/interop/gids";
@@ -90,20 +73,14 @@ fn case(
     rows: Vec<InteropRow>,
     others: Vec<Member>,
 ) -> Case {
-    let machine = Machine {
-        name: name.into(),
-        tier,
-        rdma: true,
-        estimate,
-        prepare: None,
-    };
+    let machine = Machine::new(name).tier(tier).estimate(estimate);
     let current = Arc::new(Current::default());
     let of_row = |row: InteropRow| {
         let current = current.clone();
         Member::new(row.name.clone(), move |cx| current.judge(cx, &row))
     };
     let members = rows.into_iter().map(of_row).chain(others).collect();
-    machine::case(machine, members)
+    machine.case(members)
 }
 
 /// A row between two hosts.

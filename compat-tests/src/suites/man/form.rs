@@ -15,12 +15,7 @@ fn wanted(section: &str) -> &'static [&'static str] {
     match section {
         "1" => &["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"],
         "3" => &[
-            "NAME",
-            "LIBRARY",
-            "SYNOPSIS",
-            "DESCRIPTION",
-            "RETURN VALUES",
-            "THREAD SAFETY",
+            "NAME", "LIBRARY", "SYNOPSIS", "DESCRIPTION", "RETURN VALUES", "THREAD SAFETY",
             "SEE ALSO",
         ],
         _ => &["NAME", "DESCRIPTION", "SEE ALSO"],

@@ -10,12 +10,8 @@ use regex_lite::Regex;
 use super::Checks;
 use crate::verdict::Failure;
 
-const SYSTEM: [&str; 5] = [
-    "errno.h",
-    "stdio.h",
-    "stddef.h",
-    "sys/mman.h",
-    "sys/resource.h",
+const SYSTEM: &[&str] = &[
+    "errno.h", "stdio.h", "stddef.h", "sys/mman.h", "sys/resource.h",
 ];
 pub const PUBLIC: [&str; 2] = ["infiniband/verbs.h", "infiniband/sa.h"];
 

@@ -11,12 +11,9 @@ use super::{ALIASES, Checks};
 use crate::verdict::Failure;
 
 /// Functions that no header declares: their prototypes are compared with the Rust functions.
-const UNDECLARED: [&str; 5] = [
-    "ibv_register_driver",
-    "ibv_copy_ah_attr_from_kern",
-    "ibv_copy_qp_attr_from_kern",
-    "ibv_copy_path_rec_from_kern",
-    "ibv_copy_path_rec_to_kern",
+const UNDECLARED: &[&str] = &[
+    "ibv_register_driver", "ibv_copy_ah_attr_from_kern", "ibv_copy_qp_attr_from_kern",
+    "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
 ];
 
 /// All functions for programs: those that the library exports, and those that a header defines.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// Macros whose arguments are collected, at any position in a line.
-const MARKED: [&str; 7] = ["Xr", "Dv", "Er", "Ev", "Vt", "Fn", "Nm"];
+const MARKED: &[&str] = &["Xr", "Dv", "Er", "Ev", "Vt", "Fn", "Nm"];
 /// Other macros that can occur in the middle of a line. They end the arguments of the preceding macro.
-const CALLED: [&str; 22] = [
+const CALLED: &[&str] = &[
     "Ar", "Em", "Fa", "Fl", "In", "Li", "No", "Ns", "Oc", "Oo", "Op", "Pa", "Pc", "Pf", "Po", "Pq",
     "Ql", "Dq", "Qq", "Sq", "Ta", "Va",
 ];

@@ -24,14 +24,12 @@ use headers::{Headers, VersionMap};
 use mdoc::Page;
 
 /// Page names of rdma-core that are not functions. Users search for them.
-const ALIASES: [&str; 3] = [
-    "ibv_create_flow_action",
-    "ibv_modify_flow_action",
-    "ibv_wr_post",
+const ALIASES: &[&str] = &[
+    "ibv_create_flow_action", "ibv_modify_flow_action", "ibv_wr_post",
 ];
 
 /// The kinds of checks, and how many each makes at least: a check that finds nothing to check fails.
-const KINDS: [(&str, usize); 16] = [
+const KINDS: &[(&str, usize)] = &[
     ("form", 400),
     ("names", 300),
     ("packages", 1),

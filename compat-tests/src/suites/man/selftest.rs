@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Page, regular expression, what replaces each of its matches, and the beginning of the message.
-const SPOILED: [(&str, &str, &str, &str); 18] = [
+const SPOILED: &[(&str, &str, &str, &str)] = &[
     (
         "ibv_reg_mr.3",
         "\"size_t length\"",
@@ -95,10 +95,7 @@ const SPOILED: [(&str, &str, &str, &str); 18] = [
         "libibverbs-rs-providers.7: does not mention ibv_cmd_query_srq",
     ),
     (
-        "ibv_alloc_dmah.3",
-        r"IBVERBS_1\.15",
-        "IBVERBS_1.14",
-        "ibv_alloc_dmah.3: mentions",
+        "ibv_alloc_dmah.3", r"IBVERBS_1\.15", "IBVERBS_1.14", "ibv_alloc_dmah.3: mentions",
     ),
     (
         "with-ibverbs-rs.1",

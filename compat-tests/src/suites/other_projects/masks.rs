@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::normalise::replace;
 use crate::row_outcome::RowOutcome;
 
-const MASKS: [(&str, &str); 8] = [
+const MASKS: &[(&str, &str)] = &[
     // addresses, keys, queue pair and packet sequence numbers
     (r"0x[0-9a-fA-F]+", "#"),
     // qperf's values with their units

@@ -1,11 +1,13 @@
 //! The Debian packages in a root directory: in place of the distribution's library, beside everything that
 //! depends on it; upgraded; removed.
 
+mod update;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ended_well, last_words, package, programs, same, silent, sorted, update};
+use super::{ended_well, last_words, package, programs, same, silent, sorted};
 use crate::context::{Context, succeeded};
 use crate::process::{Ended, Program, read};
 use crate::roots::Root;
@@ -14,19 +16,10 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// Our packages, which replace each other with the distribution's.
 pub const OURS: [&str; 5] = [
-    "libibverbs1-rs",
-    "libibverbs-rs-dev",
-    "libibverbs-rs-ofed-dev",
-    "uroce-ctl",
-    "with-ibverbs-rs",
+    "libibverbs1-rs", "libibverbs-rs-dev", "libibverbs-rs-ofed-dev", "uroce-ctl", "with-ibverbs-rs",
 ];
 const DEPENDENTS: [&str; 7] = [
-    "ibverbs-providers",
-    "ibverbs-utils",
-    "librdmacm-dev",
-    "perftest",
-    "python3-pyverbs",
-    "qperf",
+    "ibverbs-providers", "ibverbs-utils", "librdmacm-dev", "perftest", "python3-pyverbs", "qperf",
     "rdmacm-utils",
 ];
 /// Our library's file in a root.
@@ -163,12 +156,7 @@ impl<'a> Debian<'a> {
 
     pub fn apt(&self, words: &[&str]) -> Result<Ended, Failure> {
         let mut all = vec![
-            "apt-get",
-            "-q",
-            "-y",
-            "--no-install-recommends",
-            "-o",
-            "Dpkg::Use-Pty=0",
+            "apt-get", "-q", "-y", "--no-install-recommends", "-o", "Dpkg::Use-Pty=0",
         ];
         all.extend(words);
         self.run(&all)
@@ -496,21 +484,11 @@ impl<'a> Debian<'a> {
     /// A system that has no package of RDMA takes ours, not libibverbs1.
     fn on_a_new_system(&self) -> Verdict {
         self.apt(&[
-            "purge",
-            "libibverbs1",
-            "librdmacm1*",
-            "libibumad3",
-            "ibverbs-providers",
+            "purge", "libibverbs1", "librdmacm1*", "libibumad3", "ibverbs-providers",
         ])?;
         let library = self.library();
         let simulated = self.apt(&[
-            "-s",
-            "-o",
-            "Debug::NoLocking=1",
-            "install",
-            &library,
-            "ibverbs-utils",
-            "perftest",
+            "-s", "-o", "Debug::NoLocking=1", "install", &library, "ibverbs-utils", "perftest",
         ])?;
         let takes = |line: &str| line.starts_with("Inst libibverbs1 ");
         let right = simulated.ok() && !simulated.out.lines().any(takes);

@@ -18,7 +18,7 @@ use crate::suites::dist::make_dist;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Each is run in the same clone, in this order: `deb` is the first, as nothing has downloaded a crate then.
-const TARGETS: [&str; 6] = ["deb", "rpm", "deb-src", "rpm-src", "dist", "deb-arm64"];
+const TARGETS: &[&str] = &["deb", "rpm", "deb-src", "rpm-src", "dist", "deb-arm64"];
 const LIMIT: Duration = Duration::from_secs(1500);
 
 /// The clone has what is not committed yet, too.
@@ -166,11 +166,7 @@ fn release(cx: &Context) -> Verdict {
         .run()?;
     ended_well(&ended)?;
     let released = [
-        "x86_64.tar.zst",
-        ".whl",
-        "SHA256SUMS",
-        "setup-uroce",
-        "released",
+        "x86_64.tar.zst", ".whl", "SHA256SUMS", "setup-uroce", "released",
     ];
     let missing: Vec<_> = released
         .into_iter()

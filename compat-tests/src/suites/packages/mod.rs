@@ -9,12 +9,12 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, last_lines};
 use crate::machine::kernel;
 use crate::make;
 use crate::paths;
-use crate::place::sh;
+use crate::place::{Place, sh};
 use crate::process::Ended;
 use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
@@ -23,7 +23,6 @@ mod debian;
 mod fresh_clone;
 mod programs;
 mod rpm;
-mod update;
 
 pub fn cases() -> Vec<Case> {
     // It is the first of the batch cases: the others find the packages there when it is their turn.

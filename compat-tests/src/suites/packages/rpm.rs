@@ -15,17 +15,14 @@ use crate::place::is_root;
 use crate::process::Ended;
 use crate::verdict::{Failure, Verdict, ensure};
 
-const BUSYBOX: [&str; 20] = [
+const BUSYBOX: &[&str] = &[
     "id", "realpath", "dirname", "cmp", "sed", "awk", "sort", "comm", "grep", "od", "dd", "tr",
     "cut", "head", "xargs", "readlink", "cksum", "mkdir", "ln", "mv",
 ];
 const THEIRS: &str = "/usr/lib64/libibverbs.so.1";
 const OURS: &str = "/usr/lib64/libibverbs-rs/libibverbs.so.1";
-pub const NAMES: [&str; 4] = [
-    "libibverbs-rs",
-    "libibverbs-rs-devel",
-    "libibverbs-rs-ofed-devel",
-    "libibverbs-rs-tools",
+pub const NAMES: &[&str] = &[
+    "libibverbs-rs", "libibverbs-rs-devel", "libibverbs-rs-ofed-devel", "libibverbs-rs-tools",
 ];
 
 struct Rpm<'a> {
@@ -69,12 +66,7 @@ impl<'a> Rpm<'a> {
             packages.push(package("rpm", name)?.to_string_lossy().into_owned());
         }
         let version = cx.output([
-            "rpm",
-            "-qp",
-            "--nosignature",
-            "--qf",
-            "%{VERSION}",
-            &packages[0],
+            "rpm", "-qp", "--nosignature", "--qf", "%{VERSION}", &packages[0],
         ])?;
         Ok(Self {
             cx,
@@ -160,11 +152,7 @@ impl<'a> Rpm<'a> {
         let spec = spec.to_string_lossy();
         let mut words = vec!["rpmbuild", "-bb", "--quiet"];
         for define in [
-            &top,
-            &rpms,
-            "_build_id_links none",
-            "debug_package %{nil}",
-            "__strip /bin/true",
+            &top, &rpms, "_build_id_links none", "debug_package %{nil}", "__strip /bin/true",
         ] {
             words.extend(["--define", define]);
         }

@@ -2,7 +2,7 @@
 //! next.
 
 use crate::checks::Check;
-use crate::fake::scene::Record;
+use crate::fake::record::Record;
 
 use super::ProviderSource;
 

@@ -7,37 +7,24 @@ mod failing;
 mod load;
 mod other;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::fake::scene::{Record, SYS, Scene};
+use crate::fake::record::Record;
+use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Device, Tree, known_devices};
 use crate::fake::{self, SHIM};
 use crate::normalise::replace;
+use crate::place::Place;
 use crate::roots::{Root, SID, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The providers of Debian's ibverbs-providers, which are also the names by which its archives are registered
 /// (verbs_provider_NAME).
 pub const PROVIDERS: [&str; 17] = [
-    "bnxt_re",
-    "cxgb4",
-    "efa",
-    "erdma",
-    "hfi1verbs",
-    "hns",
-    "ipathverbs",
-    "irdma",
-    "mana",
-    "mlx4",
-    "mlx5",
-    "mthca",
-    "ocrdma",
-    "qedr",
-    "rxe",
-    "siw",
-    "vmw_pvrdma",
+    "bnxt_re", "cxgb4", "efa", "erdma", "hfi1verbs", "hns", "ipathverbs", "irdma", "mana", "mlx4",
+    "mlx5", "mthca", "ocrdma", "qedr", "rxe", "siw", "vmw_pvrdma",
 ];
 
 /// The devices whose providers work over the fake kernel as far as they are tested with all verbs.
@@ -185,13 +172,7 @@ fn matching(release: ProviderSource) -> Vec<Check> {
         scenes.push(list("with-ABI-version-77", other));
     }
     for text in [
-        "1: CA",
-        "2: switch",
-        "3: router",
-        "4: RNIC",
-        "5: usNIC",
-        "6: usNIC UDP",
-        "7: unspecified",
+        "1: CA", "2: switch", "3: router", "4: RNIC", "5: usNIC", "6: usNIC UDP", "7: unspecified",
         "8: ?",
     ] {
         let tree = Tree::new([Device::from("rxe0").node_type(text)]);

@@ -83,7 +83,7 @@ impl Part {
             Part::Examples => RdmaCore::new(build)?.examples(),
             Part::Librdmacm => RdmaCore::new(build)?.librdmacm(),
             Part::Providers => RdmaCore::new(build)?.providers(),
-            Part::Perftest => autotools::build(build, "perftest", &autotools::PERFTEST),
+            Part::Perftest => autotools::build(build, "perftest", autotools::PERFTEST),
             Part::Qperf => autotools::build(build, "qperf", &["qperf"]),
             Part::Pyverbs => {
                 let traffic = paths::repo().join("compat-tests/sources/traffic.py");

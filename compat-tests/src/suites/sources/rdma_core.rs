@@ -26,19 +26,8 @@ const VERBS_PROGRAMS: [(&str, &str); 8] = [
 ];
 /// Programs whose source has the same name; only that of ucmatose is cmatose.c.
 const CM_PROGRAMS: [&str; 13] = [
-    "ucmatose",
-    "cmtime",
-    "mckey",
-    "rcopy",
-    "rdma_client",
-    "rdma_server",
-    "rdma_xclient",
-    "rdma_xserver",
-    "riostream",
-    "rping",
-    "rstream",
-    "udaddy",
-    "udpong",
+    "ucmatose", "cmtime", "mckey", "rcopy", "rdma_client", "rdma_server", "rdma_xclient",
+    "rdma_xserver", "riostream", "rping", "rstream", "udaddy", "udpong",
 ];
 
 /// What cmake writes into the directory of a configuration.
@@ -211,12 +200,7 @@ impl<'a> RdmaCore<'a> {
             )?;
             let map = script("librspreload.map");
             let more = [
-                "-shared",
-                "-lrdmacm",
-                "-libverbs",
-                &map,
-                "-lpthread",
-                "-ldl",
+                "-shared", "-lrdmacm", "-libverbs", &map, "-lpthread", "-ldl",
             ];
             let files = preload.of(library).all_objects();
             self.build

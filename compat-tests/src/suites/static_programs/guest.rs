@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use super::link::{half, linked, newer, pie, rdmacm};
 use super::{Compile, text, theirs};
-use crate::case::{Case, Place};
+use crate::case::Case;
 use crate::compare;
 use crate::context::Context;
 use crate::machine::boot::{Boot, End};
+use crate::place::Place;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Programs with our archive, and the one with the C library's that must print the same.
-const PAIRS: [(&str, &str); 7] = [
+const PAIRS: &[(&str, &str)] = &[
     ("none", "c-none"),
     ("rxe", "c-rxe"),
     ("all", "c-all"),

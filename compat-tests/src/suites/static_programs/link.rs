@@ -122,11 +122,7 @@ pub fn pie(cx: &Context) -> Result<PathBuf, Failure> {
 /// Only libibverbs and rxe are static.
 pub fn half(cx: &Context) -> Result<PathBuf, Failure> {
     let flags = [
-        "-DPROVIDERS=rxe",
-        "-Wl,-Bstatic",
-        "-libverbs",
-        "-lrxe-rdmav34",
-        "-libverbs",
+        "-DPROVIDERS=rxe", "-Wl,-Bstatic", "-libverbs", "-lrxe-rdmav34", "-libverbs",
         "-Wl,-Bdynamic",
     ];
     linked(cx, "half", &flags)

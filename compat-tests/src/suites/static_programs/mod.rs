@@ -142,13 +142,7 @@ impl<'a> Compile<'a> {
     /// As in the C library's pkg-config file: libibverbs and the providers refer to each other.
     fn run(&self, cx: &Context) -> Result<PathBuf, Failure> {
         let mut words: Vec<String> = [
-            "gcc",
-            "-std=gnu17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-O1",
-            "-o",
+            "gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1", "-o",
         ]
         .map(String::from)
         .into();

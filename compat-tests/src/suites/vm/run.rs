@@ -104,10 +104,7 @@ impl VariantRun<'_> {
         };
         if self.row.machine.user.is_some() {
             program = program.under([
-                "setpriv",
-                "--reuid=65534",
-                "--regid=65534",
-                "--clear-groups",
+                "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
             ]);
         }
         match self.row.machine.memlock {

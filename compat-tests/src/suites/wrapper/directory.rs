@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::Context;
+use crate::place::Place;
 use crate::verdict::Verdict;
 
 pub fn of_python() -> Case {

@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use regex_lite::Regex;
 
 use crate::artifacts::{WRAPPER, library_dir};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, Library};
+use crate::place::Place;
 use crate::process::{Ended, Exit, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -106,11 +107,7 @@ fn plain<S: Into<String>>(cx: &Context, words: impl IntoIterator<Item = S>) -> P
     // As /tmp: links are made in no directory in which others can replace them.
     let _ = fs::set_permissions(cx.dir(), fs::Permissions::from_mode(0o1777));
     let unset = [
-        "PYTHONPATH",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "PYENV_ROOT",
-        "CARGO_TARGET_DIR",
+        "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "CARGO_TARGET_DIR",
     ];
     let unset = unset.into_iter().flat_map(|name| ["-u", name]);
     cx.program(words)

@@ -68,7 +68,7 @@ impl Way {
 }
 
 /// What the parts of a way are called.
-pub const PARTS: [&str; 3] = ["as-it-is", "wrapped", "check-option"];
+pub const PARTS: &[&str] = &["as-it-is", "wrapped", "check-option"];
 
 pub fn way(
     name: &str,

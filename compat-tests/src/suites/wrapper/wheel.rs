@@ -66,10 +66,7 @@ impl Bundle {
         patch(&[&needed[..], &of_mlx5, &[consumer.as_str()]].concat())?;
         patch(&["--force-rpath", "--set-rpath", "$ORIGIN", &mlx5])?;
         patch(&[
-            "--force-rpath",
-            "--set-rpath",
-            "$ORIGIN/bundler.libs",
-            &consumer,
+            "--force-rpath", "--set-rpath", "$ORIGIN/bundler.libs", &consumer,
         ])
     }
 

@@ -9,6 +9,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
 
 use super::Device;
 use super::lock_holder::InboxGuard;
@@ -22,6 +23,8 @@ use crate::wire::{Flow, port_of};
 /// A poller checks the sockets at every poll of this number only. At the others it checks shared memory,
 /// which takes no system call.
 const POLLS_PER_SOCKET_POLL: u64 = 32;
+/// How long [`Device::await_path`] waits for a peer. Its background thread usually answers within 0.2 ms.
+const MAX_AWAITED: Duration = Duration::from_millis(100);
 /// Batches of datagrams that are received before the first packets of a new channel.
 const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;
 
@@ -144,10 +147,7 @@ impl Device {
         let Some(flow) = flow.filter(|flow| paths.find(flow).is_none()) else {
             return;
         };
-        paths.await_answer(&flow);
-        if paths.serve(&|flow| self.ends(flow)) {
-            self.waker.wake();
-        }
+        paths.await_answer(&flow, MAX_AWAITED);
         let inner = qp.inner.lock();
         qp.holder.locked();
         self.send(qp, inner);

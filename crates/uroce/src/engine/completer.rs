@@ -140,6 +140,7 @@ impl Completer {
                 self.counters.rcvd_seq_err += u64::from(code == NakCode::PsnSequence);
                 on_nak(code)
             }
+            (Operation::Ack, _) if requester.take_missing() => CompleterAction::Retransmit,
             (Operation::Ack, _) => CompleterAction::None,
             (_, None | Some(AethKind::Ack { .. })) => CompleterAction::TakeResponse,
             (_, Some(_)) => CompleterAction::Fail(IBV_WC_BAD_RESP_ERR),

@@ -129,4 +129,10 @@ impl CongestionWindow {
         self.recover = 0;
         self.in_rto = true;
     }
+
+    /// The window has shrunk to that, for tests.
+    #[cfg(test)]
+    pub fn assume_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd;
+    }
 }

@@ -33,6 +33,11 @@ impl PacketCopy {
         Packet::from_parts(self.bth, head, payload, self.gso_size)
     }
 
+    /// The bytes of its headers and its payload.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Its BTH.
     pub fn bth(&self) -> &Bth {
         &self.bth

@@ -8,8 +8,8 @@ const RTO_MIN: Duration = Duration::from_millis(4);
 const RTO_INITIAL: Duration = Duration::from_millis(20);
 /// The longest RTO, and the longest RTT sample.
 const RTO_MAX: Duration = Duration::from_secs(2);
-/// The RTO doubles at most that many times (RFC 6298, 5.5); [`RTO_MAX`] limits it earlier.
-const MAX_BACKOFF: u32 = 16;
+/// The most RTOs that make the next one longer; [`RTO_MAX`] limits it earlier.
+const MAX_BACKOFF: u32 = 32;
 /// RTOs between two samples on a path that has not become longer.
 const MAX_RTOS: u32 = 3;
 
@@ -72,7 +72,14 @@ impl RttEstimator {
         self.srtt.is_some()
     }
 
-    /// The RTO expired: it doubles (RFC 6298, 5.5).
+    /// Whether there was a sample, and the RTO is not backed off.
+    pub fn is_settled(&self) -> bool {
+        self.srtt.is_some() && self.backoff == 0
+    }
+
+    /// The RTO expired: it doubles, at every second one that follows without an acknowledgment. RFC 6298 (5.5)
+    /// doubles it each time; then a queue pair that loses its first packets to the full queue of others makes
+    /// too few tries to get a share of it (docs/network.md).
     pub fn on_rto(&mut self) {
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
         self.rtos_since_sample = self.rtos_since_sample.saturating_add(1);
@@ -90,7 +97,7 @@ impl RttEstimator {
             Some(srtt) => (srtt + self.rttvar * 4).max(nanoseconds(RTO_MIN)),
         };
         // At most 10 s times 2^16.
-        let rto = (base << self.backoff).min(nanoseconds(RTO_MAX));
+        let rto = (base << self.backoff.div_ceil(2)).min(nanoseconds(RTO_MAX));
         Duration::from_nanos(rto + self.spread(rto))
     }
 

@@ -39,7 +39,7 @@ pub use channel::{Channel, Ends, Sender, Unlocked, Written};
 use crate::descriptors::{self, Owned};
 use crate::direct::Exports;
 use crate::engine::Addresses;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{Changes, Mutex, RwLock};
 use crate::wire::{Flow, Packet};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
@@ -94,6 +94,8 @@ pub struct Paths {
     /// There is a dead channel.
     dead: AtomicBool,
     state: Mutex<Offers>,
+    /// Answers that peers have given to offers.
+    answers: Changes,
     /// What removed channels have counted.
     sent: AtomicU64,
     received: AtomicU64,
@@ -197,6 +199,7 @@ impl Paths {
             generation: AtomicU32::new(1),
             dead: AtomicBool::new(false),
             state: Mutex::default(),
+            answers: Changes::default(),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
         })

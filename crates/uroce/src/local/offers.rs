@@ -25,8 +25,6 @@ use crate::wire::Flow;
 
 /// The most connections without a channel yet.
 const MAX_PENDING: usize = 64;
-/// How long [`Paths::await_answer`] waits for a peer. Its background thread usually answers within 0.2 ms.
-const MAX_AWAITED: Duration = Duration::from_millis(100);
 /// After a failed offer, no other is made to a peer for this long.
 const RETRY: Duration = Duration::from_secs(1);
 /// A connection that has sent nothing for this long makes room for others.
@@ -165,29 +163,24 @@ impl Paths {
         }
     }
 
-    /// Waits until a peer has answered the offer that was made to it, for [`MAX_AWAITED`] since then at most:
-    /// then the first requests take the channel. Returns at once if there is no such offer. The caller calls
-    /// [`Paths::serve`], if the background thread has not done that meanwhile.
-    pub fn await_answer(&self, flow: &Flow) {
+    /// Waits until a peer has answered the offer that was made to it, for `at_most` since then: then the
+    /// first requests take the channel. Returns at once if there is no such offer. The threads that make
+    /// progress read the answer ([`Paths::serve`]): if this one waited for the connection to be readable, it
+    /// would miss an answer that another thread has just read.
+    pub fn await_answer(&self, flow: &Flow, at_most: Duration) {
         let offer = |pending: &PendingConnection| {
             let (ends, _) = pending.offered.as_ref()?;
-            (ends.flow == *flow).then(|| (Arc::clone(&pending.fd), pending.since))
+            (ends.flow == *flow).then_some(pending.since)
         };
-        let found = self.state.lock().pending.iter().find_map(offer);
-        let Some((connection, since)) = found else {
-            return;
-        };
-        let left = MAX_AWAITED.saturating_sub(since.elapsed());
-        let mut readable = [libc::pollfd {
-            fd: connection.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        let timeout = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        cancellation::ppoll(&mut readable, Some(timeout));
+        loop {
+            let seen = self.answers.count();
+            let found = self.state.lock().pending.iter().find_map(offer);
+            let left = found.map(|since| at_most.saturating_sub(since.elapsed()));
+            match left {
+                Some(left) if !left.is_zero() => self.answers.wait(seen, left),
+                _ => return,
+            }
+        }
     }
 
     pub(super) fn connect(&self, state: &mut Offers, ends: Ends) -> io::Result<PendingConnection> {
@@ -312,6 +305,7 @@ impl Paths {
     pub fn serve(&self, find_ends: &FindEnds) -> bool {
         let _no_cancellation = cancellation::disable();
         let before = self.generation();
+        let mut any_answered = false;
         self.for_each_event(|fd, hung_up| {
             if let Some(channel) = self.channel_with(fd) {
                 if hung_up {
@@ -329,9 +323,13 @@ impl Paths {
             if let Some(listener) = state.listeners.iter().position(|other| is_fd(&other.fd)) {
                 self.accept(state, listener, find_ends);
             } else if let Some(at) = state.pending.iter().position(|other| is_fd(&other.fd)) {
+                any_answered |= state.pending[at].offered.is_some();
                 self.serve_pending(state, at, find_ends);
             }
         });
+        if any_answered {
+            self.answers.notify();
+        }
         self.generation() != before
     }
 

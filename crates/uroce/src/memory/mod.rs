@@ -16,6 +16,7 @@
 //! A key has a random index of 24 bits and a key byte of 8 bits. For a window of type 2 the program chooses
 //! the key byte.
 
+mod cached_by;
 mod copy;
 mod device_memory;
 mod dmabuf;
@@ -38,9 +39,10 @@ use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
 
+pub use cached_by::CachedBy;
 pub use device_memory::{Allocated, DeviceMemory};
 pub use dmabuf::DmaBufMapping;
-pub use mr_cache::{CachedBy, MrCache};
+pub use mr_cache::MrCache;
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};
 use parts::{only_part, parts};

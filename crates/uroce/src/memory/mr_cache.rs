@@ -3,11 +3,9 @@
 //!
 //! Invariant: whoever reads or changes an [`MrCache`] holds its queue pair's lock for as long as it accesses
 //! the memory. Whoever takes a region out of the table, or changes it there, increments
-//! [`super::Memory::changes`], and then locks each queue pair of the region's [`CachedBy`] once. So an access
+//! [`super::Memory::changes`], and then locks each queue pair of the region's [`super::CachedBy`] once. So an access
 //! that began before has ended by then; one that begins afterwards finds the new count, and its entry is
 //! stale.
-
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::mr_table::{MemoryRegion, MrSlice, PdHandle};
 use crate::engine::Sge;
@@ -68,7 +66,7 @@ impl MrCache {
     }
 
     /// Adds a region, which the table has after that many changes, with the queue pair in its
-    /// [`CachedBySet`].
+    /// [`super::cached_by::CachedBySet`].
     pub(super) fn add(&mut self, writable: bool, lkey: u32, mr: MemoryRegion, changes: u64) {
         let cached = match writable {
             true => &mut self.written,
@@ -83,44 +81,5 @@ impl MrCache {
             is_closed: true,
             ..MrCache::default()
         };
-    }
-}
-
-/// The queue pairs that may have a region in their caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the region may be in use until they have been locked once"]
-pub enum CachedBy {
-    /// No queue pair.
-    None,
-    /// The queue pair with this number.
-    One(u32),
-    /// Any queue pair.
-    Any,
-}
-
-/// [`CachedBy`] of a region in the table: added while others read the table.
-#[derive(Debug, Default)]
-pub(super) struct CachedBySet(AtomicU32);
-
-impl CachedBySet {
-    const NONE: u32 = 0;
-    /// No queue pair has this number, or the one before.
-    const ANY: u32 = u32::MAX;
-
-    pub fn add(&self, qpn: u32) {
-        let exchange =
-            self.0
-                .compare_exchange(Self::NONE, qpn, Ordering::Relaxed, Ordering::Relaxed);
-        if exchange.is_err_and(|cached_by| cached_by != qpn) {
-            self.0.store(Self::ANY, Ordering::Relaxed);
-        }
-    }
-
-    pub fn take(&mut self) -> CachedBy {
-        match core::mem::take(self.0.get_mut()) {
-            Self::NONE => CachedBy::None,
-            Self::ANY => CachedBy::Any,
-            qpn => CachedBy::One(qpn),
-        }
     }
 }

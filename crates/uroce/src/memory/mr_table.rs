@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
 
-use super::mr_cache::{CachedBy, CachedBySet};
+use super::cached_by::{CachedBy, CachedBySet};
 use crate::direct::ExportedRegion;
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 

@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 
 use rustc_hash::FxHashMap;
 
-use super::outbox::{GSO_LEN_MAX, GSO_PACKETS_MAX};
+use super::{GSO_LEN_MAX, GSO_PACKETS_MAX};
 use crate::wire::Fragmentation;
 
 /// The largest identification of a packet of uroce.

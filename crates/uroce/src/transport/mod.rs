@@ -46,6 +46,12 @@ use crate::engine::Gid;
 use crate::wire::gid_of;
 use interface::Interface;
 
+/// The most packets of a GSO buffer that every kernel with UDP_SEGMENT accepts (UDP_MAX_SEGMENTS).
+const GSO_PACKETS_MAX: usize = 64;
+/// The kernel's limit of a GSO buffer in bytes: an IP packet, less the longer of the IP headers and the UDP
+/// header.
+const GSO_LEN_MAX: usize = 65535 - 40 - 8;
+
 /// A buffer of `len` bytes. None if there is no memory, or for 0 bytes. Unwritten pages take none.
 fn zeroed_pages(len: usize) -> Option<Box<[u8]>> {
     let layout = Layout::array::<u8>(len).ok().filter(|_| len > 0)?;

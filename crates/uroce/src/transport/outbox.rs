@@ -1,7 +1,7 @@
 //! Sending: batches of packets in GSO buffers (UDP_SEGMENT), and sendmmsg.
 
 use std::mem::{MaybeUninit, zeroed};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -13,11 +13,11 @@ use super::cmsg::{self, ControlBuffer};
 use super::net::Net;
 use super::socket::{self, Socket};
 use super::socket_table::SocketTable;
-use super::zeroed_pages;
+use super::{GSO_LEN_MAX, GSO_PACKETS_MAX, zeroed_pages};
 use crate::cancellation;
 use crate::capture::{Direction, Frame, Tap};
 use crate::engine::{AddressVector, Transmit};
-use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_PACKET, PORT, ip_of, port_of};
+use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_PACKET, PORT, port_of};
 
 /// The longest packet with its ICRC, in bytes.
 const PACKET_MAX: usize = MAX_PACKET + ICRC_LEN;
@@ -25,11 +25,6 @@ const PACKET_MAX: usize = MAX_PACKET + ICRC_LEN;
 const BATCH_LEN: usize = 32 * PACKET_MAX;
 /// GSO buffers that one system call sends at most.
 const BUFFERS_MAX: usize = 32;
-/// The most packets of a GSO buffer that every kernel with UDP_SEGMENT accepts (UDP_MAX_SEGMENTS).
-pub(super) const GSO_PACKETS_MAX: usize = 64;
-/// The kernel's limit of a GSO buffer in bytes: an IP packet, less the longer of the IP headers and the UDP
-/// header.
-pub(super) const GSO_LEN_MAX: usize = 65535 - 40 - 8;
 /// How many times to wait for space in the socket's send buffer before packets are dropped.
 const WAITS_MAX: u32 = 5;
 const WAIT: Duration = Duration::from_millis(1);
@@ -150,7 +145,7 @@ impl Net {
             buffer.closed = len < buffer.gso_size;
             (buffer.flow(), id)
         } else {
-            let ip = destination(&socket, av);
+            let ip = socket.destination(av);
             if ip.is_ipv4() != socket.local.ip.is_ipv4() {
                 return self.count_unsent(1);
             }
@@ -466,15 +461,6 @@ fn wait_writable(socket: &Socket) {
         tv_nsec: WAIT.subsec_nanos().into(),
     };
     cancellation::ppoll(std::slice::from_mut(&mut poll), Some(timeout));
-}
-
-/// The address that a packet goes to.
-pub(super) fn destination(socket: &Socket, av: &AddressVector) -> IpAddr {
-    if av.dgid == socket.local.gid {
-        socket.local.ip
-    } else {
-        ip_of(&av.dgid)
-    }
 }
 
 /// The UDP port that a packet goes to.

@@ -11,7 +11,8 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Type};
 use super::gid_table::GidAddress;
 use super::ip_id::{IpIds, LAST_LOW_ID};
 use crate::descriptors::{self, LastCheck, Owned};
-use crate::wire::PORT;
+use crate::engine::AddressVector;
+use crate::wire::{PORT, ip_of};
 
 type Socket2 = Owned<socket2::Socket>;
 
@@ -72,6 +73,15 @@ pub fn address(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
 }
 
 impl Socket {
+    /// The address that a packet goes to.
+    pub fn destination(&self, av: &AddressVector) -> IpAddr {
+        if av.dgid == self.local.gid {
+            self.local.ip
+        } else {
+            ip_of(&av.dgid)
+        }
+    }
+
     /// Opens a socket at an address of the device. EADDRINUSE if another socket has the port there. The
     /// address need not be usable now (127.0.0.0/8 while `lo` is down).
     pub fn open(local: GidAddress, port: u16, interface: u32) -> io::Result<Socket> {

@@ -9,11 +9,14 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
 use core::ptr::null_mut;
-use std::ffi::CString;
 
 use libc::dl_phdr_info;
 
+use super::reserved::Reserved;
 use crate::c_library::{is_plt_entry, object_of, object_of_handle};
+
+/// Bytes of the names of all objects: where there are more, the objects are looked through again.
+const NAMES: usize = 8 << 10;
 
 /// Finds definitions.
 pub struct Definitions {
@@ -93,24 +96,37 @@ impl Drop for Handle {
     }
 }
 
-fn open_objects() -> Vec<Handle> {
+/// The names of the objects, one behind the other, each with its NUL.
+fn names() -> Reserved<u8> {
     unsafe extern "C" fn add(info: *mut dl_phdr_info, _: usize, names: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr passes a valid structure, whose name is NULL or a C string, and the list of
         // the function around this.
         unsafe {
             if !(*info).dlpi_name.is_null() {
-                let name = CStr::from_ptr((*info).dlpi_name).to_owned();
-                (*names.cast::<Vec<CString>>()).push(name);
+                let name = CStr::from_ptr((*info).dlpi_name).to_bytes_with_nul();
+                name.iter()
+                    .for_each(|byte| (*names.cast::<Reserved<u8>>()).push(*byte));
             }
         }
         0
     }
-    let mut names: Vec<CString> = Vec::new();
-    // SAFETY: `add` has the type that dl_iterate_phdr needs, and gets the list, which outlives it.
-    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut names).cast()) };
+    let mut names = Reserved::with_room(NAMES);
+    loop {
+        // SAFETY: `add` has the type that dl_iterate_phdr needs, and gets the list, which outlives it.
+        unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut names).cast()) };
+        if !names.must_repeat() {
+            return names;
+        }
+    }
+}
+
+fn open_objects() -> Vec<Handle> {
+    let names = names();
+    let names = names.items().split_inclusive(|byte| *byte == 0);
+    let names = names.filter_map(|name| CStr::from_bytes_with_nul(name).ok());
     // The program has an empty name.
-    let names = names.iter().filter(|name| !name.is_empty());
-    let open = |name: &CString| {
+    let names = names.filter(|name| !name.is_empty());
+    let open = |name: &CStr| {
         // SAFETY: the name is a C string. With RTLD_NOLOAD nothing is loaded and no constructor runs.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         (!handle.is_null()).then_some(Handle(handle))

@@ -5,6 +5,8 @@
 //! meanwhile calls one function or the other. Nothing is remembered about an object but that it was
 //! handled, so an object may be unloaded at any time. What another tool has redirected stays as it is.
 //!
+//! With the dynamic linker's lock held, no memory is allocated (`reserved.rs`).
+//!
 //! Left out: libc and the dynamic linker, and other copies of this library, which are recognised by a note in
 //! their files. This library's own calls go to libc.
 
@@ -14,6 +16,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, dl_phdr_info};
 
+use super::reserved::Reserved;
 use crate::arch;
 use crate::sync::Mutex;
 
@@ -24,6 +27,12 @@ const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
+
+/// The loadable segments of libc, or of another copy of this library: where there are more, the objects are
+/// looked through again.
+const SEGMENTS: usize = 16;
+/// Entries that are written at once.
+const ENTRIES: usize = 64;
 
 /// A function to redirect.
 pub struct Redirection {
@@ -138,8 +147,12 @@ struct Pass<'a> {
     own: usize,
     progress: &'a mut Progress,
     /// The addresses of libc and of other copies of this library.
-    libc_ranges: Vec<Range<usize>>,
-    copies: Vec<Range<usize>>,
+    libc_ranges: Reserved<Range<usize>>,
+    copies: Reserved<Range<usize>>,
+    /// The number of objects.
+    objects: usize,
+    /// The entries of an object to write, and what to write.
+    entries: Reserved<(usize, usize)>,
     phase: Phase,
 }
 
@@ -167,15 +180,25 @@ pub fn redirect(redirections: &Redirections, libc: usize) {
         libc,
         own: redirect as *const () as usize,
         progress: &mut progress,
-        libc_ranges: Vec::new(),
-        copies: Vec::new(),
+        libc_ranges: Reserved::with_room(SEGMENTS),
+        copies: Reserved::with_room(SEGMENTS),
+        objects: 0,
+        entries: Reserved::with_room(ENTRIES),
         phase: Phase::Survey,
     };
-    for phase in [Phase::Survey, Phase::Redirect] {
-        pass.phase = phase;
-        // SAFETY: `visit` has the type that dl_iterate_phdr needs, and gets the pass, which outlives it.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut pass).cast()) };
+    loop {
+        pass.objects = 0;
+        pass.visit_all();
+        let repeats = [&mut pass.libc_ranges, &mut pass.copies].map(Reserved::must_repeat);
+        if repeats == [false; 2] {
+            break;
+        }
+        pass.libc_ranges.clear();
+        pass.copies.clear();
     }
+    pass.progress.handled.reserve(pass.objects);
+    pass.phase = Phase::Redirect;
+    pass.visit_all();
     // With the lock held, so that no older number overwrites it.
     redirections.loaded.store(loaded, Ordering::Release);
     drop(progress);
@@ -246,61 +269,65 @@ impl LoadedObject {
 }
 
 impl Pass<'_> {
+    fn visit_all(&mut self) {
+        // SAFETY: `visit` has the type that dl_iterate_phdr needs, and gets the pass, which outlives it.
+        unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::from_mut(self).cast()) };
+    }
+
     fn survey(&mut self, object: &LoadedObject, unloaded: u64) {
         if self.progress.unloaded != unloaded {
             self.progress.unloaded = unloaded;
             self.progress.handled.clear();
         }
+        self.objects += 1;
         let ranges = object.segments(libc::PT_LOAD);
         if object.contains(self.libc) {
-            self.libc_ranges.extend(ranges);
+            ranges.for_each(|range| self.libc_ranges.push(range));
         } else if !object.contains(self.own) && object.has_note() {
-            self.copies.extend(ranges);
+            ranges.for_each(|range| self.copies.push(range));
         }
     }
 
     fn redirect(&mut self, object: &LoadedObject) {
-        if self.progress.handled.contains(&object.handled()) {
+        let handled = &mut self.progress.handled;
+        // Without room, it was loaded behind the survey: the next call of `redirect` handles it.
+        if handled.contains(&object.handled()) || handled.len() == handled.capacity() {
             return;
         }
-        self.progress.handled.push(object.handled());
+        handled.push(object.handled());
         let is_own = object.contains(self.own) && !cfg!(feature = "archive");
-        let is_copy = self.copies.iter().any(|range| object.contains(range.start));
-        let is_libc = self
-            .libc_ranges
-            .iter()
-            .any(|range| object.contains(range.start));
-        if is_copy || is_libc {
+        let others = [&self.copies, &self.libc_ranges];
+        let is_of =
+            |ranges: &[Range<usize>]| ranges.iter().any(|range| object.contains(range.start));
+        if others.iter().any(|ranges| is_of(ranges.items())) {
             return;
         }
-        let Some(tables) = Tables::of(object) else {
-            return;
-        };
-        if let Some(entries) = self.entries(object, &tables, is_own) {
-            write_entries(object, &entries);
+        if let Some(tables) = Tables::of(object) {
+            self.redirect_by(object, &tables, is_own);
         }
     }
 
-    /// The entries of an object's GOT to write, and what to write. None if there are none.
-    fn entries(
-        &self,
-        object: &LoadedObject,
-        tables: &Tables,
-        is_own: bool,
-    ) -> Option<Vec<(usize, usize)>> {
-        let relocations = tables.relocations.iter().flat_map(|table| table.iter());
-        let found = relocations.filter_map(|relocation| {
-            let (kind, at, redirection) = self.entry(object, tables, relocation)?;
-            let to = if is_own {
-                own_target(at, redirection)
-            } else {
+    /// Writes the entries of an object's GOT.
+    fn redirect_by(&mut self, object: &LoadedObject, tables: &Tables, is_own: bool) {
+        for relocation in tables.relocations.iter().flat_map(|table| table.iter()) {
+            let found = self.entry(object, tables, relocation);
+            let new = found.and_then(|(kind, at, redirection)| {
+                if is_own {
+                    return Some((at, own_target(at, redirection)?));
+                }
                 let is_libcs = self.is_libcs(object, kind, at, redirection);
-                is_libcs.then_some(redirection.to.addr())
-            };
-            Some((at, to?))
-        });
-        let entries: Vec<_> = found.collect();
-        (!entries.is_empty()).then_some(entries)
+                is_libcs.then_some((at, redirection.to.addr()))
+            });
+            if let Some(new) = new {
+                self.entries.push(new);
+            }
+            if self.entries.is_full() {
+                write_entries(object, self.entries.items());
+                self.entries.clear();
+            }
+        }
+        write_entries(object, self.entries.items());
+        self.entries.clear();
     }
 
     /// The entry that a relocation writes, if it is one for a redirected function: the relocation's type, the
@@ -346,7 +373,11 @@ impl Pass<'_> {
         let value = entry_value(at);
         let is_unbound = kind == arch::JUMP_SLOT && object.contains(value);
         is_unbound
-            || self.libc_ranges.iter().any(|range| range.contains(&value))
+            || self
+                .libc_ranges
+                .items()
+                .iter()
+                .any(|range| range.contains(&value))
             || redirection.is_first(value)
     }
 }
@@ -415,11 +446,9 @@ impl Tables {
 }
 
 /// The pages that become read-only after relocation (RELRO), as the dynamic linker rounds them.
-fn read_only_pages(object: &LoadedObject, page: usize) -> Vec<Range<usize>> {
+fn read_only_pages(object: &LoadedObject, page: usize) -> impl Iterator<Item = Range<usize>> {
     let relro = object.segments(libc::PT_GNU_RELRO);
-    relro
-        .map(|range| range.start & !(page - 1)..range.end & !(page - 1))
-        .collect()
+    relro.map(move |range| range.start & !(page - 1)..range.end & !(page - 1))
 }
 
 fn is_writable(object: &LoadedObject, at: usize) -> bool {
@@ -432,18 +461,18 @@ fn is_writable(object: &LoadedObject, at: usize) -> bool {
 }
 
 fn write_entries(object: &LoadedObject, entries: &[(usize, usize)]) {
+    if entries.is_empty() {
+        return;
+    }
     // SAFETY: sysconf takes no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    let closed = read_only_pages(object, page);
-    let protect = |range: &Range<usize>, protection| {
+    let used = |range: &Range<usize>| entries.iter().any(|(at, _)| range.contains(at));
+    let closed = || read_only_pages(object, page).filter(used);
+    let protect = |range: Range<usize>, protection| {
         // SAFETY: these pages are the object's, which stays loaded as `visit` says.
         unsafe { libc::mprotect(range.start as *mut c_void, range.len(), protection) == 0 }
     };
-    let used = |range: &&Range<usize>| entries.iter().any(|(at, _)| range.contains(at));
-    let used: Vec<_> = closed.iter().filter(used).collect();
-    let open = used
-        .iter()
-        .all(|range| protect(range, libc::PROT_READ | libc::PROT_WRITE));
+    let open = closed().all(|range| protect(range, libc::PROT_READ | libc::PROT_WRITE));
     for (at, to) in entries
         .iter()
         .filter(|(at, _)| open && is_writable(object, *at))
@@ -451,7 +480,7 @@ fn write_entries(object: &LoadedObject, entries: &[(usize, usize)]) {
         // SAFETY: the entry is an aligned word of a page that is writable now.
         unsafe { AtomicUsize::from_ptr(*at as *mut usize) }.store(*to, Ordering::Release);
     }
-    for range in used {
+    closed().for_each(|range| {
         protect(range, libc::PROT_READ);
-    }
+    });
 }

@@ -29,6 +29,7 @@ mod kernel;
 pub mod librdmacm;
 mod paths;
 mod real;
+mod reserved;
 mod state;
 mod streams;
 #[cfg(test)]

@@ -113,6 +113,21 @@ impl Address {
         }
     }
 
+    /// The wildcard address of the same family; on the same interface, if that is given.
+    pub fn wildcard_like(&self) -> Address {
+        match self {
+            Address::Ip(SocketAddr::V4(_)) => Address::Ip((Ipv4Addr::UNSPECIFIED, 0).into()),
+            Address::Ip(SocketAddr::V6(v6)) => {
+                Address::Ip(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, v6.scope_id()).into())
+            }
+            Address::Ib(ib) => Address::Ib(IbAddress {
+                gid: [0; 16],
+                service_mask: 0,
+                ..*ib
+            }),
+        }
+    }
+
     /// The same address with another port.
     pub fn with_port(mut self, port: u16) -> Address {
         match &mut self {

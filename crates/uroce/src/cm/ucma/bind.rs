@@ -6,10 +6,11 @@ use ibverbs_abi::Errno;
 
 use super::address::{Address, scope_of};
 use super::id::{Id, IdState, space};
+use super::id_table::IdTable;
 use super::input::Input;
-use super::manager::{EINVAL, ENODEV, Manager};
+use super::manager::Manager;
 use super::os::{CmOs, DeviceInfo, FileId, Port};
-use super::resolve::wildcard_like;
+use super::{EINVAL, ENODEV};
 use crate::engine::Gid;
 use crate::wire::{gid_of, ip_of};
 
@@ -42,14 +43,68 @@ impl<H: CmOs> Manager<H> {
         self.bind_anywhere(number, address)
     }
 
-    /// Binds an id to an address of a device of uroce or a wildcard address, and to a port number. `reserve`:
-    /// no other process may have the number.
+    /// [`Binder::bind`].
     pub(super) fn bind(
         &mut self,
         number: u32,
         address: Address,
         reserve: bool,
     ) -> Result<(), Errno> {
+        self.binder().bind(number, address, reserve)
+    }
+
+    /// [`Binder::addresses_changed`].
+    pub fn addresses_changed(&mut self) {
+        self.binder().addresses_changed();
+    }
+
+    fn binder(&mut self) -> Binder<'_, H> {
+        Binder {
+            os: &mut self.os,
+            ids: &mut self.ids,
+        }
+    }
+
+    pub(super) fn listen(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+        let number = self.ids.find(file, input.u32(0))?;
+        let backlog = backlog_of(input);
+        if self.ids.existing(number)?.state == IdState::Idle {
+            let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+            self.bind_anywhere(number, Address::Ip(any))?;
+        }
+        let id = self.ids.existing(number)?;
+        if id.state != IdState::Bound {
+            return Err(EINVAL);
+        }
+        let port = id.port.ok_or(EINVAL)?;
+        let (shares, reserved) = (id.reuse_address, id.reservation.is_some());
+        if shares {
+            self.ids.check_port(number, port, false)?;
+        }
+        if !reserved {
+            self.binder().reserve(number, port)?;
+        }
+        self.listen_in_kernel(number, backlog)?;
+        let id = self.ids.get_mut(number).ok_or(EINVAL)?;
+        if let Some(reserved) = &id.reservation {
+            self.os.listen(reserved)?;
+        }
+        id.backlog = backlog;
+        id.state = IdState::Listen;
+        Ok(())
+    }
+}
+
+/// Binds ids to addresses and port numbers: what it takes of the host and of the ids.
+struct Binder<'a, H: CmOs> {
+    os: &'a mut H,
+    ids: &'a mut IdTable<H::Reservation>,
+}
+
+impl<H: CmOs> Binder<'_, H> {
+    /// Binds an id to an address of a device of uroce or a wildcard address, and to a port number. `reserve`:
+    /// no other process may have the number.
+    fn bind(&mut self, number: u32, address: Address, reserve: bool) -> Result<(), Errno> {
         if self.ids.existing(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }
@@ -77,9 +132,8 @@ impl<H: CmOs> Manager<H> {
         let id = self.ids.existing(number)?;
         match taken {
             Ok(port) => {
-                id.port = Some(port);
                 id.src = Some(address.with_port(port.number));
-                id.dst.get_or_insert(wildcard_like(&address));
+                id.dst.get_or_insert(address.wildcard_like());
                 id.device = device;
                 id.state = IdState::Bound;
                 Ok(())
@@ -126,16 +180,12 @@ impl<H: CmOs> Manager<H> {
         if port.number < LOW_PORTS && !self.os.may_use_low_ports() {
             return Err(Errno(libc::EACCES));
         }
-        self.check_port(
-            number,
-            port,
-            self.ids.get(number).is_some_and(|id| id.reuse_address),
-        )?;
         let shares = self.ids.get(number).is_some_and(|id| id.reuse_address);
+        self.ids.check_port(number, port, shares)?;
         if reserve && !shares {
             self.reserve(number, port)?;
         }
-        self.ports.add(port, number);
+        self.ids.take_port(number, port);
         Ok(port)
     }
 
@@ -154,7 +204,7 @@ impl<H: CmOs> Manager<H> {
                 space,
                 number: first + ((start + i) % count) as u16,
             };
-            if !self.ports.of(port).is_empty() {
+            if !self.ids.with_port(port).is_empty() {
                 continue;
             }
             if reserve && !matches!(address, Address::Ib(_)) {
@@ -164,41 +214,10 @@ impl<H: CmOs> Manager<H> {
                     Err(error) => return Err(error),
                 }
             }
-            self.ports.add(port, number);
+            self.ids.take_port(number, port);
             return Ok(port);
         }
         Err(EADDRNOTAVAIL)
-    }
-
-    /// Whether an id may have a port that other ids of this process have. EADDRINUSE if one has the
-    /// same address, EADDRNOTAVAIL if one of the two is a wildcard.
-    fn check_port(&self, number: u32, port: Port, reuse: bool) -> Result<(), Errno> {
-        let owners = self.ports.of(port);
-        let Some(own) = self.ids.get(number) else {
-            return Err(EINVAL);
-        };
-        let Some(address) = own.src else {
-            return Err(EINVAL);
-        };
-        for other in owners.iter().filter(|other| **other != number) {
-            let Some(other) = self.ids.get(*other) else {
-                continue;
-            };
-            let Some(taken) = other.src else { continue };
-            if other.state != IdState::Listen && reuse && other.reuse_address {
-                continue;
-            }
-            if own.family_only && other.family_only && !address.same_family(&taken) {
-                continue;
-            }
-            if address.is_any() || taken.is_any() {
-                return Err(EADDRNOTAVAIL);
-            }
-            if address.same_host(&taken) {
-                return Err(EADDRINUSE);
-            }
-        }
-        Ok(())
     }
 
     /// Keeps other processes from the port at the id's address, or at all addresses of all devices.
@@ -231,7 +250,7 @@ impl<H: CmOs> Manager<H> {
 
     /// The devices' addresses have changed: ids that listen at all of them do so at the new ones, too. Where
     /// another process has the port, they do not.
-    pub fn addresses_changed(&mut self) {
+    fn addresses_changed(&mut self) {
         let at_all = |id: &Id<_>| id.state == IdState::Listen && id.device.is_none();
         let listening = self.ids.iter().filter(|(_, id)| at_all(id));
         let ports: Vec<_> = listening.map(|(number, id)| (number, id.port)).collect();
@@ -245,35 +264,6 @@ impl<H: CmOs> Manager<H> {
                 let _ = self.os.listen(reserved);
             }
         }
-    }
-
-    pub(super) fn listen(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
-        let number = self.ids.find(file, input.u32(0))?;
-        let backlog = backlog_of(input);
-        if self.ids.existing(number)?.state == IdState::Idle {
-            let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-            self.bind_anywhere(number, Address::Ip(any))?;
-        }
-        let id = self.ids.existing(number)?;
-        if id.state != IdState::Bound {
-            return Err(EINVAL);
-        }
-        let port = id.port.ok_or(EINVAL)?;
-        let (shares, reserved) = (id.reuse_address, id.reservation.is_some());
-        if shares {
-            self.check_port(number, port, false)?;
-        }
-        if !reserved {
-            self.reserve(number, port)?;
-        }
-        self.listen_in_kernel(number, backlog)?;
-        let id = self.ids.get_mut(number).ok_or(EINVAL)?;
-        if let Some(reserved) = &id.reservation {
-            self.os.listen(reserved)?;
-        }
-        id.backlog = backlog;
-        id.state = IdState::Listen;
-        Ok(())
     }
 }
 

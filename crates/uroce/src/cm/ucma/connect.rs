@@ -6,9 +6,10 @@ use ibverbs_abi::Errno;
 
 use super::id::{IdState, QpAttributes, UDP_QKEY, qp_type};
 use super::input::{ConnectionParameters, Input};
-use super::manager::{EINVAL, ENODEV, Manager};
+use super::manager::Manager;
 use super::messages::{CM_RETRIES, RESPONSE_TIMEOUT, padded, rep_of, req_of, sidr_req_of};
 use super::os::{CmOs, FileId};
+use super::{EINVAL, ENODEV};
 use crate::cm::connection::Connection;
 use crate::cm::mad::{REJ_PRIVATE, SIDR_REP_PRIVATE, SidrRep, reason, sidr_status};
 use crate::engine::Time;

@@ -1,12 +1,13 @@
-//! The events that a program has not read, in a queue for each descriptor. Pure: a change
-//! returns whether there is something to read, which the caller shows on the descriptor.
+//! [`EventQueues`]: the events that a program has not read, in a queue for each descriptor. Pure.
+//!
+//! Invariant: a descriptor of the program is readable while its queue has an event.
 
 use std::collections::VecDeque;
 
 use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
-use super::os::FileId;
+use super::os::{CmOs, FileId};
 
 /// Bytes of `rdma_ucm_event_resp`.
 pub const EVENT_LEN: usize = 336;
@@ -20,6 +21,18 @@ pub struct PendingEvent {
     /// The id of the requested connection.
     pub request: Option<u32>,
     pub bytes: Box<[u8; EVENT_LEN]>,
+}
+
+impl PendingEvent {
+    /// An event of an id that is about no other one.
+    pub fn of(id: u32, bytes: Box<[u8; EVENT_LEN]>) -> PendingEvent {
+        PendingEvent {
+            id,
+            multicast: None,
+            request: None,
+            bytes,
+        }
+    }
 }
 
 /// The queues of all descriptors of a process.
@@ -51,34 +64,39 @@ impl EventQueues {
         Some((event.id, u32::from_ne_bytes(kind.try_into().ok()?)))
     }
 
-    /// Whether a descriptor has nothing to read.
-    pub fn is_empty(&self, file: FileId) -> bool {
-        self.files.get(&file).is_none_or(VecDeque::is_empty)
-    }
-
-    /// Adds an event. Returns whether it is the only one; an event of a closed descriptor is dropped.
-    pub fn push(&mut self, file: FileId, event: PendingEvent) -> bool {
+    /// Adds an event. An event of a closed descriptor is dropped.
+    pub fn push(&mut self, os: &mut impl CmOs, file: FileId, event: PendingEvent) {
         let Some(events) = self.files.get_mut(&file) else {
-            return false;
+            return;
         };
         events.push_back(event);
-        events.len() == 1
+        if events.len() == 1 {
+            os.set_readable(file, true);
+        }
     }
 
-    /// The event to read next. EINVAL if the descriptor is closed.
-    pub fn first(&self, file: FileId) -> Result<Option<&PendingEvent>, Errno> {
-        let events = self.files.get(&file).ok_or(Errno(libc::EINVAL))?;
-        Ok(events.front())
-    }
-
-    /// Removes the event to read next.
-    pub fn pop(&mut self, file: FileId) -> Option<PendingEvent> {
-        self.files.get_mut(&file)?.pop_front()
+    /// GET_EVENT: passes the bytes of the next event to `read`, and removes it unless that fails. EAGAIN if
+    /// there is none, EINVAL if the descriptor is closed.
+    pub fn read(
+        &mut self,
+        os: &mut impl CmOs,
+        file: FileId,
+        read: impl FnOnce(&[u8; EVENT_LEN]) -> Result<(), Errno>,
+    ) -> Result<PendingEvent, Errno> {
+        let events = self.files.get_mut(&file).ok_or(Errno(libc::EINVAL))?;
+        let next = events.front().ok_or(Errno(libc::EAGAIN));
+        let got = next.and_then(|event| read(&event.bytes));
+        let got = got.and_then(|()| events.pop_front().ok_or(Errno(libc::EAGAIN)));
+        if events.is_empty() {
+            os.set_readable(file, false);
+        }
+        got
     }
 
     /// Removes and returns the events that `which` selects, in their order.
     pub fn take(
         &mut self,
+        os: &mut impl CmOs,
         file: FileId,
         which: impl Fn(&PendingEvent) -> bool,
     ) -> Vec<PendingEvent> {
@@ -86,39 +104,47 @@ impl EventQueues {
             return Vec::new();
         };
         let all = std::mem::take(events).into_iter();
-        let (taken, kept) = all.partition(which);
+        let (taken, kept): (VecDeque<_>, VecDeque<_>) = all.partition(which);
         *events = kept;
+        if !taken.is_empty() && events.is_empty() {
+            os.set_readable(file, false);
+        }
         Vec::from(taken)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use super::super::fake::Fake;
     use super::*;
 
     fn event(id: u32) -> PendingEvent {
-        PendingEvent {
-            id,
-            multicast: None,
-            request: None,
-            bytes: Box::new([0; EVENT_LEN]),
-        }
+        PendingEvent::of(id, Box::new([0; EVENT_LEN]))
     }
 
     #[test]
-    fn events_are_read_in_their_order() {
+    fn a_descriptor_is_readable_while_it_has_events() {
         let (file, mut queues) = (7, EventQueues::default());
-        assert!(!queues.push(file, event(1)));
-        assert_eq!(queues.first(file).err(), Some(Errno(libc::EINVAL)));
+        let mut os = Fake::new(IpAddr::from([10, 0, 0, 1]), &Default::default(), 1);
+        let pass = |_: &[u8; EVENT_LEN]| Ok(());
+        queues.push(&mut os, file, event(1));
+        let read = queues.read(&mut os, file, pass);
+        assert_eq!(read.err(), Some(Errno(libc::EINVAL)));
         queues.open(file);
-        assert!(queues.push(file, event(1)));
-        assert!(!queues.push(file, event(2)));
-        assert!(!queues.push(file, event(1)));
-        assert_eq!(queues.first(file).unwrap().unwrap().id, 1);
-        let taken = queues.take(file, |event| event.id == 1);
-        assert_eq!((taken.len(), queues.is_empty(file)), (2, false));
-        assert_eq!(queues.pop(file).unwrap().id, 2);
-        assert!(queues.is_empty(file) && !queues.are_closed());
+        for id in [1, 2, 1] {
+            queues.push(&mut os, file, event(id));
+        }
+        assert!(os.readable[&file]);
+        let fault = queues.read(&mut os, file, |_| Err(Errno(libc::EFAULT)));
+        assert_eq!(fault.err(), Some(Errno(libc::EFAULT)));
+        let taken = queues.take(&mut os, file, |event| event.id == 1);
+        assert!(taken.len() == 2 && os.readable[&file]);
+        assert_eq!(queues.read(&mut os, file, pass).unwrap().id, 2);
+        assert!(!os.readable[&file] && !queues.are_closed());
+        let none = queues.read(&mut os, file, pass);
+        assert_eq!(none.err(), Some(Errno(libc::EAGAIN)));
         queues.close(file);
         assert!(queues.are_closed());
     }

@@ -1,12 +1,8 @@
 //! The events of ids (`rdma_ucm_event_resp`).
 
-use ibverbs_abi::Errno;
-
-use super::event_queue::{EVENT_LEN, PendingEvent};
-use super::id::{PathRecord, UDP_QKEY};
-use super::input::{Input, ReplyWriter};
-use super::manager::{EINVAL, Manager};
-use super::os::{CmOs, FileId};
+use super::event_queue::EVENT_LEN;
+use super::id::PathRecord;
+use super::input::ReplyWriter;
 use crate::engine::Gid;
 
 /// `enum rdma_cm_event_type`.
@@ -134,7 +130,7 @@ impl Notice {
     }
 }
 
-fn bytes_of(uid: u64, number: u32, notice: &Notice) -> Box<[u8; EVENT_LEN]> {
+pub(super) fn bytes_of(uid: u64, number: u32, notice: &Notice) -> Box<[u8; EVENT_LEN]> {
     const PARAMETERS: usize = 20;
     let head = ReplyWriter::default()
         .u64(uid)
@@ -177,98 +173,4 @@ fn bytes_of(uid: u64, number: u32, notice: &Notice) -> Box<[u8; EVENT_LEN]> {
     let mut bytes = Box::new([0; EVENT_LEN]);
     bytes.copy_from_slice(&reply.0[..EVENT_LEN]);
     bytes
-}
-
-impl<H: CmOs> Manager<H> {
-    /// Reports an event of an id. Nothing is reported for a requested connection that the program has not
-    /// accepted: it does not know the id yet.
-    pub(super) fn report(&mut self, number: u32, notice: Notice) {
-        let Some(id) = self.ids.get(number).filter(|id| id.uid != 0) else {
-            return;
-        };
-        let (file, bytes) = (id.file, bytes_of(id.uid, number, &notice));
-        self.push_event(
-            file,
-            PendingEvent {
-                id: number,
-                multicast: None,
-                request: None,
-                bytes,
-            },
-        );
-    }
-
-    /// Reports that a peer asks the listening id for the connection `request`.
-    pub(super) fn report_request(&mut self, listener: u32, request: u32, parameters: Parameters) {
-        let Some(id) = self.ids.get(listener) else {
-            return;
-        };
-        let notice = Notice {
-            kind: EventType::ConnectRequest,
-            status: 0,
-            parameters,
-        };
-        let (file, bytes) = (id.file, bytes_of(id.uid, request, &notice));
-        self.push_event(
-            file,
-            PendingEvent {
-                id: listener,
-                multicast: None,
-                request: Some(request),
-                bytes,
-            },
-        );
-    }
-
-    /// WRITE_CM_EVENT: an event of the program's own.
-    pub(super) fn write_event(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
-        let kind = match input.u32(8) {
-            kind if kind == EventType::User as u32 => EventType::User,
-            kind if kind == EventType::Internal as u32 => EventType::Internal,
-            _ => return Err(EINVAL),
-        };
-        let number = self.ids.find(file, input.u32(0))?;
-        let notice = Notice {
-            kind,
-            status: input.u32(12) as i32,
-            parameters: Parameters::Argument(input.u64(16)),
-        };
-        let uid = self.ids.existing(number)?.uid;
-        let event = PendingEvent {
-            id: number,
-            multicast: None,
-            request: None,
-            bytes: bytes_of(uid, number, &notice),
-        };
-        self.push_event(file, event);
-        Ok(())
-    }
-
-    /// Reports that a multicast group is joined.
-    pub(super) fn report_join(&mut self, number: u32, multicast: u32, address: AddressHandle) {
-        let (Some(id), Some(joined)) = (self.ids.get(number), self.multicasts.get(multicast))
-        else {
-            return;
-        };
-        let notice = Notice {
-            kind: EventType::MulticastJoin,
-            status: 0,
-            parameters: Parameters::Datagram(DatagramParams {
-                qpn: crate::wire::MULTICAST_QPN,
-                qkey: UDP_QKEY,
-                private: Vec::new(),
-                address: Some(address),
-            }),
-        };
-        let (file, bytes) = (id.file, bytes_of(joined.uid, multicast, &notice));
-        self.push_event(
-            file,
-            PendingEvent {
-                id: number,
-                multicast: Some(multicast),
-                request: None,
-                bytes,
-            },
-        );
-    }
 }

@@ -54,6 +54,22 @@ impl Drop for ReservedPorts {
 }
 
 impl Fake {
+    /// A host with this address. Processes of one host share the ports, and have different prefixes.
+    pub fn new(ip: IpAddr, ports: &Ports, prefix: u32) -> Fake {
+        Fake {
+            ip,
+            ports: Rc::clone(ports),
+            readable: HashMap::new(),
+            is_alone: false,
+            asked: 0,
+            kernel: None,
+            response: Vec::new(),
+            random: prefix,
+            next_prefix: prefix,
+            ephemeral_ports: (40_000, 40_003),
+        }
+    }
+
     /// The GID at index 0, as of a device at one address.
     fn second_name(&self) -> Gid {
         match self.ip {
@@ -198,18 +214,7 @@ pub struct Process {
 impl Process {
     /// A process with the descriptors 1 and 2, at an address.
     pub fn new(prefix: u32, ip: IpAddr, ports: &Ports) -> Process {
-        let os = Fake {
-            ip,
-            ports: Rc::clone(ports),
-            readable: HashMap::new(),
-            is_alone: false,
-            asked: 0,
-            kernel: None,
-            response: Vec::new(),
-            random: prefix,
-            next_prefix: prefix,
-            ephemeral_ports: (40_000, 40_003),
-        };
+        let os = Fake::new(ip, ports, prefix);
         let mut manager = Manager::new(os, Agent::new());
         manager.open(1);
         manager.open(2);

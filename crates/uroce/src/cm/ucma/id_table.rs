@@ -1,20 +1,27 @@
-//! The ids of a process by number, and those of a descriptor or a device. Pure.
+//! [`IdTable`]: the ids of a process by number, those of a descriptor or a device, and the ports that ids
+//! have. Pure. [`super::listeners`] looks for the id that a port belongs to.
+//!
+//! Invariant: a port is listed for an id from [`IdTable::take_port`] until the id is removed or leaves it, and
+//! for no other one.
 
 use ibverbs_abi::Errno;
 
 use super::id::{Id, IdState};
-use super::os::FileId;
+use super::os::{FileId, Port};
+use super::port_owners::PortOwners;
 use super::table::NumberTable;
 
 /// The ids of a process. `R` is what reserves a port number.
 pub(super) struct IdTable<R> {
     ids: NumberTable<Id<R>>,
+    ports: PortOwners,
 }
 
 impl<R> Default for IdTable<R> {
     fn default() -> IdTable<R> {
         IdTable {
             ids: NumberTable::default(),
+            ports: PortOwners::default(),
         }
     }
 }
@@ -25,9 +32,40 @@ impl<R> IdTable<R> {
         self.ids.insert(id)
     }
 
-    /// Removes an id.
+    /// Removes an id, which leaves its port.
     pub fn remove(&mut self, number: u32) -> Option<Id<R>> {
-        self.ids.remove(number)
+        let id = self.ids.remove(number)?;
+        if let Some(port) = id.port {
+            self.ports.remove(port, number);
+        }
+        Some(id)
+    }
+
+    /// Gives a port to an id. Others may have it, too: [`IdTable::check_port`] says which.
+    pub fn take_port(&mut self, number: u32, port: Port) {
+        if let Some(id) = self.ids.get_mut(number) {
+            id.port = Some(port);
+            self.ports.add(port, number);
+        }
+    }
+
+    /// Takes its port from an id.
+    pub fn leave_port(&mut self, number: u32) {
+        let port = self.ids.get_mut(number).and_then(|id| id.port.take());
+        if let Some(port) = port {
+            self.ports.remove(port, number);
+        }
+    }
+
+    /// The numbers of the ids that have a port.
+    pub fn with_port(&self, port: Port) -> &[u32] {
+        self.ports.of(port)
+    }
+
+    /// The ports that ids have, in no order.
+    #[cfg(test)]
+    pub fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.ports()
     }
 
     /// The id with this number.
@@ -95,6 +133,25 @@ impl<R> IdTable<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_removed_id_leaves_its_port() {
+        let mut ids = IdTable::<()>::default();
+        let port = Port {
+            space: 0x0106,
+            number: 80,
+        };
+        let [first, second] = [1, 2].map(|file| ids.insert(Id::new(file, 0, 0x0106, 2, 1)));
+        ids.take_port(first, port);
+        ids.take_port(second, port);
+        assert_eq!(ids.with_port(port), [first, second]);
+        ids.leave_port(first);
+        assert_eq!(ids.existing(first).unwrap().port, None);
+        ids.remove(second);
+        assert!(ids.with_port(port).is_empty());
+        ids.take_port(second, port);
+        assert!(ids.with_port(port).is_empty());
+    }
 
     #[test]
     fn an_id_belongs_to_its_descriptor_and_device() {

@@ -6,29 +6,26 @@
 //! is in both, with one port number, and listens at the devices of both.
 //!
 //! The kernel has numbers of its own for ids. It names them in events by the `uid` that they were made with:
-//! [`cookie`], from which our number follows. So no table leads from its numbers to ours.
+//! a cookie ([`super::kernel_commands`]), from which our number follows. So no table leads from its numbers to ours.
 
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
 
+use super::EINVAL;
 use super::address::Address;
 use super::bind::{backlog_of, find_device};
 use super::event_queue::{EVENT_LEN, PendingEvent};
 use super::events::EventType;
 use super::id::{Devices, Id, IdState};
 use super::input::{Command, Input, ReplyWriter};
-use super::manager::{Caller, EINVAL, Manager};
+use super::kernel_commands::{KernelCm, STORAGE, cookie, number_of, put};
+use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, FileId};
 use super::resolve::with_scope;
 
 /// How many port numbers of the kernel's choice are tried that other processes have in uroce.
 const PORT_TRIES: usize = 64;
-/// Bytes of `sockaddr_storage`.
-const STORAGE: usize = 128;
-/// Bytes of `rdma_ucm_query_addr_resp`, and where its source address is.
-const QUERY_LEN: usize = 280;
-const QUERY_SOURCE: usize = 16;
 /// Where ACCEPT says whether it has parameters.
 const ACCEPT_VALID: usize = 8 + 8 + 256 + 7;
 const MULTICAST_ERROR: u32 = 13;
@@ -36,22 +33,6 @@ const MULTICAST_ERROR: u32 = 13;
 const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 const EADDRNOTAVAIL: Errno = Errno(libc::EADDRNOTAVAIL);
 const EACCES: Errno = Errno(libc::EACCES);
-
-/// What the kernel's events name an id or a membership by. Not 0, with which the kernel reports nothing.
-fn cookie(number: u32) -> u64 {
-    u64::from(number) + 1
-}
-
-/// The number of a [`cookie`].
-fn number_of(cookie: u64) -> Option<u32> {
-    u32::try_from(cookie.checked_sub(1)?).ok()
-}
-
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    if let Some(field) = bytes.get_mut(at..at + value.len()) {
-        field.copy_from_slice(value);
-    }
-}
 
 impl<H: CmOs> Manager<H> {
     /// Executes a command that names an id of the kernel; None if it names another one, or if it is for both
@@ -89,7 +70,7 @@ impl<H: CmOs> Manager<H> {
         })
     }
 
-    /// Passes a command on to the kernel, with the kernel's number of the id.
+    /// [`KernelCm::forward`].
     fn forward(
         &mut self,
         number: u32,
@@ -98,77 +79,13 @@ impl<H: CmOs> Manager<H> {
         buffer: Buffer<'_>,
     ) -> Result<(), Errno> {
         let id = self.ids.existing(number)?;
-        let kernel = id.devices.in_kernel().ok_or(EINVAL)?;
-        let file = id.file;
-        let mut bytes = input.to_vec();
-        put(
-            &mut bytes,
-            command.id_at().ok_or(EINVAL)?,
-            &kernel.to_ne_bytes(),
-        );
-        self.os.kernel(file, command, bytes, buffer)
+        KernelCm(&mut self.os).forward(id, command, input, buffer)
     }
 
-    /// Makes the kernel's counterpart of an id, with the same options. Returns the kernel's number. ENODEV
-    /// if there is no rdma_cm in the kernel.
-    fn create_in_kernel(&mut self, number: u32) -> Result<u32, Errno> {
-        let id = self.ids.existing(number)?;
-        let (file, settings) = (id.file, id.settings.clone());
-        let input = ReplyWriter::default().u64(cookie(number)).u64(0);
-        let input = input
-            .u16(id.space)
-            .u8(id.qp_type)
-            .pad_to(Command::CreateId.len());
-        let mut response = [0; 4];
-        let buffer = Buffer::Response(&mut response);
-        self.os.kernel(file, Command::CreateId, input.0, buffer)?;
-        let kernel = u32::from_ne_bytes(response);
-        for (name, value) in settings {
-            let input = ReplyWriter::default().u64(0).u32(kernel).u32(0).u32(name);
-            let input = input.u32(value.len() as u32);
-            let buffer = Buffer::Option(&value);
-            // An older kernel may not know it; the id works without it.
-            let _ = self.os.kernel(file, Command::SetOption, input.0, buffer);
-        }
-        Ok(kernel)
-    }
-
-    /// Destroys an id of the kernel.
-    pub(super) fn destroy_in_kernel(&mut self, file: FileId, kernel: u32) {
-        let input = ReplyWriter::default().u64(0).u32(kernel).u32(0);
-        let mut response = [0; 4];
-        let buffer = Buffer::Response(&mut response);
-        // It is gone in any case: the error is about the descriptor.
-        let _ = self.os.kernel(file, Command::DestroyId, input.0, buffer);
-    }
-
-    fn bind_kernels(&mut self, file: FileId, kernel: u32, address: &Address) -> Result<(), Errno> {
-        let input = ReplyWriter::default()
-            .u32(kernel)
-            .u16(address.len() as u16)
-            .u16(0);
-        let input = input.address(Some(address), STORAGE);
-        self.os
-            .kernel(file, Command::Bind, input.0, Buffer::Program(0))
-    }
-
-    /// Makes the kernel's counterpart of an id, bound to an address.
+    /// [`KernelCm::create_bound`].
     fn create_bound(&mut self, number: u32, address: &Address) -> Result<u32, Errno> {
-        let kernel = self.create_in_kernel(number)?;
-        let file = self.ids.existing(number)?.file;
-        self.bind_kernels(file, kernel, address)
-            .inspect_err(|_| self.destroy_in_kernel(file, kernel))?;
-        Ok(kernel)
-    }
-
-    /// The port number of an id of the kernel.
-    fn port_in_kernel(&mut self, file: FileId, kernel: u32) -> Result<u16, Errno> {
-        let mut response = [0; QUERY_LEN];
-        let input = ReplyWriter::default().u64(0).u32(kernel).u32(0);
-        let buffer = Buffer::Response(&mut response);
-        self.os.kernel(file, Command::Query, input.0, buffer)?;
-        let source = Address::parse(&response[QUERY_SOURCE..]).ok_or(EINVAL)?;
-        Ok(source.port())
+        let id = self.ids.existing(number)?;
+        KernelCm(&mut self.os).create_bound(number, id, address)
     }
 
     /// Binds an id to an address of a device of uroce or of the kernel, or to a wildcard address of both.
@@ -206,8 +123,8 @@ impl<H: CmOs> Manager<H> {
                 Err(_) => return self.bind(number, address, true),
             };
             let file = self.ids.existing(number)?.file;
-            let bound = self
-                .port_in_kernel(file, kernel)
+            let bound = KernelCm(&mut self.os)
+                .port(file, kernel)
                 .and_then(|port| self.bind(number, address.with_port(port), true));
             match bound {
                 Ok(()) => {
@@ -215,7 +132,7 @@ impl<H: CmOs> Manager<H> {
                     return Ok(());
                 }
                 Err(error) => {
-                    self.destroy_in_kernel(file, kernel);
+                    KernelCm(&mut self.os).destroy(file, kernel);
                     if address.port() != 0 || !matches!(error, EADDRINUSE | EADDRNOTAVAIL) {
                         return Err(error);
                     }
@@ -301,16 +218,18 @@ impl<H: CmOs> Manager<H> {
             }
         }
         // Apart from that, the kernel binds ids to addresses of its devices only.
-        let probe = match from.ip() {
-            Some(_) => self.create_bound(number, &from),
-            None => self.create_in_kernel(number),
-        };
-        let file = self.ids.get(number).map(|id| id.file);
-        let (Ok(kernel), Some(file)) = (probe, file) else {
+        let Some(id) = self.ids.get(number) else {
             return false;
         };
-        self.destroy_in_kernel(file, kernel);
-        true
+        let mut in_kernel = KernelCm(&mut self.os);
+        let probe = match from.ip() {
+            Some(_) => in_kernel.create_bound(number, id, &from),
+            None => in_kernel.create(number, id),
+        };
+        if let Ok(kernel) = probe {
+            in_kernel.destroy(id.file, kernel);
+        }
+        probe.is_ok()
     }
 
     /// Makes an id the kernel's, which then resolves the address.
@@ -326,8 +245,8 @@ impl<H: CmOs> Manager<H> {
         let kernel = match before.in_kernel() {
             Some(kernel) => kernel,
             None => match bound.filter(|_| id.state == IdState::Bound) {
-                Some(bound) => self.create_bound(number, &bound)?,
-                None => self.create_in_kernel(number)?,
+                Some(bound) => KernelCm(&mut self.os).create_bound(number, id, &bound)?,
+                None => KernelCm(&mut self.os).create(number, id)?,
             },
         };
         let len = |address: Option<Address>| address.map_or(0, |address| address.len() as u16);
@@ -343,17 +262,14 @@ impl<H: CmOs> Manager<H> {
             .kernel(file, Command::ResolveAddr, input.0, Buffer::Program(0));
         if resolving.is_err() {
             if before.in_kernel().is_none() {
-                self.destroy_in_kernel(file, kernel);
+                KernelCm(&mut self.os).destroy(file, kernel);
             }
             return resolving;
         }
         let id = self.ids.existing(number)?;
         id.devices = Devices::Kernel(kernel);
         id.reservation = None;
-        let port = id.port.take();
-        if let Some(port) = port {
-            self.ports.remove(port, number);
-        }
+        self.ids.leave_port(number);
         Ok(())
     }
 
@@ -365,7 +281,7 @@ impl<H: CmOs> Manager<H> {
         if let Devices::Both(kernel) = id.devices {
             id.devices = Devices::Uroce;
             let file = id.file;
-            self.destroy_in_kernel(file, kernel);
+            KernelCm(&mut self.os).destroy(file, kernel);
         }
     }
 
@@ -377,14 +293,14 @@ impl<H: CmOs> Manager<H> {
         caller: &mut Caller<'_>,
     ) -> Result<(), Errno> {
         caller.need(4)?;
-        let multicast = self.add_multicast(number, input.u64(8))?;
+        let multicast = self.memberships.add(&mut self.ids, number, input.u64(8))?;
         let mut bytes = input.0.to_vec();
         put(&mut bytes, 8, &cookie(multicast).to_ne_bytes());
         let mut response = [0; 4];
         self.forward(number, command, &bytes, Buffer::Response(&mut response))
-            .inspect_err(|_| self.remove_multicast(multicast))?;
+            .inspect_err(|_| self.memberships.remove(&mut self.ids, multicast))?;
         let in_kernel = u32::from_ne_bytes(response);
-        if let Some(membership) = self.multicasts.get_mut(multicast) {
+        if let Some(membership) = self.memberships.get_mut(multicast) {
             membership.kernel = Some(in_kernel);
         }
         let file = self.ids.existing(number)?.file;
@@ -392,49 +308,14 @@ impl<H: CmOs> Manager<H> {
             .reply(ReplyWriter::default().u32(multicast))
             .inspect_err(|_| {
                 // The program does not know the membership, so it cannot end it.
-                let _ = self.leave_in_kernel(file, in_kernel);
-                self.remove_multicast(multicast);
+                let _ = KernelCm(&mut self.os).leave(file, in_kernel);
+                self.memberships.remove(&mut self.ids, multicast);
             })
-    }
-
-    /// Ends a membership in the kernel.
-    pub(super) fn leave_in_kernel(&mut self, file: FileId, multicast: u32) -> Result<(), Errno> {
-        let input = ReplyWriter::default().u64(0).u32(multicast).u32(0);
-        let mut response = [0; 4];
-        let buffer = Buffer::Response(&mut response);
-        self.os.kernel(file, Command::LeaveMcast, input.0, buffer)
-    }
-
-    /// Moves an id of the kernel to the kernel's descriptor behind another file.
-    pub(super) fn migrate_in_kernel(
-        &mut self,
-        number: u32,
-        from: FileId,
-        to: FileId,
-    ) -> Result<(), Errno> {
-        let Some(kernel) = self.ids.existing(number)?.devices.in_kernel() else {
-            return Ok(());
-        };
-        let fd = self.os.kernel_descriptor(from).ok_or(EINVAL)?;
-        let input = ReplyWriter::default().u64(0).u32(kernel).u32(fd as u32);
-        let mut response = [0; 4];
-        let buffer = Buffer::Response(&mut response);
-        self.os.kernel(to, Command::MigrateId, input.0, buffer)
     }
 
     /// Gets the events that the kernel has for a file.
     pub fn take_kernel_events(&mut self, file: FileId) {
-        loop {
-            let mut bytes = Box::new([0; EVENT_LEN]);
-            let buffer = Buffer::Response(&mut bytes[..]);
-            let input = vec![0; Command::GetEvent.len()];
-            if self
-                .os
-                .kernel(file, Command::GetEvent, input, buffer)
-                .is_err()
-            {
-                return;
-            }
+        while let Some(bytes) = KernelCm(&mut self.os).next_event(file) {
             self.add_kernel_event(file, bytes);
         }
     }
@@ -451,7 +332,7 @@ impl<H: CmOs> Manager<H> {
         let multicast = is_multicast.then_some(named);
         let owner = match multicast {
             Some(multicast) => self
-                .multicasts
+                .memberships
                 .get(multicast)
                 .map(|found| (found.id, found.uid)),
             None => self.ids.get(named).map(|id| (named, id.uid)),
@@ -470,7 +351,7 @@ impl<H: CmOs> Manager<H> {
             request,
             bytes,
         };
-        self.push_event(file, event);
+        self.events.push(&mut self.os, file, event);
     }
 
     /// The id of a connection that a peer asks a listening id for. None if too many are queued; it is
@@ -482,7 +363,7 @@ impl<H: CmOs> Manager<H> {
             Some(Id::new(file, 0, id.space, id.qp_type, 0))
         });
         let Some(mut id) = taken else {
-            self.destroy_in_kernel(file, kernel);
+            KernelCm(&mut self.os).destroy(file, kernel);
             return None;
         };
         id.devices = Devices::Kernel(kernel);

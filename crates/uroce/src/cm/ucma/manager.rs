@@ -1,36 +1,28 @@
-//! [`Manager`]: the ids, multicast memberships and events of a process. Its commands are in the files
-//! beside this one.
+//! [`Manager`]: the commands of a process's rdma_cm files. Each object that it uses owns its data and can be
+//! tested alone: ids and ports (`id_table.rs`, `listeners.rs`), memberships (`memberships.rs`), unread events
+//! (`event_queue.rs`), neighbours (`neighbour.rs`), connections on the wire ([`Agent`]), reserved prefixes
+//! (`prefixes.rs`). The files of commands have its other methods; no data are theirs.
 
 use ibverbs_abi::Errno;
-use rustc_hash::FxHashMap;
 
+use super::EINVAL;
 use super::event_queue::{EventQueues, PendingEvent};
 use super::events::{EventType, Notice};
 use super::id::{Id, IdState};
 use super::id_table::IdTable;
 use super::input::{Command, Input, ReplyWriter};
+use super::kernel_commands::KernelCm;
+use super::memberships::Memberships;
 use super::neighbour::NeighbourQueries;
 use super::os::{CmOs, DeviceInfo, FileId};
-use super::port_owners::PortOwners;
-use super::table::NumberTable;
+use super::prefixes::Prefixes;
 use crate::cm::agent::{Agent, Outgoing};
 use crate::engine::Time;
 
-pub(super) const EINVAL: Errno = Errno(libc::EINVAL);
-pub(super) const ENODEV: Errno = Errno(libc::ENODEV);
 const ENOSPC: Errno = Errno(libc::ENOSPC);
 
 /// Bytes of an event that programs without enhanced connection establishment know.
 const EVENT_LEN_MIN: usize = 324;
-
-/// A membership in a multicast group.
-pub struct Multicast {
-    pub id: u32,
-    /// The kernel's number, if the id is the kernel's.
-    pub kernel: Option<u32>,
-    pub uid: u64,
-    pub events_reported: u32,
-}
 
 /// The caller's side of a command: where its response goes, and what else it names.
 pub struct Caller<'a> {
@@ -71,12 +63,10 @@ pub struct Manager<H: CmOs> {
     pub(super) os: H,
     pub(super) agent: Agent,
     pub(super) ids: IdTable<H::Reservation>,
-    pub(super) multicasts: NumberTable<Multicast>,
+    pub(super) memberships: Memberships,
     pub(super) neighbours: NeighbourQueries,
-    events: EventQueues,
-    pub(super) ports: PortOwners,
-    /// The prefixes of communication IDs that other processes find this one by.
-    prefixes: FxHashMap<u32, H::Reservation>,
+    pub(super) events: EventQueues,
+    prefixes: Prefixes<H::Reservation>,
 }
 
 impl<H: CmOs> Manager<H> {
@@ -86,31 +76,21 @@ impl<H: CmOs> Manager<H> {
             os,
             agent,
             ids: IdTable::default(),
-            multicasts: NumberTable::default(),
+            memberships: Memberships::default(),
             neighbours: NeighbourQueries::default(),
             events: EventQueues::default(),
-            ports: PortOwners::default(),
-            prefixes: FxHashMap::default(),
+            prefixes: Prefixes::default(),
         }
     }
 
     /// Whether messages for communication IDs with this prefix are this process's.
     pub fn has_prefix(&self, prefix: u32) -> bool {
-        self.prefixes.contains_key(&prefix)
+        self.prefixes.has(prefix)
     }
 
-    /// Prepares for a new connection: its communication ID has a prefix of this process. Gives up the
-    /// prefixes that no connection needs. Fails if there are no descriptors left.
+    /// [`Prefixes::reserve`].
     pub(super) fn reserve_id(&mut self) -> Result<(), Errno> {
-        if !self.agent.needs_prefix() {
-            return Ok(());
-        }
-        let (prefix, name) = self.os.reserve_prefix()?;
-        let agent = &self.agent;
-        self.prefixes.retain(|prefix, _| agent.uses_prefix(*prefix));
-        self.agent.add_prefix(prefix);
-        self.prefixes.insert(prefix, name);
-        Ok(())
+        self.prefixes.reserve(&mut self.os, &mut self.agent)
     }
 
     /// The operating system.
@@ -260,69 +240,28 @@ impl<H: CmOs> Manager<H> {
             self.agent.destroy(connection, now);
         }
         if let Some(kernel) = id.devices.in_kernel() {
-            self.destroy_in_kernel(id.file, kernel);
-        }
-        if let Some(port) = id.port {
-            self.ports.remove(port, number);
+            KernelCm(&mut self.os).destroy(id.file, kernel);
         }
         self.neighbours.stop_waiting(number);
-        for multicast in &id.multicasts {
-            self.multicasts.remove(*multicast);
-        }
-        for request in self.drop_events(id.file, |event| event.id == number) {
+        self.memberships.remove_all(&id);
+        let of_it = |event: &PendingEvent| event.id == number;
+        let dropped = self.events.take(&mut self.os, id.file, of_it);
+        for request in dropped.iter().filter_map(|event| event.request) {
             self.destroy(request, now);
         }
         id.events_reported
     }
 
-    /// Drops the unread events that `which` selects. Returns the ids of requested connections among them.
-    pub(super) fn drop_events(
-        &mut self,
-        file: FileId,
-        which: impl Fn(&PendingEvent) -> bool,
-    ) -> Vec<u32> {
-        let dropped = self.take_events(file, which);
-        dropped.iter().filter_map(|event| event.request).collect()
-    }
-
-    /// Removes and returns the unread events that `which` selects.
-    fn take_events(
-        &mut self,
-        file: FileId,
-        which: impl Fn(&PendingEvent) -> bool,
-    ) -> Vec<PendingEvent> {
-        let taken = self.events.take(file, which);
-        if !taken.is_empty() && self.events.is_empty(file) {
-            self.os.set_readable(file, false);
-        }
-        taken
-    }
-
-    /// Adds an event to the queue of a file.
-    pub(super) fn push_event(&mut self, file: FileId, event: PendingEvent) {
-        if self.events.push(file, event) {
-            self.os.set_readable(file, true);
-        }
-    }
-
     fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<(), Errno> {
         caller.need(EVENT_LEN_MIN)?;
-        let Some(event) = self.events.first(file)? else {
-            self.os.set_readable(file, false);
-            return Err(Errno(libc::EAGAIN));
-        };
-        caller.reply_some(EVENT_LEN_MIN, ReplyWriter(event.bytes.to_vec()))?;
-        let Some(event) = self.events.pop(file) else {
-            return Ok(());
-        };
-        if self.events.is_empty(file) {
-            self.os.set_readable(file, false);
-        }
+        let event = self.events.read(&mut self.os, file, |bytes| {
+            caller.reply_some(EVENT_LEN_MIN, ReplyWriter(bytes.to_vec()))
+        })?;
         if let Some(id) = self.ids.get_mut(event.id) {
             id.events_reported = id.events_reported.wrapping_add(1);
             id.backlog += u32::from(event.request.is_some());
         }
-        if let Some(multicast) = event.multicast.and_then(|at| self.multicasts.get_mut(at)) {
+        if let Some(multicast) = event.multicast.and_then(|at| self.memberships.get_mut(at)) {
             multicast.events_reported = multicast.events_reported.wrapping_add(1);
         }
         Ok(())
@@ -339,16 +278,18 @@ impl<H: CmOs> Manager<H> {
         let from = caller.other_file?;
         let number = self.ids.find(from, input.u32(8))?;
         if from != file {
-            self.migrate_in_kernel(number, from, file)?;
-            self.ids.existing(number)?.file = file;
-            let moved = self.take_events(from, |event| event.id == number);
-            for event in moved {
+            let id = self.ids.existing(number)?;
+            KernelCm(&mut self.os).migrate(id, from, file)?;
+            id.file = file;
+            let of_it = |event: &PendingEvent| event.id == number;
+            for event in self.events.take(&mut self.os, from, of_it) {
                 if let Some(request) = event.request {
+                    let id = self.ids.existing(request)?;
                     // If the kernel has no memory for it, the program's next command for the id fails.
-                    let _ = self.migrate_in_kernel(request, from, file);
-                    self.ids.existing(request)?.file = file;
+                    let _ = KernelCm(&mut self.os).migrate(id, from, file);
+                    id.file = file;
                 }
-                self.push_event(file, event);
+                self.events.push(&mut self.os, file, event);
             }
         }
         let reported = self.ids.existing(number)?.events_reported;

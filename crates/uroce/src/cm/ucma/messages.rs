@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ibverbs_abi::Errno;
 
+use super::EINVAL;
 use super::address::Address;
 use super::id::{Id, PathRecord, qp_type};
 use super::input::ConnectionParameters;
-use super::manager::EINVAL;
 use super::os::DeviceInfo;
 use crate::cm::mad::{
     ConnectionType, Ids, REP_PRIVATE, REQ_PRIVATE, Rep, Req, SIDR_REQ_PRIVATE, SidrReq,

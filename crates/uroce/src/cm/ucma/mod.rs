@@ -4,12 +4,18 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
-//! | `manager.rs`, `id.rs`, `id_table.rs`, `table.rs` | a process's ids, memberships, commands (pure) |
-//! | `event_queue.rs`, `port_owners.rs` | unread events of each descriptor; ids of each port (pure) |
+//! | `manager.rs` | a process's commands, over the objects that follow (pure) |
+//! | `id.rs`, `id_table.rs`, `port_owners.rs`, `table.rs` | ids, and those of each descriptor and port (pure) |
+//! | `listeners.rs` | the ids that listen: whom a request is for (pure) |
+//! | `event_queue.rs` | unread events of each descriptor (pure) |
+//! | `prefixes.rs` | reserved prefixes of communication IDs |
 //! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
-//! | `kernel.rs`, `kernel_file.rs` | ids on the kernel's devices (pure); the kernel's device file |
+//! | `kernel.rs`, `kernel_commands.rs` | ids on the kernel's devices; commands to its rdma_cm (pure) |
+//! | `kernel_file.rs` | the kernel's device file |
+//! | `memberships.rs` | memberships in multicast groups (pure) |
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
-//! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
+//! | `peer.rs`, `messages.rs` | what peers do; messages as ids have them |
+//! | `events.rs`, `reports.rs` | events as bytes; reporting them |
 //! | `os.rs` | what the commands need of the operating system |
 //! | `system.rs`, `routes.rs`, `named.rs` | the operating system: devices, routes, ports |
 //! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
@@ -42,9 +48,12 @@ mod id_table;
 mod inbound;
 pub mod input;
 mod kernel;
+mod kernel_commands;
 mod kernel_file;
 mod lifecycle;
+mod listeners;
 mod manager;
+mod memberships;
 mod messages;
 mod multicast;
 mod named;
@@ -55,8 +64,10 @@ mod options;
 mod os;
 mod peer;
 mod port_owners;
+mod prefixes;
 mod process;
 mod query;
+mod reports;
 mod resolve;
 mod routes;
 mod send;
@@ -89,6 +100,7 @@ const HEADER_LEN: usize = 8;
 const OPTION_MAX: usize = 1 << 16;
 
 const EINVAL: Errno = Errno(libc::EINVAL);
+const ENODEV: Errno = Errno(libc::ENODEV);
 const EAGAIN: Errno = Errno(libc::EAGAIN);
 const EACCES: Errno = Errno(libc::EACCES);
 

@@ -5,11 +5,14 @@ use std::net::SocketAddr;
 use ibverbs_abi::Errno;
 
 use super::address::Address;
+use super::event_queue::PendingEvent;
 use super::events::AddressHandle;
 use super::id::{HOP_LIMIT, IdState, qp_type};
 use super::input::{Input, ReplyWriter};
-use super::manager::{Caller, EINVAL, ENODEV, Manager, Multicast};
+use super::kernel_commands::KernelCm;
+use super::manager::{Caller, Manager};
 use super::os::{CmOs, FileId};
+use super::{EINVAL, ENODEV};
 use crate::wire::gid_of;
 
 /// `RDMA_MC_JOIN_FLAG_*`.
@@ -71,32 +74,12 @@ impl<H: CmOs> Manager<H> {
             traffic_class: id.tos.unwrap_or(0),
             sl: 0,
         };
-        let multicast = self.add_multicast(number, uid)?;
+        let multicast = self.memberships.add(&mut self.ids, number, uid)?;
         caller
             .reply(ReplyWriter::default().u32(multicast))
-            .inspect_err(|_| self.remove_multicast(multicast))?;
+            .inspect_err(|_| self.memberships.remove(&mut self.ids, multicast))?;
         self.report_join(number, multicast, handle);
         Ok(())
-    }
-
-    /// Adds a membership of an id. Returns its number.
-    pub(super) fn add_multicast(&mut self, number: u32, uid: u64) -> Result<u32, Errno> {
-        let multicast = self.multicasts.insert(Multicast {
-            id: number,
-            kernel: None,
-            uid,
-            events_reported: 0,
-        });
-        self.ids.existing(number)?.multicasts.push(multicast);
-        Ok(multicast)
-    }
-
-    /// Removes a membership.
-    pub(super) fn remove_multicast(&mut self, multicast: u32) {
-        let removed = self.multicasts.remove(multicast);
-        if let Some(id) = removed.and_then(|removed| self.ids.get_mut(removed.id)) {
-            id.multicasts.retain(|other| *other != multicast);
-        }
     }
 
     pub(super) fn leave(
@@ -107,15 +90,16 @@ impl<H: CmOs> Manager<H> {
     ) -> Result<(), Errno> {
         caller.need(4)?;
         let number = input.u32(8);
-        let multicast = self.multicasts.get(number).ok_or(Errno(libc::ENOENT))?;
+        let multicast = self.memberships.get(number).ok_or(Errno(libc::ENOENT))?;
         let owner = multicast.id;
         self.ids.find(file, owner)?;
         let reported = multicast.events_reported;
         if let Some(kernel) = multicast.kernel {
-            self.leave_in_kernel(file, kernel)?;
+            KernelCm(&mut self.os).leave(file, kernel)?;
         }
-        self.remove_multicast(number);
-        self.drop_events(file, |event| event.multicast == Some(number));
+        self.memberships.remove(&mut self.ids, number);
+        let of_it = |event: &PendingEvent| event.multicast == Some(number);
+        self.events.take(&mut self.os, file, of_it);
         caller.reply(ReplyWriter::default().u32(reported))
     }
 }

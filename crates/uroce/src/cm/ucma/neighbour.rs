@@ -5,9 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::address::Address;
-use super::events::{EventType, Notice};
-use super::id::IdState;
-use super::manager::Manager;
 use super::os::CmOs;
 use crate::cm::agent::Route;
 use crate::engine::Time;
@@ -106,61 +103,44 @@ impl NeighbourQueries {
         });
     }
 
+    /// Whether packets wait for the next hop. Makes the kernel ask for it.
+    pub fn awaits(&self, os: &mut impl CmOs, hop: &NextHop) -> bool {
+        self.has(hop) || os.awaits_neighbour(hop.ifindex, hop.from, hop.to)
+    }
+
+    /// Looks at the neighbours that are due. Returns the ids that wait no more: with `true`, their neighbour is
+    /// known; with `false`, they have waited long enough. `is_waiting` says whether an id still does.
+    pub fn check(
+        &mut self,
+        os: &mut impl CmOs,
+        now: Time,
+        is_waiting: impl Fn(u32) -> bool,
+    ) -> Vec<(WaitingId, bool)> {
+        let mut ended = Vec::new();
+        self.queries.retain_mut(|query| {
+            if query.next <= now {
+                let NextHop { ifindex, from, to } = query.hop;
+                let is_known = !os.awaits_neighbour(ifindex, from, to);
+                for id in std::mem::take(&mut query.waiting) {
+                    if !is_waiting(id.number) {
+                        continue;
+                    }
+                    if is_known || now >= id.give_up_at {
+                        ended.push((id, is_known));
+                    } else {
+                        query.waiting.push(id);
+                    }
+                }
+                query.interval = (query.interval * 2).min(INTERVAL_MAX);
+                query.schedule(now);
+            }
+            !query.waiting.is_empty()
+        });
+        ended
+    }
+
     /// When the next neighbour is to be looked at.
     pub fn next(&self) -> Option<Time> {
         self.queries.iter().map(|query| query.next).min()
-    }
-}
-
-impl<H: CmOs> Manager<H> {
-    /// Whether an address has to wait for its next hop. Makes the kernel ask for it.
-    pub(super) fn awaits_neighbour(&mut self, hop: &NextHop) -> bool {
-        self.neighbours.has(hop) || self.os.awaits_neighbour(hop.ifindex, hop.from, hop.to)
-    }
-
-    /// Reports the addresses whose neighbours are known now, and those that have waited long enough.
-    pub(super) fn check_neighbours(&mut self, now: Time) {
-        for mut query in std::mem::take(&mut self.neighbours.queries) {
-            if query.next <= now {
-                self.check_neighbour(&mut query, now);
-            }
-            if !query.waiting.is_empty() {
-                self.neighbours.queries.push(query);
-            }
-        }
-    }
-
-    fn check_neighbour(&mut self, query: &mut Query, now: Time) {
-        let NextHop { ifindex, from, to } = query.hop;
-        let unknown = self.os.awaits_neighbour(ifindex, from, to);
-        for id in std::mem::take(&mut query.waiting) {
-            let found = self.ids.get_mut(id.number);
-            let Some(found) = found.filter(|id| id.state == IdState::AddressQuery) else {
-                continue;
-            };
-            if !unknown {
-                self.address_resolved(id.number, id.resolved);
-            } else if now < id.give_up_at {
-                query.waiting.push(id);
-            } else {
-                found.state = IdState::Bound;
-                let notice = Notice::failed(EventType::AddrError, -libc::ETIMEDOUT);
-                self.report(id.number, notice);
-            }
-        }
-        query.interval = (query.interval * 2).min(INTERVAL_MAX);
-        query.schedule(now);
-    }
-
-    pub(super) fn address_resolved(&mut self, number: u32, resolved: ResolvedAddress) {
-        let Some(id) = self.ids.get_mut(number) else {
-            return;
-        };
-        id.device = Some(resolved.device);
-        id.src = Some(resolved.src);
-        id.dst = Some(resolved.dst);
-        id.route = Some(resolved.route);
-        id.state = IdState::AddressResolved;
-        self.report(number, Notice::plain(EventType::AddrResolved));
     }
 }

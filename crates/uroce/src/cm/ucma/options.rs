@@ -2,10 +2,11 @@
 
 use ibverbs_abi::Errno;
 
+use super::EINVAL;
 use super::events::{EventType, Notice};
 use super::id::{IdState, qp_type};
 use super::input::Input;
-use super::manager::{Caller, EINVAL, Manager};
+use super::manager::{Caller, Manager};
 use super::os::{CmOs, FileId};
 use super::query::{PATH_FLAGS, PATH_LEN, awaits_path, parse_sa_path};
 

@@ -1,22 +1,19 @@
 //! Requests and answers of peers, and timeouts when there is no answer.
 
-use std::net::{IpAddr, SocketAddr};
-
-use super::address::Address;
 use super::events::{
     AddressHandle, ConnectionParams, DatagramParams, EventType, Notice, Parameters,
 };
 use super::id::{HOP_LIMIT, Id, IdState, PathRecord, QpAttributes, qp_type};
+use super::listeners::Requested;
 use super::manager::Manager;
-use super::messages::{IP_HEADER, parse_ip_header};
-use super::os::{CmOs, DeviceInfo, Port};
+use super::messages::IP_HEADER;
+use super::os::{CmOs, DeviceInfo};
 use crate::cm::agent::{Incoming, Received, Route};
 use crate::cm::connection::Event;
 use crate::cm::mad::{
     CmMad, CmMessage, ConnectionType, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
 };
-use crate::engine::{Gid, Time};
-use crate::wire::{gid_of, ip_of};
+use crate::engine::Time;
 
 impl<H: CmOs> Manager<H> {
     /// Handles a message of a peer. Returns it if it asks for a service that nobody in this process offers.
@@ -57,7 +54,7 @@ impl<H: CmOs> Manager<H> {
     }
 
     fn on_request(&mut self, from: &Incoming, req: &Req, mad: CmMad) -> Option<CmMad> {
-        let requested = match req.connection {
+        let kind = match req.connection {
             ConnectionType::Rc => qp_type::RC,
             ConnectionType::Uc => qp_type::UC,
             ConnectionType::Xrc => qp_type::XRC_RECV,
@@ -70,23 +67,23 @@ impl<H: CmOs> Manager<H> {
             ..Route::back(from.src, from.dst)
         };
         let header: &[u8; IP_HEADER] = req.private.first_chunk()?;
-        let (listener, src, dst) = match self.find_listener(req.service_id, header, from) {
+        let requested = match self.ids.find_listener(req.service_id, header, from) {
             Some(found) => found,
-            None if self.offers(req.service_id) => {
+            None if self.ids.offers(req.service_id) => {
                 self.agent
                     .reject_request(req, mad.tid, route, reason::CONSUMER);
                 return None;
             }
             None => return Some(mad),
         };
-        let wanted = self.ids.get(listener)?.qp_type;
-        if wanted != 0 && wanted != requested {
+        let wanted = self.ids.get(requested.listener)?.qp_type;
+        if wanted != 0 && wanted != kind {
             self.agent
                 .reject_request(req, mad.tid, route, reason::CONSUMER);
             return None;
         }
         self.reserve_id().ok()?;
-        let (number, device) = self.add_requested(listener, from.dst, src, dst, requested)?;
+        let (number, device) = self.add_requested(&requested, from, kind)?;
         let id = self.ids.get_mut(number)?;
         id.route = Some(route);
         id.path = Some(PathRecord {
@@ -109,7 +106,7 @@ impl<H: CmOs> Manager<H> {
         let guid = u64::from_be_bytes(device.node_guid);
         let accepted = self.agent.accept_request(number, req, mad.tid, route, guid);
         let Ok(connection) = accepted else {
-            self.drop_requested(listener, number);
+            self.ids.drop_requested(requested.listener, number);
             return None;
         };
         self.ids.get_mut(number)?.connection = Some(connection);
@@ -125,33 +122,33 @@ impl<H: CmOs> Manager<H> {
             vendor_id: req.vendor_id,
             options: mad.modifier,
         });
-        self.report_request(listener, number, parameters);
+        self.report_request(requested.listener, number, parameters);
         None
     }
 
     fn on_resolution(&mut self, from: &Incoming, req: &SidrReq, mad: CmMad) -> Option<CmMad> {
         let route = Route::back(from.src, from.dst);
         let header: &[u8; IP_HEADER] = req.private.first_chunk()?;
-        let (listener, src, dst) = match self.find_listener(req.service_id, header, from) {
+        let requested = match self.ids.find_listener(req.service_id, header, from) {
             Some(found) => found,
-            None if self.offers(req.service_id) => {
+            None if self.ids.offers(req.service_id) => {
                 self.agent.reject_resolution(req, mad.tid, route);
                 return None;
             }
             None => return Some(mad),
         };
-        let wanted = self.ids.get(listener)?.qp_type;
+        let wanted = self.ids.get(requested.listener)?.qp_type;
         if wanted != 0 && wanted != qp_type::UD {
             self.agent.reject_resolution(req, mad.tid, route);
             return None;
         }
         self.reserve_id().ok()?;
-        let (number, device) = self.add_requested(listener, from.dst, src, dst, qp_type::UD)?;
+        let (number, device) = self.add_requested(&requested, from, qp_type::UD)?;
         let id = self.ids.get_mut(number)?;
         id.route = Some(route);
         id.path = Some(id.path_of(route, device.active_mtu));
         let Ok(connection) = self.agent.accept_resolution(number, req, mad.tid, route) else {
-            self.drop_requested(listener, number);
+            self.ids.drop_requested(requested.listener, number);
             return None;
         };
         self.ids.get_mut(number)?.connection = Some(connection);
@@ -159,91 +156,23 @@ impl<H: CmOs> Manager<H> {
             private: req.private[IP_HEADER..].to_vec(),
             ..DatagramParams::default()
         });
-        self.report_request(listener, number, parameters);
+        self.report_request(requested.listener, number, parameters);
         None
     }
 
-    /// Adds an id for a request, if the listening id has room for one more. Otherwise the request is
-    /// dropped, and the peer's next retransmission may find room.
+    /// [`super::id_table::IdTable::add_requested`] at the devices of the host.
     fn add_requested(
         &mut self,
-        listener: u32,
-        gid: Gid,
-        src: SocketAddr,
-        dst: SocketAddr,
+        requested: &Requested,
+        from: &Incoming,
         kind: u8,
     ) -> Option<(u32, DeviceInfo)> {
-        let devices = self.os.devices();
-        let device = devices
-            .iter()
-            .position(|device| device.gid_index(&gid).is_some())?;
-        let ifindex = devices[device].ifindex;
-        let random = self.os.random();
-        let listening = self.ids.get_mut(listener)?;
-        listening.backlog = listening.backlog.checked_sub(1)?;
-        let mut id = Id::new(listening.file, 0, listening.space, kind, random);
-        id.tos = listening.tos;
-        id.src = Some(Address::Ip(with_interface(src, ifindex)));
-        id.dst = Some(Address::Ip(with_interface(dst, ifindex)));
-        id.device = Some(device);
-        id.state = IdState::Connect;
-        let number = self.ids.insert(id);
+        let (devices, random) = (self.os.devices(), self.os.random());
+        let added = self
+            .ids
+            .add_requested(requested, &from.dst, kind, &devices, random);
+        let (number, device) = added?;
         Some((number, devices.into_iter().nth(device)?))
-    }
-
-    fn drop_requested(&mut self, listener: u32, number: u32) {
-        self.ids.remove(number);
-        if let Some(listening) = self.ids.get_mut(listener) {
-            listening.backlog += 1;
-        }
-    }
-
-    /// The ids that have the port of a service.
-    fn owners(&self, service_id: u64) -> &[u32] {
-        self.ports.of(Port::of_service(service_id))
-    }
-
-    /// Whether any id listens for a service, at whatever address.
-    fn offers(&self, service_id: u64) -> bool {
-        self.owners(service_id).iter().any(|owner| {
-            let id = self.ids.get(*owner);
-            id.is_some_and(|id| id.state == IdState::Listen)
-        })
-    }
-
-    /// The id that listens for a service at the address that a request's IP header names. Also returns the
-    /// addresses of the two ends, this one first. None if they are not those of the packet: the program
-    /// takes the peer's for that of the sender.
-    fn find_listener(
-        &self,
-        service_id: u64,
-        header: &[u8; IP_HEADER],
-        from: &Incoming,
-    ) -> Option<(u32, SocketAddr, SocketAddr)> {
-        let (peer, own) = parse_ip_header(header)?;
-        if !is_address_of(peer.ip(), &from.src, from) || !is_address_of(own, &from.dst, from) {
-            return None;
-        }
-        let own = SocketAddr::new(own, service_id as u16);
-        let found = self.owners(service_id).iter().copied().find(|owner| {
-            let Some(id) = self
-                .ids
-                .get(*owner)
-                .filter(|id| id.state == IdState::Listen)
-            else {
-                return false;
-            };
-            match id.src.and_then(|src| src.ip()) {
-                None => true,
-                Some(src) if src.ip() == own.ip() => true,
-                Some(src) if gid_of(src.ip()) == from.dst => true,
-                // Bound to no device: at all of them.
-                Some(src) => {
-                    id.device.is_none() && (!id.family_only || src.is_ipv4() == own.is_ipv4())
-                }
-            }
-        })?;
-        Some((found, own, peer))
     }
 
     /// Reports what has happened to the connection of an id.
@@ -278,23 +207,6 @@ impl<H: CmOs> Manager<H> {
         };
         self.report(number, notice);
     }
-}
-
-/// Whether an address is that of one end of a packet. A device that connects to itself may have a loopback
-/// or wildcard address at its ends ([`super::resolve`]).
-fn is_address_of(ip: IpAddr, end: &Gid, packet: &Incoming) -> bool {
-    let is_own = ip.is_loopback() || ip.is_unspecified();
-    ip_of(&gid_of(ip)) == ip_of(end) || is_own && packet.src == packet.dst
-}
-
-/// A link-local address with its interface, which the IP header of a request does not name.
-fn with_interface(mut address: SocketAddr, ifindex: u32) -> SocketAddr {
-    if let SocketAddr::V6(v6) = &mut address {
-        if v6.ip().is_unicast_link_local() {
-            v6.set_scope_id(ifindex);
-        }
-    }
-    address
 }
 
 fn on_reply<R>(id: &mut Id<R>, rep: &Rep, modifier: u32) -> Notice {

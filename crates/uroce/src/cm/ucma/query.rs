@@ -6,8 +6,9 @@ use super::address::{Address, IbAddress};
 use super::events::AddressHandle;
 use super::id::{Id, IdState, PathRecord, UDP_QKEY, qp_type, space};
 use super::input::{Input, ReplyWriter};
-use super::manager::{Caller, EINVAL, ENODEV, Manager};
+use super::manager::{Caller, Manager};
 use super::os::{CmOs, DeviceInfo, FileId};
+use super::{EINVAL, ENODEV};
 use crate::cm::connection;
 use crate::wire::gid_of;
 

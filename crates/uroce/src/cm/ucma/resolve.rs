@@ -10,9 +10,10 @@ use super::bind::{find_device, is_v4};
 use super::events::{EventType, Notice};
 use super::id::{IdState, space};
 use super::input::Input;
-use super::manager::{EINVAL, ENODEV, Manager};
+use super::manager::Manager;
 use super::neighbour::{NextHop, ResolvedAddress, WaitingId};
 use super::os::{CmOs, DeviceInfo, FileId};
+use super::{EINVAL, ENODEV};
 use crate::cm::agent::Route;
 use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
@@ -74,7 +75,7 @@ impl<H: CmOs> Manager<H> {
         }
         self.leave_kernel(number);
         if self.ids.existing(number)?.state == IdState::Idle {
-            let src = src.unwrap_or_else(|| wildcard_like(&dst));
+            let src = src.unwrap_or_else(|| dst.wildcard_like());
             self.bind(number, src, false)?;
         }
         let id = self.ids.existing(number)?;
@@ -86,7 +87,7 @@ impl<H: CmOs> Manager<H> {
             return Err(ENODEV);
         };
         let (device, ipoib) = (id.device, id.space == space::IPOIB);
-        let source = match self.find_source(device, &bound, to) {
+        let source = match find_source(&mut self.os, device, &bound, to) {
             Ok(source) if !ipoib => source,
             Ok(_) => return self.address_error(number, dst, EINVAL),
             Err(ENODEV) => return self.address_error(number, dst, ENODEV),
@@ -119,7 +120,7 @@ impl<H: CmOs> Manager<H> {
             from: source.ip,
             to,
         };
-        if self.awaits_neighbour(&link) {
+        if self.neighbours.awaits(&mut self.os, &link) {
             self.ids.existing(number)?.state = IdState::AddressQuery;
             let give_up_at = now.after(timeout);
             let waiting = WaitingId {
@@ -138,62 +139,6 @@ impl<H: CmOs> Manager<H> {
         self.ids.existing(number)?.dst = Some(dst);
         self.report(number, Notice::failed(EventType::AddrError, -error.0));
         Ok(())
-    }
-
-    /// The device and address that packets to `to` leave from. ENODEV if that address belongs to no device.
-    fn find_source(
-        &mut self,
-        device: Option<usize>,
-        bound: &Address,
-        to: SocketAddr,
-    ) -> Result<Egress, Errno> {
-        let devices = self.os.devices();
-        let ifindex = |device: usize| devices.get(device).map_or(0, |device| device.ifindex);
-        let source = |device: usize, ip| Egress {
-            device,
-            ifindex: ifindex(device),
-            ip,
-            sgid: gid_of(ip),
-            dgid: gid_of(to.ip()),
-        };
-        let itself = |device: usize, ip| Egress {
-            dgid: gid_of(ip),
-            ..source(device, ip)
-        };
-        let any = to.ip().is_unspecified();
-        // Packets to the loopback address reach whoever has it, which may be an unrelated process.
-        let may_reach = |from: IpAddr| !to.ip().is_loopback() || from.is_loopback();
-        if let (Some(device), Some(ip)) = (device, bound.ip()) {
-            if any || !may_reach(ip.ip()) && find_device(&devices, &to).is_none() {
-                return Ok(itself(device, ip.ip()));
-            }
-            self.os.route(Some(ip.ip()), to)?;
-            return Ok(source(device, ip.ip()));
-        }
-        let routed = self.os.route(None, to);
-        if let Ok(ip) = routed {
-            if let Some(found) = find_device(&devices, &with_scope(ip, &to)) {
-                return Ok(if any {
-                    itself(found, ip)
-                } else {
-                    source(found, ip)
-                });
-            }
-        }
-        // The route is another interface's, or leaves from another address of the device's. A device at
-        // one address reaches what can be reached from there.
-        for (at, candidate) in devices.iter().enumerate().filter(|_| !any) {
-            for ip in addresses_like(candidate, &to) {
-                if may_reach(ip) && self.os.route(Some(ip), to).is_ok() {
-                    return Ok(source(at, ip));
-                }
-            }
-        }
-        if any || to.ip().is_loopback() {
-            return loopback(&devices, &to).ok_or(ENODEV);
-        }
-        routed?;
-        Err(ENODEV)
     }
 
     /// RESOLVE_IB_SERVICE: a service is known to the subnet administration only, which RoCE has not.
@@ -225,25 +170,94 @@ impl<H: CmOs> Manager<H> {
         self.report(number, Notice::plain(EventType::RouteResolved));
         Ok(())
     }
+
+    /// Reports the addresses whose neighbours are known now, and those that have waited long enough.
+    pub(super) fn check_neighbours(&mut self, now: Time) {
+        let ids = &self.ids;
+        let state = |number| ids.get(number).map(|id| id.state);
+        let is_waiting = |number| state(number) == Some(IdState::AddressQuery);
+        for (id, is_known) in self.neighbours.check(&mut self.os, now, is_waiting) {
+            if is_known {
+                self.address_resolved(id.number, id.resolved);
+            } else if let Some(found) = self.ids.get_mut(id.number) {
+                found.state = IdState::Bound;
+                let notice = Notice::failed(EventType::AddrError, -libc::ETIMEDOUT);
+                self.report(id.number, notice);
+            }
+        }
+    }
+
+    pub(super) fn address_resolved(&mut self, number: u32, resolved: ResolvedAddress) {
+        let Some(id) = self.ids.get_mut(number) else {
+            return;
+        };
+        id.device = Some(resolved.device);
+        id.src = Some(resolved.src);
+        id.dst = Some(resolved.dst);
+        id.route = Some(resolved.route);
+        id.state = IdState::AddressResolved;
+        self.report(number, Notice::plain(EventType::AddrResolved));
+    }
+}
+
+/// The device and address that packets to `to` leave from. ENODEV if that address belongs to no device.
+fn find_source<H: CmOs>(
+    os: &mut H,
+    device: Option<usize>,
+    bound: &Address,
+    to: SocketAddr,
+) -> Result<Egress, Errno> {
+    let devices = os.devices();
+    let ifindex = |device: usize| devices.get(device).map_or(0, |device| device.ifindex);
+    let source = |device: usize, ip| Egress {
+        device,
+        ifindex: ifindex(device),
+        ip,
+        sgid: gid_of(ip),
+        dgid: gid_of(to.ip()),
+    };
+    let itself = |device: usize, ip| Egress {
+        dgid: gid_of(ip),
+        ..source(device, ip)
+    };
+    let any = to.ip().is_unspecified();
+    // Packets to the loopback address reach whoever has it, which may be an unrelated process.
+    let may_reach = |from: IpAddr| !to.ip().is_loopback() || from.is_loopback();
+    if let (Some(device), Some(ip)) = (device, bound.ip()) {
+        if any || !may_reach(ip.ip()) && find_device(&devices, &to).is_none() {
+            return Ok(itself(device, ip.ip()));
+        }
+        os.route(Some(ip.ip()), to)?;
+        return Ok(source(device, ip.ip()));
+    }
+    let routed = os.route(None, to);
+    if let Ok(ip) = routed {
+        if let Some(found) = find_device(&devices, &with_scope(ip, &to)) {
+            return Ok(if any {
+                itself(found, ip)
+            } else {
+                source(found, ip)
+            });
+        }
+    }
+    // The route is another interface's, or leaves from another address of the device's. A device at
+    // one address reaches what can be reached from there.
+    for (at, candidate) in devices.iter().enumerate().filter(|_| !any) {
+        for ip in addresses_like(candidate, &to) {
+            if may_reach(ip) && os.route(Some(ip), to).is_ok() {
+                return Ok(source(at, ip));
+            }
+        }
+    }
+    if any || to.ip().is_loopback() {
+        return loopback(&devices, &to).ok_or(ENODEV);
+    }
+    routed?;
+    Err(ENODEV)
 }
 
 fn milliseconds(count: u32) -> Duration {
     Duration::from_millis(count.into())
-}
-
-/// The wildcard address of the same family; on the same interface, if that is given.
-pub(super) fn wildcard_like(dst: &Address) -> Address {
-    match dst {
-        Address::Ip(SocketAddr::V4(_)) => Address::Ip((Ipv4Addr::UNSPECIFIED, 0).into()),
-        Address::Ip(SocketAddr::V6(v6)) => {
-            Address::Ip(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, v6.scope_id()).into())
-        }
-        Address::Ib(ib) => Address::Ib(super::address::IbAddress {
-            gid: [0; 16],
-            service_mask: 0,
-            ..*ib
-        }),
-    }
 }
 
 /// An address for packets to `to`, on the same interface if that is link-local.

@@ -421,10 +421,21 @@ impl Qp {
         false
     }
 
+    /// Drops the requests that wait for an earlier one, as a responder of another make does. For simulations.
+    pub fn drop_early(&mut self) {
+        self.responder.drop_early();
+    }
+
     /// The requester, for tests to inspect.
     #[cfg(test)]
     pub fn requester(&self) -> &Requester {
         &self.requester
+    }
+
+    /// The requester, for tests to change.
+    #[cfg(test)]
+    pub fn requester_mut(&mut self) -> &mut Requester {
+        &mut self.requester
     }
 
     /// The completer, for tests to inspect.

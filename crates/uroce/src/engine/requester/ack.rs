@@ -154,6 +154,9 @@ impl Requester {
         if count == 0 {
             return false;
         }
+        let srtt = self.rtt.srtt();
+        self.selective
+            .on_ack(self.oldest_unacked, self.next, srtt, now);
         let was_spurious = self.congestion.on_ack(count, self.oldest_unacked);
         self.rtt.on_ack(was_spurious);
         if let Some(probe) = self.rtt_probe {
@@ -181,11 +184,14 @@ impl Requester {
         !self.timers.is_set(Timer::Rnr) && self.next != self.oldest_unacked
     }
 
-    /// The oldest packet in flight was lost: retransmit from there.
+    /// The oldest packet in flight was lost: retransmit it, and what follows unless the peer keeps that.
     pub fn on_loss(&mut self) {
         self.congestion
             .on_loss(self.oldest_unacked, self.highest_sent);
-        self.rewind();
+        if !self.retransmit_alone() {
+            self.rewind();
+            self.selective.start_all();
+        }
         self.timers.stop(Timer::Rto);
     }
 
@@ -216,7 +222,7 @@ impl Requester {
         if expired {
             self.timers.stop(Timer::Rto);
         }
-        expired.then_some(Expired::Rto)
+        (expired && !self.send_alone_again(now)).then_some(Expired::Rto)
     }
 
     /// No acknowledgment arrived in time: reduces the congestion window and doubles the RTO.
@@ -235,8 +241,14 @@ impl Requester {
     }
 
     /// Retransmits from the oldest unacknowledged packet.
+    ///
+    /// The first sample is taken nevertheless, if its packet is acknowledged before it is retransmitted. On a
+    /// path longer than the first RTO there would be none otherwise: each RTO, being too short, would prevent
+    /// the sample that makes the next one long enough.
     pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
+        let first_sample = self.rtt_probe.filter(|_| !self.rtt.has_sample());
         self.rewind();
+        self.rtt_probe = first_sample;
         self.start_timers(attributes.timeout, now);
     }
 }

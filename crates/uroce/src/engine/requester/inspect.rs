@@ -7,6 +7,16 @@ impl Requester {
         self.congestion.cwnd()
     }
 
+    /// The peer is known to drop what comes behind a missing packet.
+    pub fn assume_nothing_kept(&mut self) {
+        self.selective.pause();
+    }
+
+    /// The congestion window has shrunk to that.
+    pub fn assume_cwnd(&mut self, cwnd: u32) {
+        self.congestion.assume_cwnd(cwnd);
+    }
+
     pub fn is_in_flight(&self) -> bool {
         self.oldest_unacked < self.highest_sent
     }

@@ -8,9 +8,11 @@
 mod ack;
 mod direct_wait;
 mod drain;
+mod finish;
 #[cfg(test)]
 mod inspect;
 mod payload;
+mod selective;
 mod unreliable;
 mod write;
 
@@ -25,14 +27,14 @@ use super::pacer::Pacer;
 use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
 use super::timer::{Timer, TimerTable};
-use super::{
-    Completion, Host, Link, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding,
-};
+use super::{Host, Link, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding};
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
 use direct_wait::DirectWait;
 pub use direct_wait::is_executable;
+pub use finish::Finished;
+use selective::Selective;
 pub use unreliable::UnreliableStep;
 use write::Written;
 
@@ -78,6 +80,7 @@ pub struct Requester {
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
     direct_wait: DirectWait,
+    selective: Selective,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
 }
@@ -97,17 +100,6 @@ pub enum NextPacket {
     Blocked,
     /// Executed or failed a WQE: the queue pair has to complete what is complete.
     Complete,
-}
-
-/// What [`Requester::next_finished`] found at the head of the send queue.
-pub enum Finished {
-    /// A WQE completed successfully and was removed.
-    Success {
-        completion: Completion,
-        signaled: bool,
-    },
-    /// The oldest WQE is still there and has to fail with that status.
-    Failed(ibv_wc_status),
 }
 
 /// What to do with the current WQE.
@@ -143,6 +135,7 @@ impl Requester {
             drain_end: None,
             draining: false,
             direct_wait: DirectWait::default(),
+            selective: Selective::default(),
             pacer: Pacer::new(config.service),
         }
     }
@@ -192,7 +185,7 @@ impl Requester {
     /// that waits for an acknowledgment.
     #[inline]
     pub fn has_unsent(&self) -> bool {
-        self.current < self.queue.len() && !self.waits()
+        self.current < self.queue.len() && !self.waits() || self.selective.is_due()
     }
 
     /// Whether unsent packets may wait for more WQEs: acknowledgments that are due soon cause the next
@@ -203,6 +196,7 @@ impl Requester {
             && self.oldest_unacked < self.next
             && self.next == self.highest_sent
             && self.unsent() < MAX_DEFERRED_PACKETS
+            && !self.selective.is_due()
     }
 
     /// What carries the packets from now on. Those in flight may be lost with the old link, or come later
@@ -243,6 +237,16 @@ impl Requester {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> NextPacket {
+        if self.selective.is_due() {
+            match self.send_alone(attributes, now, host, buffer) {
+                Ok(Some(encoded)) => return NextPacket::Packet(encoded),
+                Ok(None) => {}
+                Err(error) => {
+                    self.fail_current(error.status());
+                    return NextPacket::Complete;
+                }
+            }
+        }
         loop {
             match self.next_step(attributes, now, host) {
                 Step::Send => match self.send(attributes, now, host, buffer) {
@@ -382,6 +386,14 @@ impl Requester {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });
         }
+        let was_sent = packet < self.highest_sent;
+        if was_sent
+            && self
+                .rtt_probe
+                .is_some_and(|probe| probe.packet < next_packet)
+        {
+            self.rtt_probe = None;
+        }
         self.next = next_packet;
         if self.next >= end {
             self.current += 1;
@@ -414,45 +426,9 @@ impl Requester {
         }
     }
 
-    /// Removes the oldest WQE if it is complete. None: the oldest WQE is neither complete nor failed.
-    pub fn next_finished(&mut self) -> Option<Finished> {
-        let wqe = self.queue.front()?;
-        let complete = match wqe.state {
-            WqeState::Executed => true,
-            WqeState::Pending => wqe.end > wqe.first && wqe.end <= self.oldest_unacked,
-            WqeState::Failed(status) => {
-                let starts = self.drain_end.is_none_or(|end| wqe.first < end);
-                return starts.then_some(Finished::Failed(status));
-            }
-        };
-        let signaled = wqe.wr.flags.signaled;
-        let completion = complete.then(|| self.queue.pop_front(IBV_WC_SUCCESS))??;
-        self.current = self.current.saturating_sub(1);
-        Some(Finished::Success {
-            completion,
-            signaled,
-        })
-    }
-
-    /// Removes the oldest WQE, which fails with `status`. The caller flushes the others.
-    pub fn fail_oldest(&mut self, status: ibv_wc_status) -> Option<Completion> {
-        self.queue.pop_front(status)
-    }
-
-    /// Stops sending and draining, and removes all WQEs; returns their completions, oldest first. WQEs
-    /// posted after a move from SQE to RTS go on with the next PSN.
-    pub fn flush(&mut self) -> impl Iterator<Item = Completion> {
-        self.timers = TimerTable::new();
-        self.drain_end = None;
-        self.draining = false;
-        self.oldest_unacked = self.highest_sent;
-        self.next = self.highest_sent;
-        self.current = 0;
-        self.queue.flush(self.highest_sent)
-    }
-
     /// Goes back to the oldest unacknowledged packet, to retransmit from there.
     fn rewind(&mut self) {
+        self.selective.stop();
         self.next = self.oldest_unacked;
         self.current = 0;
         self.rd_atomic_in_flight = 0;
@@ -475,7 +451,7 @@ impl Requester {
         }
         if !self.timers.is_set(Timer::Rto) {
             let rto = match self.link {
-                Link::Network => self.rtt.rto(),
+                Link::Network => self.first_timeout(),
                 Link::SharedMemory => SHARED_MEMORY_RTO,
             };
             self.timers.set(Timer::Rto, now.after(rto));

@@ -2,11 +2,12 @@
 //! executed, and sends the responses (9.7.5).
 //!
 //! The responder owns the receive queue, the message in progress, the responder resources that duplicates are
-//! answered from, and the queue of responses. It does not change the queue pair's state: it returns a
-//! [`ResponderAction`]. Invariant: a request packet is executed only if its PSN is the ePSN, so each is
-//! executed once and in order.
+//! answered from, the requests that wait for an earlier one, and the queue of responses. It does not change the
+//! queue pair's state: it returns a [`ResponderAction`]. Invariant: a request packet is executed only if its
+//! PSN is the ePSN, so each is executed once and in order.
 
 mod duplicate;
+mod early;
 mod execute;
 mod nak;
 mod transmit;
@@ -24,6 +25,7 @@ use super::{Access, Completion, Host, Link, QpConfig, QpEvent, RecvWr, Time, Wor
 use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
 
 use duplicate::Resource;
+use early::EarlyRequests;
 pub use execute::{capacity, place, recv_completion};
 pub use nak::{ErrorReport, NakCause, ResponderAction, failed};
 pub use transmit::NextResponse;
@@ -70,6 +72,7 @@ pub struct Responder {
     /// The communication-established event has been raised.
     established: bool,
     message: Option<InboundMessage>,
+    early: EarlyRequests,
     recv_queue: RecvQueue,
     /// The last READ and atomic requests, for their duplicates; oldest first.
     resources: VecDeque<Resource>,
@@ -90,6 +93,7 @@ impl Responder {
             nak_sent: None,
             established: false,
             message: None,
+            early: EarlyRequests::default(),
             recv_queue: RecvQueue::new(config.has_srq),
             resources: VecDeque::new(),
             responses: ResponseQueue::default(),
@@ -102,6 +106,7 @@ impl Responder {
     pub fn start(&mut self, psn: Psn) {
         self.epsn = psn;
         self.ack_psn = psn - 1;
+        self.early.clear();
     }
 
     /// What this part has counted since it was created, or since the last [`Self::take_counters`].
@@ -170,8 +175,7 @@ impl Responder {
         let psn = packet.bth.psn;
         let ahead = psn.distance(self.epsn);
         if ahead > 0 {
-            self.counters.out_of_seq_request += 1;
-            self.on_gap(psn);
+            self.on_early(packet, ahead);
             return ResponderAction::None;
         }
         if ahead < 0 {
@@ -179,6 +183,23 @@ impl Responder {
             self.on_duplicate(operation, packet, attributes, host);
             return ResponderAction::None;
         }
+        let (action, is_executed) = self.on_expected(operation, part, packet, attributes, host);
+        if self.early.is_empty() {
+            return action;
+        }
+        self.execute_early(action, is_executed, attributes, host)
+    }
+
+    /// The request packet with the ePSN. Returns whether it was executed, too.
+    #[inline(always)]
+    fn on_expected(
+        &mut self,
+        operation: Operation,
+        part: Part,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> (ResponderAction, bool) {
         self.nak_sent = None;
         self.responses.withdraw_nak();
         let executed = match self.may_execute(operation, packet, host) {
@@ -188,7 +209,7 @@ impl Responder {
         if let Err(NakCause::InvalidRequest | NakCause::RemoteAccess) = executed {
             report_refused(operation, host);
         }
-        self.on_executed(executed, attributes)
+        (self.on_executed(executed, attributes), executed.is_ok())
     }
 
     /// Whether a request may be executed before the READs that wait are answered. READs have the bytes
@@ -274,6 +295,7 @@ impl Responder {
     /// Flushes the receive queue: reports the receive WR of the message in progress, then the queue's,
     /// to `complete`. Responses that are due are still sent.
     pub fn flush(&mut self, mut complete: impl FnMut(WorkQueue, Completion)) {
+        self.early.clear();
         if let Some(recv) = self.take_message_recv() {
             complete(recv.queue, failed(&recv.wr, IBV_WC_WR_FLUSH_ERR));
         }

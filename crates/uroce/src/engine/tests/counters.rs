@@ -121,6 +121,7 @@ fn receiver_not_ready() {
 #[test]
 fn sequence_naks() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.keeps_nothing();
     peer.post_send(0, 4000);
     assert_eq!(peer.sent(), [0, 1, 2, 3]);
     peer.nak(1, NakCode::PsnSequence);

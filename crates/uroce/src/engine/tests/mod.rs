@@ -19,6 +19,7 @@ mod response_queue;
 mod responses;
 mod retransmission;
 mod schedules;
+mod selective;
 mod unreliable;
 mod values;
 mod xrc;

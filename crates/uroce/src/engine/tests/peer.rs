@@ -259,6 +259,11 @@ impl Peer {
         waited
     }
 
+    /// The peer is known to drop what comes behind a missing packet.
+    pub fn keeps_nothing(&mut self) {
+        self.qp.requester_mut().assume_nothing_kept();
+    }
+
     pub fn send_completions(&self) -> Vec<(u64, u32)> {
         self.host.statuses(WorkQueue::Send)
     }

@@ -70,6 +70,7 @@ fn long_messages_request_acks_at_intervals() {
     let sent = peer.sent_with_ack_req();
     assert_eq!((sent.len(), ack_reqs(sent)), (36, vec![96, 99]));
     // In a retransmission: the first packet, and one at half of the window, which was halved.
+    peer.keeps_nothing();
     peer.nak(64, NakCode::PsnSequence);
     let sent = peer.sent_with_ack_req();
     assert_eq!((sent[0].0, ack_reqs(sent)), (64, vec![64, 97, 99]));

@@ -14,7 +14,7 @@ use crate::wire::{
 #[test]
 fn a_gap_causes_one_sequence_nak() {
     let mut peer = Peer::in_rtr(QpChange::default());
-    for id in 0..4 {
+    for id in 0..7 {
         peer.post_recv(id);
     }
     peer.send(Part::Only, 0, b"");
@@ -26,13 +26,11 @@ fn a_gap_causes_one_sequence_nak() {
     peer.send(Part::Only, 2, b"");
     assert_eq!(peer.responses(), [nak(1, NakCode::PsnSequence)]);
     peer.send(Part::Only, 1, b"");
-    peer.send(Part::Only, 3, b"");
-    assert_eq!(peer.responses(), [ack(1), nak(2, NakCode::PsnSequence)]);
+    assert_eq!(peer.responses(), [ack(4)]);
     // The missing packet arrives before the NAK is sent: the NAK is withdrawn.
-    peer.send(Part::Only, 2, b"");
-    peer.send(Part::Only, 4, b"");
-    peer.send(Part::Only, 3, b"");
-    assert_eq!(peer.responses(), [ack(3)]);
+    peer.send(Part::Only, 6, b"");
+    peer.send(Part::Only, 5, b"");
+    assert_eq!(peer.responses(), [ack(6)]);
 }
 
 /// 9.7.4.1.2, 9.7.4.1.6: wrong order of parts, wrong lengths.

@@ -12,6 +12,7 @@ use crate::wire::NakCode;
 #[test]
 fn a_repeated_sequence_nak_is_ignored_for_500_us() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.keeps_nothing();
     peer.post_send(0, 4000);
     assert_eq!(peer.sent(), [0, 1, 2, 3]);
     peer.sleep(us(50));
@@ -39,6 +40,7 @@ fn a_repeated_sequence_nak_is_ignored_for_500_us() {
 #[test]
 fn a_repeated_sequence_nak_is_ignored_for_two_srtt() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.keeps_nothing();
     peer.post_send(0, 10);
     assert_eq!(peer.sent(), [0]);
     peer.sleep(ms(1));

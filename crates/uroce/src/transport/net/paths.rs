@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use super::{Net, PATHS_TOKEN, epoll_add, has_socket};
 use crate::capture::Tap;
 use crate::engine::{AddressVector, Gid};
-use crate::transport::outbox::destination;
 use crate::wire::{Flow, ip_of, port_of};
 
 impl Net {
@@ -44,7 +43,7 @@ impl Net {
     pub fn flow(&self, qpn: u32, av: &AddressVector, dest_qpn: u32) -> Option<Flow> {
         let table = self.table();
         let socket = table.sender(port_of(qpn), av.sgid_index)?;
-        let dst = destination(socket, av);
+        let dst = socket.destination(av);
         (dst.is_ipv4() == socket.local.ip.is_ipv4() && !dst.is_multicast()).then(|| Flow {
             src: socket.local.ip,
             dst,

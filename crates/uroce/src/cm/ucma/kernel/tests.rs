@@ -169,7 +169,7 @@ fn a_port_of_the_kernels_choice_is_free_on_both_sides() {
         bind(&mut own, id, ANY, 0).unwrap();
     }
     let ports: std::collections::BTreeSet<_> =
-        own.manager.ports.ports().map(|port| port.number).collect();
+        own.manager.ids.ports().map(|port| port.number).collect();
     assert_eq!(
         ports.into_iter().collect::<Vec<_>>(),
         [40_000, 40_001, 40_002, 40_003]
@@ -242,7 +242,7 @@ fn memberships_are_the_kernels() {
     let leave = [vec![0; 8], two(event.id, 0)].concat();
     let reported = own.call(1, Command::LeaveMcast, &leave, 4).unwrap();
     assert_eq!(reported, 1_u32.to_ne_bytes());
-    assert_eq!(kernel(&mut own).manager.multicasts.iter().count(), 0);
+    assert_eq!(kernel(&mut own).manager.memberships.count(), 0);
 }
 
 /// The program has passed an address for the response that cannot be written.
@@ -264,8 +264,8 @@ fn a_membership_that_the_program_does_not_get_to_know_is_ended() {
         .manager
         .execute(1, Command::JoinMcast, Input(&input), &mut caller, now);
     assert_eq!(joined, efault);
-    assert_eq!(kernel(&mut own).manager.multicasts.iter().count(), 0);
-    assert_eq!(own.manager.multicasts.iter().count(), 0);
+    assert_eq!(kernel(&mut own).manager.memberships.count(), 0);
+    assert_eq!(own.manager.memberships.count(), 0);
     own.manager.take_kernel_events(1);
     assert!(next(&mut own).is_err(), "an event of the membership");
 }

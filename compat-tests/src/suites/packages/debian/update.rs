@@ -2,8 +2,8 @@
 //! libibverbs-dev, which depends on exactly its version of libibverbs1: apt would take that, and remove ours.
 //! A hold keeps ours (docs/packaging.md).
 
-use super::debian::Debian;
-use super::last_words;
+use super::super::last_words;
+use super::Debian;
 use crate::process::Ended;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -86,11 +86,7 @@ pub fn run(debian: &Debian) -> Verdict {
     let simulated = debian.apt(&["-s", "install", "libibverbs1", "libibverbs-dev"])?;
     let possible = simulated.ok() && would(&simulated, "Remv");
     report(
-        debian,
-        "update/the-way-back-is-open",
-        &simulated,
-        possible,
-        "ours would stay",
+        debian, "update/the-way-back-is-open", &simulated, possible, "ours would stay",
     )?;
     let undone = debian.run(&["sh", "-ec", GONE])?;
     ensure(undone.ok(), "the archive was not removed")

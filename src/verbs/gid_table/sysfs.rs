@@ -5,9 +5,9 @@ use core::ptr;
 
 use libc::{EFAULT, EINVAL, EISDIR, ENOENT, ENOTSUP, ERANGE, IF_NAMESIZE, c_char, c_int};
 
-use super::device_attr::ibv_query_device;
-use super::gid_table::{ALL_FIELDS, EMPTY, is_empty};
-use super::port::ibv_query_port;
+use super::super::device_attr::ibv_query_device;
+use super::super::port::ibv_query_port;
+use super::{ALL_FIELDS, EMPTY, is_empty};
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
 
@@ -175,7 +175,7 @@ unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u3
 }
 
 /// Reads the whole table from sysfs, for
-/// [`_ibv_query_gid_table`](super::gid_table::_ibv_query_gid_table). Returns the number of entries.
+/// [`_ibv_query_gid_table`](super::_ibv_query_gid_table). Returns the number of entries.
 ///
 /// # Safety
 ///

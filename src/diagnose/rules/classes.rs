@@ -1,6 +1,6 @@
 //! What the rules of IBV_EXPLAIN are about, and how bad it is that one applies.
 
-use super::rules::Rule;
+use super::Rule;
 
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! The arguments with which the generated program of `inline` calls a function.
 
-use super::inline::{Function, HeaderInterface};
+use super::{Function, HeaderInterface};
 
 /// C statements that prepare the arguments, and the arguments.
 pub fn values(interface: &HeaderInterface, function: &Function) -> (String, Vec<String>) {

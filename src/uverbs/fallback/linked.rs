@@ -8,10 +8,8 @@ use core::{mem::size_of, slice};
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int, c_uint};
 
-use super::{
-    fallback::Needs,
-    ioctl::{Command, inline_data, submit},
-};
+use super::super::ioctl::{Command, inline_data, submit};
+use super::Needs;
 
 /// The `uhw_in_idx` and `uhw_out_idx` of a buffer without a UHW attribute.
 const NO_INDEX: u8 = 0xff;

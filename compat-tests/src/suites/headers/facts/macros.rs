@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use regex_lite::Regex;
 
-use super::facts::{Facts, Macro, Query};
+use super::{Facts, Macro, Query};
 
 /// Runs a command with this standard input; returns its output. The error has what it printed to standard
 /// error.

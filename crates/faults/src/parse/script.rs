@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use ibverbs_abi::{IBV_EVENT_DEVICE_FATAL, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR};
 
-use crate::parse::rule;
-use crate::rule::{Action, Direction, Pattern, Rule};
+use super::rule;
+use crate::kind::Direction;
+use crate::rule::{Action, Pattern, Rule};
 use crate::value::{Span, Wrong, device, duration, network, shown};
 
 /// Whether an entry is a statement, and no rule.

@@ -1,0 +1,312 @@
+//! Selective retransmission: only the packet that a NAK asks for is sent again, if the peer keeps what it
+//! received behind it.
+//!
+//! uroce's responder keeps it (`responder::early`), and so do some RNICs; kernel rxe and others drop it. No
+//! packet says so, but the acknowledgment of the packet that was sent again does: one that covers later packets
+//! shows that they were kept. If it covers that packet alone, the peer has dropped what came behind it, and all
+//! of that is retransmitted.
+//!
+//! A NAK may be lost, and the packet that was sent again, and the last ones before a pause. So the oldest packet
+//! is sent alone, too, if no acknowledgment comes for some round trips: a probe, earlier than the RTO, and
+//! without a reduction of the congestion window.
+
+use std::time::Duration;
+
+use super::Requester;
+use crate::engine::attributes::Attributes;
+use crate::engine::emit::Encoded;
+use crate::engine::send_queue::{OpClass, WqeState};
+use crate::engine::timer::Timer;
+use crate::engine::{Host, Link, LocalError, Time};
+
+/// The shortest time after which a packet is sent alone once more, without an acknowledgment.
+const MIN_INTERVAL: Duration = Duration::from_micros(500);
+/// The shortest time without an acknowledgment after which a probe is sent.
+const PROBE_MIN: Duration = Duration::from_micros(500);
+/// How often a packet is sent alone before the RTO.
+const MAX_TRIES: u8 = 3;
+/// Packets that are sent alone among those in flight at the first loss. If more of them were lost, all are
+/// retransmitted: that takes one round trip, and sending them alone one for each.
+const MAX_ALONE: u8 = 4;
+/// Acknowledgments in a row that cover only the packet that was sent alone, from a peer that has kept packets:
+/// more packets in a row were lost, or it does not keep them any more.
+const MAX_SINGLE: u8 = 2;
+/// The first and the largest number of losses before selective retransmission is tried again with a peer that
+/// has dropped packets.
+const PAUSE: (u32, u32) = (8, 1024);
+
+/// The packet that is sent alone, and what is known of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selective {
+    /// The packet that is to be sent now, out of its turn.
+    due: Option<u64>,
+    /// The packet that was sent alone and is not acknowledged.
+    alone: Option<u64>,
+    /// It was sent because no acknowledgment had come, not because of a NAK.
+    is_probe: bool,
+    /// A probe was sent since the last acknowledgment.
+    has_probed: bool,
+    /// How often it was sent alone.
+    tries: u8,
+    /// When it was sent alone last.
+    sent_at: Time,
+    /// The packet after the last one that was sent before it.
+    end: u64,
+    /// Packets sent alone among those before `recovery_end`.
+    count: u8,
+    /// The packet after the last one that was sent when the first of them was lost.
+    recovery_end: u64,
+    /// The acknowledgment of the packet shows that the one behind it is missing.
+    is_missing: bool,
+    /// It shows that the peer has got none of those behind it.
+    are_all_missing: bool,
+    /// Packets in a row whose acknowledgment covered no other one, though later ones had been sent before.
+    single: u8,
+    /// How many of them a peer may have lost.
+    max_single: u8,
+    /// Losses until selective retransmission is tried again.
+    pause: u32,
+    /// The length of the next pause.
+    next_pause: u32,
+    /// Everything is retransmitted after a NAK.
+    all_after_nak: bool,
+}
+
+impl Default for Selective {
+    fn default() -> Selective {
+        Selective {
+            due: None,
+            alone: None,
+            is_probe: false,
+            has_probed: false,
+            tries: 0,
+            sent_at: Time(0),
+            end: 0,
+            count: 0,
+            recovery_end: 0,
+            is_missing: false,
+            are_all_missing: false,
+            single: 0,
+            max_single: 0,
+            pause: 0,
+            next_pause: PAUSE.0,
+            all_after_nak: false,
+        }
+    }
+}
+
+impl Selective {
+    /// Whether a packet waits to be sent out of its turn.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// Everything that is not acknowledged is retransmitted.
+    pub fn stop(&mut self) {
+        (self.due, self.alone) = (None, None);
+        (self.is_missing, self.are_all_missing) = (false, false);
+        self.all_after_nak = false;
+    }
+
+    /// Everything that is not acknowledged is retransmitted because of a NAK.
+    pub fn start_all(&mut self) {
+        self.all_after_nak = true;
+    }
+
+    /// The packets before `oldest_unacked` are acknowledged, and those from `next` on have not been
+    /// retransmitted.
+    #[inline]
+    pub fn on_ack(&mut self, oldest_unacked: u64, next: u64, srtt: Duration, now: Time) {
+        self.has_probed = false;
+        if self.all_after_nak && next < oldest_unacked {
+            // The peer has kept them.
+            (self.pause, self.next_pause, self.max_single) = (0, PAUSE.0, MAX_SINGLE);
+        }
+        if self
+            .due
+            .or(self.alone)
+            .is_some_and(|packet| packet < oldest_unacked)
+        {
+            self.on_alone_acked(oldest_unacked, now.since(self.sent_at) >= srtt / 2);
+        }
+    }
+
+    /// `is_late`: the acknowledgment can be that of the retransmission.
+    #[cold]
+    fn on_alone_acked(&mut self, oldest_unacked: u64, is_late: bool) {
+        let alone = self.alone;
+        (self.due, self.alone) = (None, None);
+        let (Some(alone), true) = (alone, oldest_unacked < self.end) else {
+            return;
+        };
+        let is_single = alone + 1 == oldest_unacked;
+        // A probe may have been needless, and this the acknowledgment of the first transmission.
+        self.is_missing = !is_single || !self.is_probe || is_late;
+        match is_single {
+            // Then the peer has not got any of those behind it.
+            true if self.is_probe => self.are_all_missing = is_late,
+            true if self.single < self.max_single => self.single += 1,
+            true => self.pause(),
+            false => {
+                (self.single, self.max_single) = (0, MAX_SINGLE);
+                self.next_pause = PAUSE.0;
+            }
+        }
+    }
+
+    /// The peer drops what comes behind a missing packet.
+    pub(super) fn pause(&mut self) {
+        (self.single, self.max_single) = (0, 0);
+        self.pause = self.next_pause;
+        self.next_pause = (self.next_pause * 2).min(PAUSE.1);
+    }
+
+    /// A packet was lost; `all_sent`: no retransmission of all is under way. Whether the packet may be sent
+    /// alone.
+    fn may_send_alone(&mut self, packet: u64, highest_sent: u64, all_sent: bool) -> bool {
+        if self.are_all_missing {
+            return false;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return false;
+        }
+        if !all_sent {
+            return true;
+        }
+        if packet >= self.recovery_end {
+            (self.count, self.recovery_end) = (0, highest_sent);
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= MAX_ALONE
+    }
+}
+
+impl Requester {
+    /// Whether the last acknowledgment, that of a packet that was sent alone, shows that the oldest packet is
+    /// missing, too: it was sent before. Returns true once.
+    #[inline]
+    pub fn take_missing(&mut self) -> bool {
+        std::mem::take(&mut self.selective.is_missing)
+    }
+
+    /// The oldest packet was lost. Lets it be sent alone, if it belongs to a SEND or WRITE and the peer is not
+    /// known to drop packets; false if not. A READ or atomic is requested again with all that follows.
+    pub(super) fn retransmit_alone(&mut self) -> bool {
+        let (packet, all_sent) = (self.oldest_unacked, self.next == self.highest_sent);
+        let is_possible = self.link == Link::Network
+            && packet + 1 < self.next
+            && self.alone_index(packet).is_some();
+        let highest_sent = self.highest_sent;
+        if !is_possible
+            || !self
+                .selective
+                .may_send_alone(packet, highest_sent, all_sent)
+        {
+            return false;
+        }
+        self.selective.tries = 0;
+        self.set_due(packet, false);
+        true
+    }
+
+    /// The packet is sent alone next.
+    fn set_due(&mut self, packet: u64, is_probe: bool) {
+        self.selective.due = Some(packet);
+        self.selective.alone = None;
+        self.selective.is_probe = is_probe;
+        self.selective.end = self.next;
+        self.rtt_probe = None;
+    }
+
+    /// The index of the WQE that the packet belongs to; None if its packets are not sent alone.
+    fn alone_index(&self, packet: u64) -> Option<usize> {
+        let index = self.queue.iter().position(|wqe| wqe.end > packet)?;
+        let wqe = self.queue.get(index)?;
+        let is_possible = wqe.class() == OpClass::Acked && wqe.state == WqeState::Pending;
+        is_possible.then_some(index)
+    }
+
+    /// Writes the packet that is due into the buffer. None if there is none, or the buffer is too small.
+    #[cold]
+    pub(super) fn send_alone(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<Encoded>, LocalError> {
+        let due = self.selective.due.take();
+        let Some((packet, index)) = due.and_then(|due| Some((due, self.alone_index(due)?))) else {
+            return Ok(None);
+        };
+        let turn = (self.next, self.current);
+        (self.next, self.current) = (packet, index);
+        self.force_ack_req = true;
+        let written = match self.queue.get(index) {
+            Some(wqe) => self.write_request(wqe, attributes, host, buffer),
+            None => Ok(None),
+        };
+        self.force_ack_req = false;
+        if written.is_err() {
+            // This WQE fails.
+            self.rewind();
+            self.current = index;
+            return Err(LocalError::Protection);
+        }
+        (self.next, self.current) = turn;
+        self.selective.alone = Some(packet);
+        self.selective.sent_at = now;
+        self.selective.tries += 1;
+        self.start_timers(attributes.timeout, now);
+        self.timers
+            .set(Timer::Rto, now.after(self.alone_interval()));
+        Ok(written?.map(|written| written.encoded))
+    }
+
+    /// How long the acknowledgment of a packet that was sent alone may take.
+    fn alone_interval(&self) -> Duration {
+        match self.selective.tries {
+            MAX_TRIES.. => self.rtt.rto(),
+            _ => MIN_INTERVAL.max(self.rtt.srtt() * 2),
+        }
+    }
+
+    /// How long an acknowledgment may take before something is sent again.
+    pub(super) fn first_timeout(&self) -> Duration {
+        match self.may_probe() {
+            true => PROBE_MIN.max(self.rtt.srtt() * 4).min(self.rtt.rto()),
+            false => self.rtt.rto(),
+        }
+    }
+
+    /// Whether a probe is sent before the next RTO.
+    fn may_probe(&self) -> bool {
+        !self.selective.has_probed && self.rtt.is_settled()
+    }
+
+    /// The RTO, or the shorter time of a packet that is sent alone, has expired: sends that, once more or as a
+    /// probe. False if that was tried often enough.
+    pub(super) fn send_alone_again(&mut self, now: Time) -> bool {
+        let may = self.selective.tries < MAX_TRIES;
+        if let Some(packet) = self.selective.alone.filter(|_| may) {
+            self.set_due(packet, self.selective.is_probe);
+            return true;
+        }
+        if !self.may_probe() {
+            return false;
+        }
+        self.selective.has_probed = true;
+        let packet = self.oldest_unacked;
+        let is_possible = self.next == self.highest_sent && self.alone_index(packet).is_some();
+        match is_possible && packet < self.next {
+            true => {
+                self.selective.tries = MAX_TRIES - 1;
+                self.set_due(packet, true);
+            }
+            false => self.timers.set(Timer::Rto, now.after(self.rtt.rto())),
+        }
+        true
+    }
+}
