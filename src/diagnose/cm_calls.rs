@@ -1,5 +1,5 @@
-//! Calls of librdmacm's functions by the program: what is wrong with them before they are made, and those that
-//! fail without a command to the kernel or to uroce.
+//! Calls of librdmacm's functions by the program: what is wrong with them before they are made, and those
+//! that fail without a command to the kernel or to uroce.
 //!
 //! Safety, for all functions here: the arguments are the program's for the function that is named, whose
 //! requirements they meet: a pointer is NULL or readable as librdmacm will read it.

@@ -212,8 +212,8 @@ static void region_for_messages(bool wrong)
 {
 	struct pair p = connected();
 	char *target = calloc(1, SIZE);
-	struct ibv_mr *mr =
-		wrong ? rdma_reg_msgs(p.server, target, SIZE) : rdma_reg_write(p.server, target, SIZE);
+	struct ibv_mr *mr = wrong ? rdma_reg_msgs(p.server, target, SIZE)
+				  : rdma_reg_write(p.server, target, SIZE);
 
 	CHECK(rdma_post_write(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)target, mr->rkey) == 0);
 	CHECK((status_of_send(p.client.id) == IBV_WC_SUCCESS) == !wrong);
@@ -314,8 +314,8 @@ static void read_depth_zero(bool wrong)
 	param = usual();
 	accept_it(&p, param);
 	p.mr = ibv_reg_mr(p.client.id->pd, p.buf, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	int error =
-		rdma_post_read(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)p.buf + SIZE, p.mr->rkey);
+	int error = rdma_post_read(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)p.buf + SIZE,
+				   p.mr->rkey);
 	if (!error) {
 		status = status_of_send(p.client.id);
 		CHECK(wrong || status == IBV_WC_SUCCESS);
@@ -415,8 +415,7 @@ const struct mistake connected_mistakes[] = {
 	{ "accept-without-qp", accept_without_qp, "argument", "the id has no queue pair" },
 	{ "server-rejects", server_rejects, "cm-event", "has called rdma_reject" },
 	{ "send-before-established", send_before_established, "post-state", "is in INIT" },
-	{ "read-depth-zero", read_depth_zero, "qp-access",
-	  "initiator_depth of this side's rdma_conn_param" },
+	{ "read-depth-zero", read_depth_zero, "qp-access", "initiator_depth of this side's rdma_conn_param" },
 	{ "receive-too-late", receive_too_late, "rnr-exceeded", "has had no receive posted at all" },
 	{ "listen-unbound", listen_unbound, "cm-event", "nobody listens" },
 	{ "destroyed-behind", destroyed_behind, "dead-object", "has been destroyed" },

@@ -29,7 +29,9 @@ static void local_range(struct rig *rig, bool wrong)
 {
 	struct link link = { 0 };
 	struct ends ends = link_up(rig, &link);
-	enum { COUNT = 256 };
+	enum {
+		COUNT = 256
+	};
 	double *values = calloc(COUNT, sizeof(*values));
 	struct ibv_mr *mr = ibv_reg_mr(rig->pd, values, wrong ? COUNT : COUNT * sizeof(*values), ALL_ACCESS);
 	struct ibv_sge sge = { (uintptr_t)values, COUNT * sizeof(*values), mr->lkey };
@@ -81,8 +83,8 @@ static void atomic_no_right(struct rig *rig, bool wrong)
 	struct ends ends = link_up(rig, &link);
 	uint64_t *counter = aligned_alloc(4096, 4096);
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-	struct ibv_mr *mr =
-		ibv_reg_mr(rig->pd, counter, 4096, access | (wrong ? 0 : IBV_ACCESS_REMOTE_ATOMIC));
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, counter, 4096,
+				       access | (wrong ? 0 : IBV_ACCESS_REMOTE_ATOMIC));
 
 	NEED(send_to(ends.a, part(rig, 0, 8), IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)counter, mr->rkey) ==
 	     0);
@@ -101,7 +103,8 @@ static void zero_based(struct rig *rig, bool wrong)
 	struct ibv_mr *mr = ibv_reg_mr_iova(rig->pd, data, 4096, 0, ALL_ACCESS);
 
 	NEED(mr);
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, wrong ? (uintptr_t)data : 0, mr->rkey) == 0);
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, wrong ? (uintptr_t)data : 0, mr->rkey) ==
+	     0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	unlink_qps(ends);
 	CHECK(ibv_dereg_mr(mr) == 0);
@@ -220,8 +223,8 @@ static void mw_type_1(struct rig *rig, bool wrong)
 
 	wr.bind_mw.mw = mw;
 	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-	wr.bind_mw.bind_info =
-		(struct ibv_mw_bind_info){ mr, (uintptr_t)rig->buf, 64, IBV_ACCESS_REMOTE_WRITE };
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, (uintptr_t)rig->buf, 64,
+							  IBV_ACCESS_REMOTE_WRITE };
 	/* Some devices do it nevertheless. */
 	if (ibv_post_send(ends.a, &wr, &bad) == 0)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS || wrong);
@@ -320,18 +323,20 @@ struct xrc {
 
 static void connect_xrc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 {
+	struct ibv_global_route grh = { .dgid = rig->gid, .sgid_index = rig->gid_index };
 	bool sends = qp->qp_type == IBV_QPT_XRC_SEND;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
 				    .path_mtu = IBV_MTU_1024,
 				    .dest_qp_num = dest,
-				    .ah_attr = { .is_global = 1,
-						 .port_num = PORT,
-						 .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
+				    .ah_attr = {
+					    .is_global = 1,
+					    .port_num = PORT,
+					    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
 	NEED(to_init(qp) == 0);
-	NEED(ibv_modify_qp(qp, &attr, mask | (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) ==
-	     0);
+	NEED(ibv_modify_qp(qp, &attr,
+			   mask | (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) == 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 3, .rnr_retry = 3 };
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 	       IBV_QP_MAX_QP_RD_ATOMIC;
@@ -478,7 +483,7 @@ const struct mistake object_mistakes[] = {
 	{ "mr-with-window", mr_with_window, "busy", "one of the windows" },
 	{ "xrc-no-srqn", xrc_no_srqn, "argument", "names the SRQ number 0x0: it was not set" },
 	{ "xrc-recv-post", xrc_recv_post, "argument", "is the receiving end of XRC" },
-	{ "ah-from-wc-offset", ah_from_wc_offset, "argument", "its data begin 40 bytes later" },
+	{ "ah-from-wc-offset", ah_from_wc_offset, "argument", "begin 40 bytes later" },
 	{ "mcast-not-attached", mcast_not_attached, "no-completion",
 	  "attached to the multicast group 239.1.2.3" },
 	{ NULL },

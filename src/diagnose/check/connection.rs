@@ -70,8 +70,8 @@ pub fn pair(object: &Object, qp: &Qp, peer_object: &Object, peer: &Qp) -> Vec<Fi
 }
 
 /// Why nothing comes from a peer without a number, and what to do.
-pub const NO_NUMBER: &str = "dest_qp_num is 0, which is no queue pair of a program: the peer's number was not \
-                             exchanged, or, with librdmacm, the peer called rdma_accept or rdma_connect \
+pub const NO_NUMBER: &str = "dest_qp_num is 0, which is no queue pair of a program: the peer's number was \
+                             not exchanged, or, with librdmacm, the peer called rdma_accept or rdma_connect \
                              without a queue pair";
 pub const NUMBER: &str = "set dest_qp_num to qp_num of the peer's queue pair; with librdmacm, call \
                           rdma_create_qp before rdma_accept";

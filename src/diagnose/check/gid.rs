@@ -195,11 +195,11 @@ pub fn no_sender(grh: &[u8; 40], context: usize, errno: Errno) -> Finding {
         .with("what", format!("the 40 bytes at grh are {}", shown.join(" ")))
         .with(
             "why",
-            "they are neither the header of an IPv6 nor of an IPv4 datagram that came to an address of the port",
+            "they are neither the header of an IPv6 nor of an IPv4 datagram to an address of the port",
         )
         .with(
             "todo",
-            "pass the beginning of the buffer that the datagram was received in: its data begin 40 bytes later",
+            "pass the beginning of the buffer of the receive: the data of the datagram begin 40 bytes later",
         )
 }
 

@@ -3,9 +3,11 @@
 
 use ibverbs_abi::*;
 
-use super::waiting::Reason;
 use super::{Qp, Shadow};
 use crate::diagnose::check::gid;
+
+/// A reason, and what to do.
+pub type Reason = (String, &'static str);
 
 impl Shadow {
     /// A queue pair has been attached to a group, or detached from it.
@@ -18,8 +20,8 @@ impl Shadow {
         }
     }
 
-    /// Datagrams that this process has sent to a group to which none of its queue pairs is attached, though one
-    /// of them waits.
+    /// Datagrams that this process has sent to a group to which none of its queue pairs is attached, though
+    /// one of them waits.
     fn group_not_joined(&self, qp: &Qp) -> Option<Reason> {
         if qp.receives.is_empty() || qp.sends_posted > 0 {
             return None;

@@ -27,7 +27,7 @@ impl Shadow {
             )
             .with(
                 "why",
-                "only the key of a memory window of type 2 that is bound, by this queue pair or in its PD, can \
+                "only the key of a memory window of type 2 that is bound, in the PD of this queue pair, can \
                  be invalidated, and not that of a region that ibv_reg_mr has made",
             )
             .with(

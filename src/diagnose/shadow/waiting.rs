@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ibverbs_abi::*;
 
-use super::quiet::ended;
+use super::quiet::{Reason, ended};
 use super::{Armed, Qp, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::state::state_name;
@@ -39,9 +39,6 @@ pub struct Waiting {
     since: Option<Instant>,
     reported: bool,
 }
-
-/// A reason, and what to do.
-pub type Reason = (String, &'static str);
 
 /// What the devices say at this moment: how many completions a CQ has that were not polled.
 pub type Unread = fn(cq: usize) -> Option<usize>;

@@ -131,7 +131,7 @@ impl Shadow {
         })
     }
 
-    /// Whether a key of a context is that of a window that is bound: the part of memory that it gives access to.
+    /// The part of memory that a key of a context gives access to, if it is that of a window that is bound.
     pub fn window_part(&self, context: usize, rkey: u32) -> Option<Mr> {
         match self.window_of(context, rkey)? {
             Found::Current(window) if window.is_bound => Some(window.part),

@@ -1,6 +1,6 @@
 //! Calls of librdmacm's functions by the program, for the library's IBV_EXPLAIN: much of what can be wrong
-//! there librdmacm finds itself, without a command to the device file. With IBV_EXPLAIN only, the calls of the
-//! loaded objects are redirected to functions here, which call librdmacm's with the same arguments.
+//! there librdmacm finds itself, without a command to the device file. With IBV_EXPLAIN only, the calls of
+//! the loaded objects are redirected to functions here, which call librdmacm's with the same arguments.
 //!
 //! Calls that librdmacm makes itself, within one of these, are not reported.
 
@@ -80,7 +80,8 @@ macro_rules! functions {
             // SAFETY: the function is librdmacm's of this name, whose arguments are pointers and integers,
             // passed like words on these machines, and which returns an int.
             let real = unsafe {
-                core::mem::transmute::<usize, unsafe extern "C" fn($(functions!(@word $arg)),*) -> c_int>(real)
+                type Function = unsafe extern "C" fn($(functions!(@word $arg)),*) -> c_int;
+                core::mem::transmute::<usize, Function>(real)
             };
             let call = begin(name, padded([$($arg),*]));
             // SAFETY: the arguments are the program's.
