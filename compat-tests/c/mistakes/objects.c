@@ -328,10 +328,7 @@ static void connect_xrc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
 				    .path_mtu = IBV_MTU_1024,
 				    .dest_qp_num = dest,
-				    .ah_attr = {
-					    .is_global = 1,
-					    .port_num = PORT,
-					    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
+				    .ah_attr = { .is_global = 1, .port_num = PORT, .grh = grh } };
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
 	NEED(to_init(qp) == 0);

@@ -28,7 +28,7 @@ impl Shadow {
             let what = "this thread has called ibv_wr_start before, and since then neither \
                         ibv_wr_complete nor ibv_wr_abort"
                 .into();
-            let why = "ibv_wr_start locks the queue pair until one of these two, so this one waits for ever";
+            let why = "ibv_wr_start locks the queue pair until one of these two, so the call does not end";
             return vec![out_of_order(object, call, what, why)];
         }
         if !qp.single_threaded {
