@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString};
 
 use ibverbs::{
     discover::value::{guid, hex16, pair, unsigned},
-    verbs::gid_sysfs::parse_gid,
+    verbs::gid_table::sysfs::parse_gid,
 };
 use libfuzzer_sys::fuzz_target;
 

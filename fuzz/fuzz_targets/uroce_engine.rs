@@ -255,8 +255,8 @@ struct Play {
     now: Time,
     qps: Vec<Qp>,
     hosts: Vec<TestHost>,
-    /// Of each side.
-    links: Vec<Link>,
+    /// Whether each side has shared memory to the other.
+    shares: Vec<bool>,
     /// Send and receive WRs that each side has posted; the count is the next WR's wr_id.
     posted: [[u64; 2]; 2],
     in_flight: VecDeque<(usize, InFlight)>,
@@ -264,44 +264,55 @@ struct Play {
 
 #[derive(Clone)]
 struct InFlight {
-    datagram: Vec<u8>,
-    /// See [`Packet::gso_size`].
-    gso_size: u32,
+    /// A datagram, or a message through shared memory.
+    bytes: Vec<u8>,
+    is_message: bool,
 }
 
-/// A packet as its link carries it. None if it is malformed.
-fn parse(datagram: &[u8], gso_size: u32) -> Option<Packet<'_>> {
-    if gso_size == 0 {
-        return Packet::parse(datagram).ok();
-    }
-    let bytes = &datagram[..datagram.len() - ICRC_LEN];
-    Packet::parse_apart(bytes, bytes, gso_size).ok()
+/// The beginning of a message, as its receiver finds it.
+fn head_of(bytes: &[u8]) -> [u8; HEAD_LEN] {
+    let mut head = [0xa5; HEAD_LEN];
+    let len = bytes.len().min(HEAD_LEN);
+    head[..len].copy_from_slice(&bytes[..len]);
+    head
 }
 
 impl Play {
     fn transmit(&mut self, side: usize) {
         let mut buffer = [0; 12 << 10];
         let mut count = 0;
-        self.qps[side].set_link(self.links[side]);
-        while let Some(packet) =
-            self.qps[side].transmit(self.now, &mut self.hosts[side], &mut buffer)
-        {
+        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
+        let mut sent = Vec::new();
+        if self.shares[side] {
+            qp.execute_direct(host);
+            qp.bind(self.now);
+            while let Some(len) = qp.transmit_message(self.now, host, &mut buffer[..1000]) {
+                let head = head_of(&buffer[..len]);
+                Message::parse(&head, &buffer[..len]).expect("wrote no message");
+                sent.push((buffer[..len].to_vec(), true));
+                count += 1;
+                assert!(count < 3000, "writes without end");
+            }
+        } else {
+            qp.unbind();
+            qp.on_no_room(self.now);
+        }
+        while let Some(packet) = qp.transmit(self.now, host, &mut buffer) {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();
-            parse(&datagram, packet.gso_size).expect("transmitted a malformed packet");
+            Packet::parse(&datagram).expect("transmitted a malformed packet");
+            sent.push((datagram, false));
             count += 1;
             assert!(count < 3000, "transmits without end");
+        }
+        for (bytes, is_message) in sent {
             if self.in_flight.len() < 200 {
-                let gso_size = packet.gso_size;
                 self.in_flight
-                    .push_back((1 - side, InFlight { datagram, gso_size }));
+                    .push_back((1 - side, InFlight { bytes, is_message }));
             }
         }
     }
 
     fn deliver(&mut self, side: usize, packet: &InFlight) {
-        let Some(parsed) = parse(&packet.datagram, packet.gso_size) else {
-            return;
-        };
         let from = Addresses {
             src: gid(1 - side),
             dst: gid(side),
@@ -309,7 +320,15 @@ impl Play {
             grh: [1; 40],
             pkey_index: 0,
         };
-        self.qps[side].receive(&parsed, &from, self.now, &mut self.hosts[side]);
+        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
+        if packet.is_message {
+            let head = head_of(&packet.bytes);
+            if let Some(message) = Message::parse(&head, &packet.bytes) {
+                qp.receive_message(&message, &from, self.now, host);
+            }
+        } else if let Ok(parsed) = Packet::parse(&packet.bytes) {
+            qp.receive(&parsed, &from, self.now, host);
+        }
         self.transmit(side);
     }
 
@@ -360,8 +379,8 @@ impl Play {
             }
             11 => {
                 if let Some((to, mut packet)) = self.in_flight.pop_front() {
-                    let at = script.int_in_range(0..=packet.datagram.len().min(64) - 1)?;
-                    packet.datagram[at] ^= script.arbitrary::<u8>()?;
+                    let at = script.int_in_range(0..=packet.bytes.len().min(64) - 1)?;
+                    packet.bytes[at] ^= script.arbitrary::<u8>()?;
                     self.deliver(to, &packet);
                 }
             }
@@ -369,8 +388,11 @@ impl Play {
             13 => {
                 let (near, config) = (self.near(side), *self.qps[side].config());
                 let datagram = forged(script, near, config.qpn, config.service)?;
-                let gso_size = 0;
-                self.deliver(side, &InFlight { datagram, gso_size });
+                let packet = InFlight {
+                    bytes: datagram,
+                    is_message: false,
+                };
+                self.deliver(side, &packet);
             }
             14 => {
                 let wait: u64 = script.int_in_range(0..=200_000_000)?;
@@ -501,7 +523,7 @@ fn play(script: &mut Unstructured) -> Result<()> {
         now: Time(1_000_000),
         qps: Vec::new(),
         hosts: Vec::new(),
-        links: Vec::new(),
+        shares: Vec::new(),
         posted: [[0; 2]; 2],
         in_flight: VecDeque::new(),
     };
@@ -521,10 +543,7 @@ fn play(script: &mut Unstructured) -> Result<()> {
         host.add(WINDOW, BASE, 8);
         host.xrc.push((SRQN, VecDeque::new()));
         host.room = (room < 100).then_some(room);
-        play.links.push(match script.arbitrary()? {
-            true => Link::SharedMemory,
-            false => Link::Network,
-        });
+        play.shares.push(script.arbitrary()?);
         play.hosts.push(host);
         play.start(script, side)?;
     }

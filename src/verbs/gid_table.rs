@@ -1,7 +1,7 @@
 //! GID table entries with all their fields: read by ioctl, or from sysfs if the kernel lacks that ioctl.
 //! Software devices fill in entries themselves.
 
-mod sysfs;
+pub mod sysfs;
 
 use core::ptr;
 

@@ -29,7 +29,7 @@
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
 //! | `direct` | RDMA WRITE and READ on one host without the target's CPU |
-//! | `local` | packets between processes of one host through shared memory |
+//! | `local` | messages between processes of one host through shared memory |
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `cm` | rdma_cm: the connection manager, and the commands of its device file |

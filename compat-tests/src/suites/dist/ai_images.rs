@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use super::old_glibc::{ROOT, enter};
 use super::{LIMIT, made, make_dist, text, unpacked};
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
 use crate::downloads;
+use crate::place::Place;
 use crate::place::sh;
 use crate::process::{Ended, Program, read, wait_until};
 use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};

@@ -21,6 +21,12 @@ pub fn prefetch(at: *const u8) {
     }
 }
 
+/// `fence(SeqCst)`.
+#[inline(always)]
+pub fn full_fence() {
+    core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+}
+
 /// System calls of x86-64: numbers that no call has.
 pub const SYS_OPEN: i64 = -1;
 pub const SYS_STAT: i64 = -2;

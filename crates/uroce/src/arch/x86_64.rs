@@ -21,6 +21,13 @@ pub fn prefetch(at: *const u8) {
     }
 }
 
+/// `fence(SeqCst)` in half of its time: a locked instruction orders a store before later loads as MFENCE does.
+#[inline(always)]
+pub fn full_fence() {
+    // SAFETY: it changes nothing: a word of this thread's stack, by 0.
+    unsafe { core::arch::asm!("lock or dword ptr [rsp], 0") };
+}
+
 /// System calls that newer architectures do not have.
 pub const SYS_OPEN: i64 = libc::SYS_open;
 pub const SYS_STAT: i64 = libc::SYS_stat;

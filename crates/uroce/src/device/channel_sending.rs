@@ -12,8 +12,8 @@ use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
-use crate::engine::{Clock, Link, Qp, Service, Time, Transmit};
-use crate::local::{Room, Sender, Written};
+use crate::engine::{Clock, Pace, Qp, Service, Time};
+use crate::local::Sender;
 use crate::wire::MAX_PACKET;
 
 /// After this time without anything taken from a full channel, unreliable services drop what is for the peer.
@@ -40,30 +40,34 @@ impl Device {
             let is_found = self.find_path(paths, qp, inner);
             let (engine, mut host, channel) = inner.split_path(qp);
             let Some(channel) = channel.filter(|_| is_found) else {
+                engine.unbind();
                 return false;
             };
             if channel.is_dead() {
+                engine.unbind();
+                engine.on_no_room(clock::coarse());
                 if channel.has_ended() {
                     self.fail_unreachable(qp, inner);
                 }
-                return false;
+                return !inner.engine().uses_packets();
             }
             if engine.has_direct() {
                 end_waiting(engine, &mut host);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
-                // Without memory for that, by UDP: the peer accepts both.
                 return self.defer_until_room(qp, inner);
             };
-            engine.set_link(Link::SharedMemory);
             // Exact, if the end of a wait is to be seen; other deadlines may be some milliseconds late.
             let clock = &ReadOnce::new(match engine.is_rnr_waiting() {
                 true => clock::now,
                 false => clock::coarse,
             });
             let mut filled = match qp.service {
-                Service::Ud => self.send_datagram(engine, &mut host, clock, &mut sender),
-                _ => fill_channel(engine, &mut host, clock, &mut sender),
+                Service::Ud => self.send_datagram(engine, &mut host, &mut sender),
+                _ => {
+                    engine.bind(clock);
+                    fill_channel(engine, &mut host, clock, &mut sender)
+                }
             };
             if matches!(filled, Filled::Starved) {
                 let now = clock.time();
@@ -71,34 +75,39 @@ impl Device {
                 if qp.service.is_reliable() {
                     engine.on_no_room(now);
                 } else if is_stalled {
-                    filled = self.drop_packet(engine, &mut host, now);
+                    filled = self.drop_unsent(engine, &mut host, now);
                 }
             }
             let unlocked = sender.finish();
             inner.on_sent(&unlocked);
+            let is_datagram = qp.service == Service::Ud;
             match filled {
-                Filled::All => return true,
+                Filled::All => return is_datagram || !inner.engine().uses_packets(),
                 Filled::Packet if !inner.engine().may_transmit() => return true,
                 Filled::Packet => {}
-                // A response that nobody sends later takes UDP.
                 Filled::Starved => {
+                    // An ACK that nobody sends later takes UDP.
                     return self.defer_until_room(qp, inner) || !inner.engine().has_response();
                 }
             }
         }
     }
 
-    /// Drops the next packet, as the peer takes none.
+    /// Drops the next datagram or part of a message, as the peer takes none.
     #[cold]
-    fn drop_packet(&self, engine: &mut Qp, host: &mut QpHost<'_>, now: Time) -> Filled {
+    fn drop_unsent(&self, engine: &mut Qp, host: &mut QpHost<'_>, now: Time) -> Filled {
         let mut buffer = [0; MAX_PACKET];
-        match engine.transmit(now, host, &mut buffer) {
-            None => Filled::All,
-            Some(_) => {
-                self.net.count_unsent(1);
-                Filled::Packet
-            }
+        let is_dropped = match engine.config().service {
+            Service::Ud => engine
+                .transmit_datagram(Pace::Unlimited, host, &mut buffer)
+                .is_some(),
+            _ => engine.transmit_message(now, host, &mut buffer).is_some(),
+        };
+        if !is_dropped {
+            return Filled::All;
         }
+        self.net.count_unsent(1);
+        Filled::Packet
     }
 
     /// Sends the next datagram of a UD queue pair through the channel that was looked up for it.
@@ -106,19 +115,18 @@ impl Device {
         &self,
         engine: &mut Qp,
         host: &mut QpHost<'_>,
-        clock: impl Clock,
         sender: &mut Sender<'_>,
     ) -> Filled {
         let Some(room) = sender.room() else {
             return Filled::Starved;
         };
         let to = engine.next_destination().map(|to| (to.av, to.qpn));
-        let is_sent = put(sender, room, |buffer| {
-            let packet = engine.transmit(clock, host, buffer)?;
+        let is_sent = sender.write_datagram(room, |buffer| {
+            let packet = engine.transmit_datagram(Pace::Unlimited, host, buffer)?;
             // If the WQE that the channel was looked up for had failed, those behind it would be flushed.
             let is_for_peer = to == Some((packet.av, packet.dest_qpn));
             debug_assert!(is_for_peer);
-            is_for_peer.then_some(packet)
+            is_for_peer.then_some((packet.len, packet.av.traffic_class))
         });
         match is_sent {
             true => Filled::Packet,
@@ -145,6 +153,7 @@ fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
 }
 
 /// Sends through a channel what a queue pair may send now to its only peer.
+#[inline]
 fn fill_channel(
     engine: &mut Qp,
     host: &mut QpHost<'_>,
@@ -156,33 +165,15 @@ fn fill_channel(
         let Some(room) = sender.room() else {
             // An ACK must not wait behind the requests of other queue pairs.
             while let Some(room) = sender.room_for_response() {
-                let transmit =
-                    |buffer: &mut [u8]| engine.transmit_short_response(clock, host, buffer);
-                if !put(sender, room, transmit) {
+                if !sender.write_message(room, |buffer| engine.transmit_answer(host, buffer)) {
                     break;
                 }
             }
             return Filled::Starved;
         };
-        if !put(sender, room, |buffer| engine.transmit(clock, host, buffer)) {
+        if !sender.write_message(room, |buffer| engine.transmit_message(clock, host, buffer)) {
             break;
         }
     }
     Filled::All
-}
-
-/// Lets `transmit` write a packet where the peer reads it. False if it writes none.
-#[inline]
-fn put(
-    sender: &mut Sender<'_>,
-    room: Room,
-    transmit: impl FnOnce(&mut [u8]) -> Option<Transmit>,
-) -> bool {
-    sender.write(room, |buffer| {
-        transmit(buffer).map(|packet| Written {
-            len: packet.len,
-            traffic_class: packet.av.traffic_class,
-            gso_size: packet.gso_size,
-        })
-    })
 }

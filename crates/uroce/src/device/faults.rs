@@ -276,7 +276,7 @@ fn facts<'a>(device: &'a Device, packet: &Packet<'_>, peer: IpAddr) -> PacketFac
         sent: false,
         qpn: packet.bth.dest_qpn,
         operation,
-        len: packet.datagrams_len() as u64,
+        len: packet.datagram_len() as u64,
         peer,
         takes_receive,
     }

@@ -95,7 +95,6 @@ impl Device {
             let start = headers.write(buffer);
             buffer[start..start + MAD_LEN].copy_from_slice(mad);
             let packet = Transmit {
-                gso_size: 0,
                 av,
                 dest_qpn: GSI_QPN,
                 len: start + MAD_LEN,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
-use crate::engine::{Addresses, PacketCopy};
+use crate::engine::{Addresses, Message, MessageCopy, PacketCopy};
 use crate::sync::Mutex;
 use crate::wire::Packet;
 
@@ -16,9 +16,29 @@ use crate::wire::Packet;
 /// dropped, as there.
 const MAX_MISSED: usize = 1024;
 
-/// A packet, and where it came from.
+/// What has come for a queue pair.
+pub enum KeptPacket {
+    /// By UDP, or a datagram.
+    Packet(PacketCopy),
+    /// Through shared memory.
+    Message(MessageCopy),
+}
+
+impl KeptPacket {
+    /// None if there is no memory.
+    pub fn of_packet(packet: &Packet<'_>) -> Option<KeptPacket> {
+        PacketCopy::try_new(packet).map(KeptPacket::Packet)
+    }
+
+    /// None if there is no memory.
+    pub fn of_message(message: &Message<'_>) -> Option<KeptPacket> {
+        MessageCopy::try_new(message).map(KeptPacket::Message)
+    }
+}
+
+/// What has come, and from where.
 struct Kept {
-    packet: PacketCopy,
+    packet: KeptPacket,
     from: Addresses,
 }
 
@@ -38,12 +58,12 @@ impl Missed {
     }
 
     /// Adds a packet, unless there are too many or there is no memory. Returns whether it is the first.
-    fn keep(&self, packet: &Packet<'_>, from: &Addresses) -> bool {
+    fn keep(&self, packet: Option<KeptPacket>, from: &Addresses) -> bool {
         let mut packets = self.packets.lock();
         if packets.len() == MAX_MISSED || packets.try_reserve(1).is_err() {
             return false;
         }
-        let Some(packet) = PacketCopy::try_new(packet) else {
+        let Some(packet) = packet else {
             return false;
         };
         packets.push(Kept {
@@ -75,7 +95,14 @@ impl Inner {
         let now = clock::now();
         for kept in qp.missed.take() {
             let (engine, mut host) = self.split(qp);
-            engine.receive(&kept.packet.packet(), &kept.from, now, &mut host);
+            match &kept.packet {
+                KeptPacket::Packet(copy) => {
+                    engine.receive(&copy.packet(), &kept.from, now, &mut host);
+                }
+                KeptPacket::Message(copy) => {
+                    engine.receive_message(&copy.message(), &kept.from, now, &mut host);
+                }
+            }
         }
     }
 
@@ -94,7 +121,12 @@ impl Device {
     /// Keeps a packet for a queue pair that cannot be locked now. Pollers and the background thread try to
     /// lock it until they can.
     #[cold]
-    pub(super) fn keep_missed(&self, qp: &Arc<QueuePair>, packet: &Packet<'_>, from: &Addresses) {
+    pub(super) fn keep_missed(
+        &self,
+        qp: &Arc<QueuePair>,
+        packet: Option<KeptPacket>,
+        from: &Addresses,
+    ) {
         if !qp.missed.keep(packet, from) {
             return;
         }

@@ -1,10 +1,10 @@
-//! The path of packets: through shared memory to processes of this host ([`crate::local`]), by UDP to all
+//! The way to a peer: through shared memory to processes of this host ([`crate::local`]), by UDP to all
 //! others.
 //!
-//! Both paths carry the same packets, so a queue pair may change from one to the other at any time. Only
-//! reliable services repair a reordering. Therefore the first packet that takes a channel waits for those
-//! that other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP, unless
-//! there is a channel to its peer already.
+//! A connected queue pair takes a channel when nothing of it is in flight (`engine::shm`). Datagrams may take
+//! either, one by one; a reordering would not be repaired. Therefore what takes a channel first waits for what
+//! other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP, unless there
+//! is a channel to its peer already.
 
 use std::io;
 use std::sync::Arc;
@@ -14,9 +14,10 @@ use std::time::Duration;
 use super::Device;
 use super::lock_holder::InboxGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
+use super::receiving::Batch;
 use crate::direct::Exports;
 use crate::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
-use crate::local::{Channel, Ends, Paths, Peers, Receiver};
+use crate::local::{Channel, Ends, Paths, Peers};
 use crate::transport::Net;
 use crate::wire::{Flow, port_of};
 
@@ -256,6 +257,9 @@ impl Device {
         }
         let same = |old: &Arc<Channel>| channel.as_ref().is_some_and(|new| Arc::ptr_eq(old, new));
         let is_same = inner.path.channel.as_ref().is_some_and(same);
+        if is_found && !is_same && inner.path.channel.is_some() {
+            inner.split(qp).0.on_other_memory();
+        }
         inner.path = QpPath {
             generation,
             destination,
@@ -346,25 +350,25 @@ impl Device {
     pub(super) fn receive_locally(
         &self,
         inbox: &mut InboxGuard<'_>,
-        receiver: &mut impl Receiver,
+        batch: &mut Batch<'_>,
     ) -> usize {
-        let received = inbox.channels().receive(receiver);
+        let received = inbox.channels().receive(batch);
         match received.any_fresh {
             false => received.packets,
-            true => received.packets + self.receive_fresh(inbox, receiver),
+            true => received.packets + self.receive_fresh(inbox, batch),
         }
     }
 
     /// Receives the first packets of channels, and before them the datagrams that have arrived. Returns the
     /// number of both.
     #[cold]
-    fn receive_fresh(&self, inbox: &mut InboxGuard<'_>, receiver: &mut impl Receiver) -> usize {
+    fn receive_fresh(&self, inbox: &mut InboxGuard<'_>, batch: &mut Batch<'_>) -> usize {
         let mut count = 0;
         if inbox.channels().take_first_receive() {
             for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
                 inbox.poll_all_sockets();
                 let datagrams = self.net.receive(inbox, &mut |packet, from| {
-                    receiver.packet(packet, from);
+                    batch.deliver(packet, from);
                 });
                 count += datagrams;
                 if datagrams == 0 {
@@ -372,7 +376,7 @@ impl Device {
                 }
             }
         }
-        count + inbox.channels().receive(receiver).packets
+        count + inbox.channels().receive(batch).packets
     }
 
     /// Whether a peer has hung up, and what it had sent may not be received yet.

@@ -26,7 +26,6 @@ use super::receiving::{self, Batch};
 use super::sink::Sink;
 use super::{Device, clock, faults};
 use crate::engine::{Addresses, Clock, Qp, Time};
-use crate::local::Receiver;
 use crate::transport::Inbox;
 use crate::wire::Packet;
 
@@ -255,17 +254,17 @@ impl Device {
         &self,
         inbox: &mut InboxGuard<'_>,
         skips_sockets: bool,
-        receiver: &mut impl Receiver,
+        batch: &mut Batch<'_>,
     ) -> (usize, usize) {
         if skips_sockets {
             // The poller has found packets.
-            return (self.receive_locally(inbox, receiver), 0);
+            return (self.receive_locally(inbox, batch), 0);
         }
         let local = match self.has_local_packets(inbox) {
-            true => self.receive_locally(inbox, receiver),
+            true => self.receive_locally(inbox, batch),
             false => 0,
         };
-        let each = &mut |packet: &Packet<'_>, from: &Addresses| receiver.packet(packet, from);
+        let each = &mut |packet: &Packet<'_>, from: &Addresses| batch.deliver(packet, from);
         (local, self.net.receive(inbox, each))
     }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::clock::ReadOnce;
+use super::missed::KeptPacket;
 use super::queue_pair::{LockedQp, QueuePair, Unavailable};
 use super::recent::RecentQps;
 use super::sink::Sink;
 use super::{Device, clock};
-use crate::engine::{Addresses, Clock, Time};
+use crate::engine::{Addresses, Clock, Message, Time};
 use crate::local::Receiver;
 use crate::transport::GSI_QPN;
 use crate::wire::{MULTICAST_QPN, Packet};
@@ -24,7 +25,7 @@ pub(super) fn lock_for(
     match LockedQp::lock(qp) {
         Ok(locked) => Some(locked),
         Err((qp, Unavailable::Preempted)) => {
-            device.keep_missed(&qp, packet, from);
+            device.keep_missed(&qp, KeptPacket::of_packet(packet), from);
             None
         }
         Err((_, Unavailable::Destroyed)) => None,
@@ -49,8 +50,31 @@ pub(super) fn receive(
 impl Receiver for Batch<'_> {
     #[inline(always)]
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
+        // A datagram starts no wait.
+        self.deliver_by(packet, from, false);
+    }
+
+    #[inline(always)]
+    fn message(&mut self, message: &Message<'_>, from: &Addresses) {
+        self.packets += 1;
+        self.one_sided |= message.operation().is_one_sided();
+        let qpn = message.dest_qpn();
+        if self.qpn != Some(qpn) {
+            if let Err(preempted) = self.begin_receiving(qpn) {
+                return self.keep_message(preempted, message, from);
+            }
+        }
         // Only a wait that a NAK begins has to end at the right time.
-        self.deliver_by(packet, from, packet.is_nak());
+        let clock = match message.is_nak() {
+            true => &self.exact,
+            false => &self.coarse,
+        };
+        if let Some(locked) = &mut self.receiving {
+            let (qp, inner) = locked.split();
+            let (engine, mut host) = inner.split(qp);
+            host.sink = self.sink.as_deref_mut();
+            engine.receive_message(message, from, clock, &mut host);
+        }
     }
 }
 
@@ -175,6 +199,22 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// The queue pair of a message cannot be locked now, or there is none.
+    #[cold]
+    fn keep_message(
+        &self,
+        preempted: Option<Arc<QueuePair>>,
+        message: &Message<'_>,
+        from: &Addresses,
+    ) {
+        match preempted {
+            Some(qp) => self
+                .device
+                .keep_missed(&qp, KeptPacket::of_message(message), from),
+            None => self.device.net.dropped.count_without_queue_pair(),
+        }
+    }
+
     /// Counts a packet, and locks its queue pair. False if the packet is for no queue pair, or for several:
     /// those it delivers itself.
     #[inline(always)]
@@ -196,7 +236,7 @@ impl<'a> Batch<'a> {
         if self.qpn != Some(qpn) {
             if let Err(preempted) = self.begin_receiving(qpn) {
                 match preempted {
-                    Some(qp) => device.keep_missed(&qp, packet, from),
+                    Some(qp) => device.keep_missed(&qp, KeptPacket::of_packet(packet), from),
                     None => device.net.dropped.count_without_queue_pair(),
                 }
                 return false;

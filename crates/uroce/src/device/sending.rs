@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
-use crate::engine::{Link, Time};
+use crate::engine::Time;
 use crate::process;
 use crate::transport::Outbox;
 
@@ -145,7 +145,6 @@ impl Device {
         outbox: &mut Outbox,
     ) -> bool {
         let (engine, mut host) = inner.split(qp);
-        engine.set_link(Link::Network);
         while !outbox.is_full() {
             let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
                 return false;

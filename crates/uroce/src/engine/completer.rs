@@ -12,48 +12,18 @@ use super::attributes::Attributes;
 use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
-use super::{Host, Time};
+use super::retries::{Exhausted, Retries};
+use super::{Host, PeerActivity, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet};
 
 /// A sequence-error NAK for a packet is ignored within this time of the packet's retransmission, or
 /// within twice the SRTT if that is longer: it was caused by the first transmission.
 const MIN_NAK_INTERVAL: Duration = Duration::from_micros(500);
 
-/// An ack timeout that is handled late by this part of its length or more retransmits without consuming one
-/// of `retry_cnt`: this process was descheduled, and a peer on the same host perhaps was too.
-const LATE_FRACTION: u32 = 4;
-/// The most late timeouts in a row that consume no retry: a timeout must not take longer than four
-/// times the configured value (9.7.6.1.3).
-const MAX_LATE_TIMEOUTS: u8 = 3;
-
-/// A request to a peer that is idle ([`PeerActivity::Idle`]) does not fail before this time has passed
-/// without an answer.
-const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// The value of `rnr_retry` that means "no limit".
-const RNR_RETRY_INFINITE: u8 = 7;
-
-/// What is known of a peer when a timer expires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerActivity {
-    /// Nothing, or that it has received all packets in flight.
-    Unknown,
-    /// Its process is there, and has not received all packets in flight, none of which is lost. An RNIC would
-    /// answer for it.
-    Idle,
-}
-
 /// The completer of a reliable connection.
 #[derive(Debug, Default)]
 pub struct Completer {
-    /// Ack timeouts that may still be followed by a retransmission.
-    retries_left: u8,
-    /// RNR NAKs that may still be followed by a retransmission.
-    rnr_retries_left: u8,
-    /// Late timeouts in a row that consumed no retry.
-    late_timeouts: u8,
-    /// When the first ack timeout without progress since then began.
-    unanswered_since: Option<Time>,
+    retries: Retries,
     last_nak: Option<NakRetransmission>,
     counters: Counters,
 }
@@ -85,8 +55,7 @@ impl Completer {
     /// Starts a connection.
     pub fn start(&mut self, attributes: &Attributes) {
         *self = Completer {
-            retries_left: attributes.retry_cnt,
-            rnr_retries_left: attributes.rnr_retry,
+            retries: Retries::new(attributes),
             counters: self.counters,
             ..Completer::default()
         };
@@ -166,10 +135,7 @@ impl Completer {
     /// Any progress restores all retries.
     fn on_progress(&mut self, acked: Acked, attributes: &Attributes) {
         if acked.progress {
-            self.retries_left = attributes.retry_cnt;
-            self.rnr_retries_left = attributes.rnr_retry;
-            self.late_timeouts = 0;
-            self.unanswered_since = None;
+            self.retries.restore(attributes);
         }
     }
 
@@ -203,15 +169,11 @@ impl Completer {
         if requester.is_rnr_waiting() {
             return Ok(());
         }
-        if attributes.rnr_retry != RNR_RETRY_INFINITE {
-            let Some(left) = self.rnr_retries_left.checked_sub(1) else {
-                self.counters.retry_rnr_exceeded_err += 1;
-                return Err(IBV_WC_RNR_RETRY_EXC_ERR);
-            };
-            self.rnr_retries_left = left;
+        if let Err(Exhausted) = self.retries.consume_rnr(attributes) {
+            self.counters.retry_rnr_exceeded_err += 1;
+            return Err(IBV_WC_RNR_RETRY_EXC_ERR);
         }
         requester.on_rnr_nak(now.after(encoding::rnr_timer(timer)));
-        self.retries_left = attributes.retry_cnt;
         Ok(())
     }
 
@@ -220,20 +182,20 @@ impl Completer {
         &mut self,
         requester: &mut Requester,
         attributes: &Attributes,
-        peer: PeerActivity,
         now: Time,
     ) -> Result<(), ibv_wc_status> {
         let counts_as_loss = match requester.take_expired(now) {
             None => return Ok(()),
             Some(Expired::AckTimeout { late }) => {
-                self.consume_retry(late, attributes, peer, now)?
+                let peer = PeerActivity::Unknown;
+                let consumed = self.retries.consume(late, attributes, peer, now);
+                consumed.map_err(|Exhausted| {
+                    self.counters.retry_exceeded_err += 1;
+                    IBV_WC_RETRY_EXC_ERR
+                })?
             }
             Some(Expired::Rto) => true,
         };
-        if peer == PeerActivity::Idle {
-            requester.await_ack(attributes, now);
-            return Ok(());
-        }
         if counts_as_loss {
             requester.on_rto();
         }
@@ -242,45 +204,14 @@ impl Completer {
         Ok(())
     }
 
-    /// Consumes one of `retry_cnt` for an ack timeout that is handled `late` after its expiry, and returns
-    /// true. Consumes none and returns false if that is too late (see [`LATE_FRACTION`]), at most
-    /// [`MAX_LATE_TIMEOUTS`] times in a row. Fails if no retry is left; if the peer is idle, not before
-    /// [`IDLE_PEER_TIMEOUT`].
-    fn consume_retry(
-        &mut self,
-        late: Duration,
-        attributes: &Attributes,
-        peer: PeerActivity,
-        now: Time,
-    ) -> Result<bool, ibv_wc_status> {
-        let timeout = encoding::ack_timeout(attributes.timeout).unwrap_or_default();
-        let began = Time(now.0.saturating_sub((timeout + late).as_nanos() as u64));
-        let since = *self.unanswered_since.get_or_insert(began);
-        if late >= timeout / LATE_FRACTION && self.late_timeouts < MAX_LATE_TIMEOUTS {
-            self.late_timeouts += 1;
-            return Ok(false);
-        }
-        let may_run_again = peer == PeerActivity::Idle && now.since(since) < IDLE_PEER_TIMEOUT;
-        if may_run_again && self.retries_left == 0 {
-            return Ok(true);
-        }
-        let Some(left) = self.retries_left.checked_sub(1) else {
-            self.counters.retry_exceeded_err += 1;
-            return Err(IBV_WC_RETRY_EXC_ERR);
-        };
-        self.retries_left = left;
-        self.late_timeouts = 0;
-        Ok(true)
-    }
-
     #[cfg(test)]
     pub fn retries_left(&self) -> u8 {
-        self.retries_left
+        self.retries.left()
     }
 
     #[cfg(test)]
     pub fn late_timeouts(&self) -> u8 {
-        self.late_timeouts
+        self.retries.late_timeouts()
     }
 }
 

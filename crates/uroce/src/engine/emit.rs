@@ -1,9 +1,8 @@
 //! Writes a packet into the buffer it is sent from: headers, payload, padding. The ICRC is added by
 //! the transport.
 
-use super::Link;
 use super::attributes::Attributes;
-use crate::wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, PAYLOAD_APART, Part, Psn};
+use crate::wire::{Bth, HeaderWriter, Opcode, Operation, Part, Psn};
 
 /// The default P_Key, with full membership.
 const PKEY: u16 = 0xffff;
@@ -48,51 +47,25 @@ pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn, buffer: &mut [u8]) -> He
     HeaderWriter::new(bth, buffer)
 }
 
-/// A payload of at least this number of bytes begins at a cache line of the shared memory that it is written
-/// to: copies there and from there are up to twice as fast (benches/uroce).
-pub const MIN_APART: usize = 512;
-
 /// A packet in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoded {
     /// Bytes in the buffer.
     pub len: usize,
-    /// The packets that it stands for.
-    pub packets: u32,
-    /// See [`crate::wire::Packet::gso_size`].
-    pub gso_size: u32,
-    /// Bytes of these packets, from the BTH to the ICRC.
-    pub datagrams_len: u64,
 }
 
 /// Where the payload of a packet lies in the buffer that the packet is written to.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    headers_len: usize,
     start: usize,
     len: usize,
-    packets: u32,
-    gso_size: u32,
 }
 
 impl Layout {
-    /// Of a payload behind headers of these lengths, that of `packets` packets.
+    /// Of a payload of `len` bytes behind headers of that length.
     #[inline]
-    pub fn new(link: Link, headers_len: usize, len: usize, (packets, mtu): (u32, u32)) -> Layout {
-        let is_apart = packets > 1 || link == Link::SharedMemory && len >= MIN_APART;
-        Layout {
-            headers_len,
-            start: if is_apart { PAYLOAD_APART } else { headers_len },
-            len,
-            packets,
-            gso_size: if is_apart { mtu } else { 0 },
-        }
-    }
-
-    /// The packet that a network carries.
-    #[inline]
-    pub fn of_datagram(headers_len: usize, len: usize) -> Layout {
-        Layout::new(Link::Network, headers_len, len, (1, 0))
+    pub fn new(start: usize, len: usize) -> Layout {
+        Layout { start, len }
     }
 
     /// The place of the payload. None if the buffer is too small.
@@ -108,13 +81,7 @@ impl Layout {
         let len = pad_payload(self.start + self.len, pad, headers.buffer())?;
         headers.bth.pad = pad as u8;
         headers.finish();
-        let others = u64::from(self.packets - 1) * (Bth::LEN + ICRC_LEN) as u64;
-        Some(Encoded {
-            len,
-            packets: self.packets,
-            gso_size: self.gso_size,
-            datagrams_len: (self.headers_len + self.len + pad + ICRC_LEN) as u64 + others,
-        })
+        Some(Encoded { len })
     }
 }
 

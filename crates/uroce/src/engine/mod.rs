@@ -12,6 +12,9 @@
 //! | `completer` | responses: acknowledgments, NAKs, retries and ack timeouts |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
 //! | `response_queue`, `read_copy` | responses waiting to be sent, in PSN order |
+//! | `shm` | requests and responses through shared memory, in place of packets |
+//! | `request` | a request as the responder takes it, from a packet or from shared memory |
+//! | `retries` | how often a request may be sent again |
 //! | `congestion`, `rtt`, `pacer` | how many packets may be in flight, the RTO, bursts |
 //! | `timer`, `encoding` | the timers of a queue pair; times and counts in encoded form |
 //! | `counters` | what a queue pair counts |
@@ -33,17 +36,19 @@ mod counters;
 mod emit;
 mod encoding;
 mod host;
-mod link;
 mod pacer;
 mod packet_copy;
 mod qp;
 mod read_copy;
 mod recv_queue;
+mod request;
 mod requester;
 mod responder;
 mod response_queue;
+mod retries;
 mod rtt;
 mod send_queue;
+mod shm;
 mod slot_count;
 mod slots;
 #[cfg(test)]
@@ -54,14 +59,15 @@ mod work;
 use std::time::Duration;
 
 pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service, Target};
-pub use completer::PeerActivity;
 pub use counters::Counters;
 pub use host::{
     Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
-pub use link::Link;
 pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};
+pub use requester::Pace;
+pub use retries::PeerActivity;
+pub use shm::{HEAD_LEN, Message, MessageCopy, MessageWriter};
 pub use slot_count::PolledSends;
 pub use work::{
     Bind, Completion, Data, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress,

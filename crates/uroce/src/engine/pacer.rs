@@ -11,8 +11,6 @@ pub struct Pacer {
     burst: Burst,
     /// The start of the current burst.
     burst_start: Time,
-    /// Packets need not be paced: what carries them waits for the receiver.
-    off: bool,
     /// Sent in the current burst.
     packets: u32,
     bytes: usize,
@@ -50,15 +48,9 @@ impl Pacer {
                 Service::Rc | Service::XrcSend | Service::XrcRecv => READ_RESPONSES,
             },
             burst_start: Time(0),
-            off: false,
             packets: 0,
             bytes: 0,
         }
-    }
-
-    /// Switches pacing on or off.
-    pub fn set_paced(&mut self, paced: bool) {
-        self.off = !paced;
     }
 
     /// Whether a packet may be sent now.
@@ -80,7 +72,7 @@ impl Pacer {
     /// When the next packet may be sent; a time in the past if it may be sent now. None if packets are not
     /// paced: then no timer is needed.
     pub fn resumes_at(&self) -> Option<Time> {
-        (!self.off).then(|| self.end_of_pause())
+        Some(self.end_of_pause())
     }
 
     fn end_of_pause(&self) -> Time {
@@ -92,6 +84,6 @@ impl Pacer {
     }
 
     fn is_exhausted(&self) -> bool {
-        !self.off && (self.packets >= self.burst.packets || self.bytes >= self.burst.bytes)
+        self.packets >= self.burst.packets || self.bytes >= self.burst.bytes
     }
 }

@@ -8,7 +8,6 @@ pub struct PacketCopy {
     /// Headers and payload.
     bytes: Vec<u8>,
     headers_len: usize,
-    gso_size: u32,
 }
 
 impl PacketCopy {
@@ -23,14 +22,13 @@ impl PacketCopy {
             bth: packet.bth,
             bytes,
             headers_len: head.len(),
-            gso_size: packet.gso_size,
         })
     }
 
     /// The packet.
     pub fn packet(&self) -> Packet<'_> {
         let (head, payload) = self.bytes.split_at(self.headers_len);
-        Packet::from_parts(self.bth, head, payload, self.gso_size)
+        Packet::from_parts(self.bth, head, payload)
     }
 
     /// The bytes of its headers and its payload.

@@ -25,8 +25,8 @@ pub struct ReadResponse {
     pub key: RemoteKey,
     /// Bytes that have not been sent.
     pub remaining: u32,
-    /// A response packet has been sent.
-    pub started: bool,
+    /// Bytes that have been sent.
+    pub sent: u32,
     /// The request is a duplicate.
     pub duplicate: bool,
     /// The bytes, or those of the last response packets, if a later request may have changed the memory.
@@ -142,7 +142,7 @@ impl ResponseQueue {
             read.psn = read.psn + packets;
             read.va = read.va.wrapping_add(len.into());
             read.remaining -= len;
-            read.started = true;
+            read.sent += len;
         }
     }
 

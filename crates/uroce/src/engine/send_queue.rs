@@ -1,14 +1,13 @@
 //! The send queue: WQEs that have not completed, and the request packets that each consists of.
 //!
 //! Request packets are numbered without wrapping around. Of those that are sent, the lower 24 bits of the
-//! number give the PSN; packets of a WQE that the host executes are not sent, and leave no gap in the PSNs
-//! ([`SendQueue::execute_oldest`]).
+//! number give the PSN.
 
 use ibverbs_abi::*;
 
 use super::slot_count::{PolledSends, SlotCount};
 use super::slots::Slots;
-use super::{Completion, SendFlags, SendOp, SendWr};
+use super::{Completion, Host, SendFlags, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
 
 /// The longest message, in bytes (9.7.1.1).
@@ -161,6 +160,19 @@ fn packets_per_read(mtu: u32) -> u64 {
     u64::from(MAX_READ_REQUEST_LEN / mtu).max(1)
 }
 
+/// Executes a local operation. Returns the new state of its WQE.
+pub fn execute_local(wr: &SendWr, host: &mut impl Host) -> WqeState {
+    let result = match &wr.op {
+        SendOp::LocalInv { rkey } => host.invalidate_local(*rkey),
+        SendOp::BindMw(bind) => host.bind_mw(bind),
+        _ => Ok(()),
+    };
+    match result {
+        Ok(()) => WqeState::Executed,
+        Err(_) => WqeState::Failed(IBV_WC_MW_BIND_ERR),
+    }
+}
+
 /// The WQEs that have not completed, oldest first. Their packet numbers are contiguous.
 #[derive(Debug, Default)]
 pub struct SendQueue {
@@ -169,9 +181,6 @@ pub struct SendQueue {
     end: u64,
     /// The number of the newest message, modulo 2^24.
     message: u32,
-    /// Packets and messages of WQEs that were executed instead of sent.
-    unsent_packets: u64,
-    unsent_messages: u32,
     slots: SlotCount,
 }
 
@@ -187,7 +196,7 @@ impl SendQueue {
     /// The PSN of a packet that is in flight or not sent yet.
     #[inline]
     pub fn psn(&self, packet: u64) -> Psn {
-        Psn::new((packet.wrapping_sub(self.unsent_packets) & 0xff_ffff) as u32)
+        Psn::new((packet & 0xff_ffff) as u32)
     }
 
     /// The packet with that PSN that is nearest to `near`, which is in flight or not sent yet.
@@ -199,7 +208,7 @@ impl SendQueue {
     /// The send sequence number of a WQE's last message (9.7.7.2; 24 bits): the MSN that the responder
     /// reports once that message is complete.
     pub fn ssn(&self, wqe: &Wqe) -> Psn {
-        Psn::new(wqe.message.wrapping_sub(self.unsent_messages))
+        Psn::new(wqe.message)
     }
 
     /// The packet number after the last WQE's last packet.
@@ -271,16 +280,6 @@ impl SendQueue {
     pub fn set_state(&mut self, index: usize, state: WqeState) {
         if let Some(wqe) = self.wqes.get_mut(index) {
             wqe.state = state;
-        }
-    }
-
-    /// The oldest WQE, none of whose packets has been sent, was executed by the host. No packet is in flight.
-    pub fn execute_oldest(&mut self, mtu: u32) {
-        if let Some(wqe) = self.wqes.get_mut(0) {
-            wqe.state = WqeState::Executed;
-            let (packets, messages) = wqe.size(mtu);
-            self.unsent_packets += packets;
-            self.unsent_messages = self.unsent_messages.wrapping_add(messages);
         }
     }
 

@@ -133,6 +133,15 @@ impl SendWr {
         }
     }
 
+    /// Whether only reliable services have the operation.
+    pub fn is_only_reliable(&self) -> bool {
+        use SendOp::*;
+        !matches!(
+            self.op,
+            Send | SendImm { .. } | Write { .. } | WriteImm { .. } | LocalInv { .. } | BindMw(_)
+        )
+    }
+
     /// The length of the message in bytes.
     #[inline]
     pub fn message_len(&self) -> u64 {

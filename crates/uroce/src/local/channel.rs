@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use sender::{Sender, Unlocked, Written};
+pub use sender::{Sender, Unlocked};
 
 use super::Receiver;
 use super::handshake;
@@ -16,7 +16,7 @@ use super::peer_memory::{Access, Connection, PeerMemory};
 use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
 use super::segment::Segment;
 use crate::direct::Request;
-use crate::engine::{Addresses, Gid};
+use crate::engine::{Addresses, Gid, Message};
 use crate::sync::Mutex;
 use crate::wire::{
     Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Opcode, Packet,
@@ -31,27 +31,10 @@ const COPIED_PER_CALL: usize = 1 << 20;
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
-/// In the tag of a record: what [`gso_tag`] returns. The bits below are the traffic class.
-const KIND: u16 = 7 << 8;
+/// The tag of a record with a message. That of one with a datagram is the datagram's traffic class.
+const MESSAGE_TAG: u16 = 1 << 8;
 /// A packet of at most this number of bytes is prefetched: its line and the two behind it.
 const PREFETCHED_MAX: usize = HEAD_LEN + 2 * 64;
-
-/// A packet's `gso_size` in the tag of its record: the number of the path MTU, as in `ibv_mtu`, or 0.
-fn gso_tag(gso_size: u32) -> u16 {
-    match gso_size {
-        0 => 0,
-        mtu => (mtu.ilog2().saturating_sub(7) as u16) << 8,
-    }
-}
-
-/// What was passed to [`gso_tag`]. None if its result is not one of a path MTU.
-fn gso_size(tag: u16) -> Option<u32> {
-    match (tag & KIND) >> 8 {
-        0 => Some(0),
-        mtu @ 1..=5 => Some(128 << mtu),
-        _ => None,
-    }
-}
 
 /// The two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,25 +292,30 @@ impl Channel {
         self.hang_up();
     }
 
-    /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
+    /// Passes what a record has to `receiver`. The checks of a datagram are those of one that comes by UDP.
     /// Returns the number of bytes of it.
     #[inline(always)]
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
-        // One implementation, compiled for each of the opcodes that come most, and for any.
-        match Packet::opcode(record.head()) {
-            Opcode::RC_SEND_ONLY => self.deliver_opcode(Opcode::RC_SEND_ONLY, record, receiver),
-            Opcode::RC_ACK => self.deliver_opcode(Opcode::RC_ACK, record, receiver),
-            Opcode::UD_SEND_ONLY => self.deliver_opcode(Opcode::UD_SEND_ONLY, record, receiver),
-            _ => self.deliver_any(record, receiver),
+        if record.tag != MESSAGE_TAG {
+            return self.deliver_datagram(record, receiver);
         }
+        let Some(message) = Message::parse(&record.line, record.body) else {
+            return 0;
+        };
+        receiver.message(&message, &self.addresses);
+        record.body.len()
     }
 
     #[inline(never)]
-    fn deliver_any(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
-        self.deliver_opcode(Packet::opcode(record.head()), record, receiver)
+    fn deliver_datagram(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
+        // One implementation, compiled for the opcode that comes most, and for any.
+        match Packet::opcode(record.head()) {
+            Opcode::UD_SEND_ONLY => self.deliver_opcode(Opcode::UD_SEND_ONLY, record, receiver),
+            other => self.deliver_opcode(other, record, receiver),
+        }
     }
 
-    /// [`Channel::deliver`] for a packet that has this opcode, which the compiler may know.
+    /// [`Channel::deliver_datagram`] for one that has this opcode, which the compiler may know.
     #[inline(always)]
     fn deliver_opcode(
         &self,
@@ -335,19 +323,12 @@ impl Channel {
         record: &Record<'_>,
         receiver: &mut impl Receiver,
     ) -> usize {
-        let Some(gso_size) = gso_size(record.tag) else {
+        let Ok(packet) = Packet::parse_opcode(opcode, record.head(), record.body) else {
             return 0;
         };
-        let packet = Packet::parse_opcode(opcode, record.head(), record.body, gso_size);
-        let Ok(packet) = packet else {
-            return 0;
-        };
-        if [MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {
-            return 0;
-        }
-        match packet.deth() {
-            None => receiver.packet(&packet, &self.addresses),
-            Some(_) => receiver.packet(&packet, &self.datagram_addresses(record)),
+        let is_datagram = packet.deth().is_some();
+        if is_datagram && ![MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {
+            receiver.packet(&packet, &self.datagram_addresses(record));
         }
         record.body.len()
     }

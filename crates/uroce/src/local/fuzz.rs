@@ -10,7 +10,7 @@ use super::ring::BODY_MAX;
 use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends, Receiver};
 use crate::descriptors;
-use crate::engine::Addresses;
+use crate::engine::{Addresses, Message};
 use crate::wire::{Flow, MAX_PACKET, Packet, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
@@ -47,7 +47,7 @@ impl Fixture {
     }
 
     /// Sends copies of a packet until the ring is full, `count` at most.
-    fn send(&self, end: usize, packet: &[u8], count: usize) {
+    fn send(&self, end: usize, (bytes, is_message): (&[u8], bool), count: usize) {
         let Some(mut sender) = self.ends[end].sender(Duration::ZERO) else {
             return;
         };
@@ -55,7 +55,14 @@ impl Fixture {
             let Some(room) = sender.room() else {
                 break;
             };
-            sender.push(room, packet, 3);
+            if is_message {
+                sender.write_message(room, |to| {
+                    to.get_mut(..bytes.len())?.copy_from_slice(bytes);
+                    Some(bytes.len())
+                });
+            } else {
+                sender.push(room, bytes, 3);
+            }
         }
         let _ = sender.finish();
     }
@@ -89,7 +96,12 @@ impl Receiver for Checks<'_> {
         self.passed += 1;
         assert!(packet.payload.len() < BODY_MAX);
         assert_eq!(from.src_port, self.channel.flow().dst_port);
-        assert!(packet.packets() == 1 || packet.gso_size >= 256);
+    }
+
+    fn message(&mut self, message: &Message<'_>, from: &Addresses) {
+        self.passed += 1;
+        assert!(message.payload.len() < BODY_MAX);
+        assert_eq!(from.src_port, self.channel.flow().dst_port);
     }
 }
 
@@ -119,7 +131,10 @@ pub fn channel(mut data: &[u8]) {
         data = rest;
         let end = usize::from(kind >> 7);
         match kind & 7 {
-            0 | 1 => fixture.send(end, input, 1 + 16 * usize::from(kind >> 3 & 0xf)),
+            0 | 1 => {
+                let count = 1 + 16 * usize::from(kind >> 3 & 0xf);
+                fixture.send(end, (input, kind & 1 != 0), count);
+            }
             2 | 3 => {
                 fixture.receive(end);
             }
@@ -129,7 +144,8 @@ pub fn channel(mut data: &[u8]) {
             }
             5 => {
                 let long = input.repeat(1 + MAX_PACKET / input.len().max(1));
-                fixture.send(end, &long[..long.len().min(MAX_PACKET)], 8);
+                let is_message = kind & 8 != 0;
+                fixture.send(end, (&long[..long.len().min(MAX_PACKET)], is_message), 8);
             }
             6 => {
                 let (head, packet) = input.split_at(input.len().min(4));

@@ -1,12 +1,12 @@
-//! Packets between processes of one host through shared memory, in place of UDP.
+//! Messages between processes of one host through shared memory, in place of UDP.
 //!
-//! [`Paths`] has the channels of a device. A channel carries the same packets as UDP, without the ICRC. So a
-//! packet may take either path, and the protocol of the queue pairs (`engine`) does not know which it took.
-//! Where a channel cannot be used, packets take UDP. The device decides which queue pair uses which channel.
+//! [`Paths`] has the channels of a device. A channel carries the requests and responses of connected queue
+//! pairs (`engine::shm`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP. The
+//! device decides which queue pair uses which channel.
 //!
 //! | file | responsible for |
 //! |---|---|
-//! | `ring.rs` | packets in one direction: one producer, one consumer |
+//! | `ring.rs` | records in one direction: one producer, one consumer |
 //! | `segment.rs` | the memory of two rings, which both processes map |
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
 //! | `handshake.rs` | how processes meet, and what they check of each other |
@@ -34,16 +34,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use rustc_hash::FxHashMap;
 
-pub use channel::{Channel, Ends, Sender, Unlocked, Written};
+pub use channel::{Channel, Ends, Sender, Unlocked};
 
 use crate::descriptors::{self, Owned};
 use crate::direct::Exports;
-use crate::engine::Addresses;
+use crate::engine::{Addresses, Message};
 use crate::sync::{Changes, Mutex, RwLock};
 use crate::wire::{Flow, Packet};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
-pub use ring::Room;
 use segment::Segment;
 
 /// The most channels of a device. Peers beyond that use UDP.
@@ -67,15 +66,11 @@ pub type FindEnds<'a> = dyn Fn(&Flow) -> Option<Ends> + 'a;
 
 /// What receives the packets of channels.
 pub trait Receiver {
-    /// A packet, and where it comes from.
+    /// A datagram, and where it comes from.
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
-}
 
-impl<F: FnMut(&Packet<'_>, &Addresses)> Receiver for F {
-    #[inline]
-    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        self(packet, from);
-    }
+    /// A message of a connected queue pair, and where it comes from.
+    fn message(&mut self, message: &Message<'_>, from: &Addresses);
 }
 
 /// The channels of a device. Thread-safe.

@@ -28,18 +28,17 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use crate::arch;
-use crate::engine::Time;
-use crate::wire::{MAX_PACKET, MAX_SHORT_RESPONSE, PAYLOAD_APART};
+use crate::engine::{self, Time};
+use crate::wire::MAX_PACKET;
 use lines::{LINE, LINES, Lines, WORD_LEN};
 
 /// The bytes of a body that are in the line of its word.
 pub const HEAD_LEN: usize = LINE - WORD_LEN;
-/// The longest body in bytes: a packet that stands for several. A model has a ring of few lines, which is
-/// soon full.
+/// The longest body in bytes: a part of a message. A model has a ring of few lines, which is soon full.
 pub const BODY_MAX: usize = if cfg!(loom) {
     HEAD_LEN
 } else {
-    PAYLOAD_APART + (32 << 10)
+    HEAD_LEN + (32 << 10)
 };
 /// Lines that only responses of one line use, which are not to wait behind requests.
 const RESPONSE_LINES: u64 = if cfg!(loom) { 0 } else { 64 };
@@ -107,7 +106,7 @@ impl Key {
 // before that: the lines in use are more than twice what it releases between two looks.
 const _: () = assert!(cfg!(loom) || LINES - 2 * PACKET_LINES - RESPONSE_LINES > 2 * RELEASE_LINES);
 const _: () = assert!(LINES.is_power_of_two() && BODY_MAX <= u16::MAX as usize);
-const _: () = assert!(MAX_SHORT_RESPONSE <= HEAD_LEN && PAYLOAD_APART == HEAD_LEN);
+const _: () = assert!(HEAD_LEN == engine::HEAD_LEN);
 
 /// The other side has written what no correct one does: it is damaged or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +199,10 @@ impl Ring {
 /// it, or the flag is visible here.
 #[inline]
 fn take(flag: &Line<AtomicU32>) -> bool {
+    #[cfg(loom)]
     fence(Ordering::SeqCst);
+    #[cfg(not(loom))]
+    arch::full_fence();
     flag.0.load(Ordering::Relaxed) != 0 && flag.0.swap(0, Ordering::Relaxed) != 0
 }
 
@@ -249,7 +251,7 @@ impl Producer {
         }
     }
 
-    /// Room for a packet, and for one that stands for several if there is more. None if there is none now.
+    /// Room for a packet, and for more of a message if there is more. None if there is none now.
     #[inline]
     pub fn reserve(&mut self, ring: &Ring) -> Result<Option<Room>, Broken> {
         if self.written % LINES >= LOCAL_LINES && self.written - self.tried >= LOCAL_LINES {
@@ -283,7 +285,7 @@ impl Producer {
         self.reserve(ring)
     }
 
-    /// Room for a response of at most [`MAX_SHORT_RESPONSE`] bytes. The caller has just seen that there is
+    /// Room for a response of at most [`HEAD_LEN`] bytes. The caller has just seen that there is
     /// none for other records.
     pub fn reserve_for_response(&self) -> Option<Room> {
         self.find(1, 0)

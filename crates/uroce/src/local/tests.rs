@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::handshake;
 use super::offers::reversed;
+use super::ring::Room;
 use super::*;
 use crate::cancellation;
-use crate::wire::gid_of;
+use crate::engine::MessageWriter;
+use crate::wire::{Opcode, Operation, Part, Psn, gid_of};
 
 mod offers;
 
@@ -38,15 +40,19 @@ fn paths() -> Paths {
     Paths::new(1, Peers::SameUser, None).unwrap()
 }
 
-/// An ACK for queue pair 5 with this PSN, without ICRC.
-fn packet(psn: u8) -> [u8; 16] {
-    [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, psn, 31, 0, 0, 0]
+/// Sends an ACK for queue pair 5 with this PSN.
+fn push(sender: &mut Sender<'_>, room: Room, psn: u8) {
+    sender.write_message(room, |buffer| {
+        let to = (5, Psn::new(psn.into()));
+        let message = MessageWriter::new(Operation::Ack, Part::Only, to, 0, buffer);
+        message.map(|message| message.len(0))
+    });
 }
 
 fn send(channel: &Channel, psn: u8) -> bool {
     let mut sender = channel.sender(Duration::ZERO).unwrap();
     let room = sender.room().unwrap();
-    sender.push(room, &packet(psn), 0);
+    push(&mut sender, room, psn);
     sender.finish().peer_sleeps
 }
 
@@ -66,14 +72,24 @@ fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
     let mut seen = SeenChannels::default();
     paths.has_packet(&mut seen);
     seen.take_first_receive();
-    seen.receive(&mut |packet: &Packet<'_>, addresses: &Addresses| {
+    seen.receive(&mut |message: &Message<'_>, addresses: &Addresses| {
         assert_eq!(addresses.src, gid_of(from.src));
         assert_eq!(addresses.dst, gid_of(from.dst));
         assert_eq!(addresses.src_port, from.src_port);
-        assert_eq!(packet.bth.dest_qpn, 5);
-        psns.push(packet.bth.psn.get());
+        assert_eq!(message.dest_qpn(), 5);
+        psns.push(message.psn().get());
     });
     psns
+}
+
+impl<F: FnMut(&Message<'_>, &Addresses)> Receiver for F {
+    fn packet(&mut self, _: &Packet<'_>, _: &Addresses) {
+        panic!("a datagram, which nobody has sent");
+    }
+
+    fn message(&mut self, message: &Message<'_>, from: &Addresses) {
+        self(message, from);
+    }
 }
 
 /// Two devices with a channel between them, and the channels that each sends through.
@@ -147,7 +163,7 @@ fn a_fresh_channel_waits() {
     let mut seen = SeenChannels::default();
     assert!(b.has_packet(&mut seen));
     let receive = |seen: &mut SeenChannels| {
-        let received = seen.receive(&mut |_: &Packet<'_>, _: &Addresses| ());
+        let received = seen.receive(&mut |_: &Message<'_>, _: &Addresses| ());
         (received.packets, received.any_fresh)
     };
     assert_eq!(receive(&mut seen), (0, true));
@@ -363,7 +379,7 @@ fn room_wakes_a_sleeping_sender() {
     let mut sent = 0;
     let mut sender = to_b.sender(Duration::ZERO).unwrap();
     while let Some(room) = sender.room() {
-        sender.push(room, &packet(sent as u8), 0);
+        push(&mut sender, room, sent as u8);
         sent += 1;
     }
     assert!(!sender.finish().peer_sleeps);
@@ -377,8 +393,8 @@ fn room_wakes_a_sleeping_sender() {
     assert!(to_b.sender(Duration::ZERO).unwrap().room().is_some());
 }
 
-/// A packet that is none, or that is for a queue pair that gets its packets by UDP, is dropped. A length that
-/// no producer writes ends the channel.
+/// A datagram that is none, or that is for a queue pair that gets its packets by UDP, is dropped. So are
+/// packets of connections, and messages without a header.
 #[test]
 fn other_packets_are_dropped() {
     let flow = flow(7);
@@ -388,13 +404,23 @@ fn other_packets_are_dropped() {
         let room = sender.room().unwrap();
         sender.push(room, packet, 0);
     };
+    let datagram = |qpn: [u8; 3]| {
+        let mut bytes = [0; 20];
+        bytes[0] = Opcode::UD_SEND_ONLY.0;
+        bytes[5..8].copy_from_slice(&qpn);
+        bytes
+    };
     for qpn in [[0, 0, 1], [0xff, 0xff, 0xff]] {
-        let mut packet = packet(1);
-        packet[5..8].copy_from_slice(&qpn);
-        push(&packet);
+        push(&datagram(qpn));
     }
-    push(&packet(1)[..15]);
+    push(&datagram([0, 0, 5])[..19]);
     push(&[]);
+    let ack = Opcode::RC_ACK.0;
+    push(&[ack, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, 1, 31, 0, 0, 0]);
+    for len in [0, 1, 23] {
+        let room = sender.room().unwrap();
+        sender.write_message(room, |_| Some(len));
+    }
     drop(sender);
     assert!(has_packet(&b));
     assert_eq!(received(&b, &flow), [0_u32; 0]);
@@ -413,7 +439,7 @@ fn both_sides_may_work_at_once() {
             let mut sender = channel.sender(Duration::ZERO).unwrap();
             while sent < PACKETS {
                 let Some(room) = sender.room() else { break };
-                sender.push(room, &packet(sent as u8), 0);
+                push(&mut sender, room, sent as u8);
                 sent += 1;
             }
             let _ = sender.finish();

@@ -167,7 +167,7 @@ impl Aeth {
     pub const LEN: usize = 4;
 
     /// Parses the header. Fails for a reserved syndrome.
-    pub(super) fn parse(bytes: &[u8; Aeth::LEN]) -> Result<Aeth, Malformed> {
+    pub(crate) fn parse(bytes: &[u8; Aeth::LEN]) -> Result<Aeth, Malformed> {
         let &[syndrome, m0, m1, m2] = bytes;
         let value = syndrome & 0x1f;
         let kind = match syndrome >> 5 {

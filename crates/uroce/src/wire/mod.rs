@@ -22,7 +22,7 @@ pub use bth::Bth;
 pub use headers::{Aeth, AethKind, AtomicEth, Deth, Feth, NakCode, Reth};
 pub use icrc::{Flow, Fragmentation};
 pub use opcode::{Opcode, Operation, Part, Transport};
-pub use packet::{Headers, Malformed, PAYLOAD_APART, Packet};
+pub use packet::{Headers, Malformed, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 pub use writer::HeaderWriter;
@@ -35,5 +35,3 @@ pub const ICRC_LEN: usize = 4;
 pub const MAX_HEADERS: usize = 64;
 /// The longest packet without ICRC, in bytes: headers, the largest path MTU, padding.
 pub const MAX_PACKET: usize = MAX_HEADERS + 4096 + 3;
-/// The most bytes of a response without payload: the headers BTH, AETH and AtomicAckETH.
-pub const MAX_SHORT_RESPONSE: usize = Bth::LEN + 4 + 8;

@@ -40,13 +40,7 @@ pub struct Packet<'a> {
     head: &'a [u8],
     /// Without padding and ICRC.
     pub payload: &'a [u8],
-    /// As in Linux's segmentation offload: the payload is that of several packets, of this number of bytes
-    /// each but the last. 0: it is one packet.
-    pub gso_size: u32,
 }
-
-/// Where the payload of a packet with a [`Packet::gso_size`] begins: behind the headers there is a gap.
-pub const PAYLOAD_APART: usize = 56;
 
 /// The datagram is not a valid packet; receivers drop it silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,19 +56,14 @@ impl<'a> Packet<'a> {
 
     /// Parses a packet that has no ICRC.
     pub fn parse_without_icrc(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
-        Packet::parse_apart(bytes, bytes, 0)
+        Packet::parse_apart(bytes, bytes)
     }
 
     /// Parses a packet without ICRC in memory that others may write to. `head` is a copy of its first bytes,
-    /// with all headers, or of all: only these are examined. With a `gso_size`, see [`Packet::gso_size`], the
-    /// payload begins at [`PAYLOAD_APART`].
+    /// with all headers, or of all: only these are examined.
     #[inline]
-    pub fn parse_apart(
-        head: &'a [u8],
-        packet: &'a [u8],
-        gso_size: u32,
-    ) -> Result<Packet<'a>, Malformed> {
-        Packet::parse_opcode(Packet::opcode(head), head, packet, gso_size)
+    pub fn parse_apart(head: &'a [u8], packet: &'a [u8]) -> Result<Packet<'a>, Malformed> {
+        Packet::parse_opcode(Packet::opcode(head), head, packet)
     }
 
     /// The opcode of the packet that begins so; any if that is empty.
@@ -90,7 +79,6 @@ impl<'a> Packet<'a> {
         opcode: Opcode,
         head: &'a [u8],
         packet: &'a [u8],
-        gso_size: u32,
     ) -> Result<Packet<'a>, Malformed> {
         let bth = Bth::parse(head.first_chunk().ok_or(Malformed)?)?;
         debug_assert_eq!(bth.opcode, opcode);
@@ -98,11 +86,7 @@ impl<'a> Packet<'a> {
         let extensions = Extensions::of(bth.opcode);
         let headers_len = usize::from(extensions.end);
         let headers = head.get(..headers_len).ok_or(Malformed)?;
-        let padded = match gso_size {
-            0 => source(head, packet).get(headers_len..),
-            _ => packet.get(PAYLOAD_APART..),
-        };
-        let padded = padded.ok_or(Malformed)?;
+        let padded = source(head, packet).get(headers_len..).ok_or(Malformed)?;
         let payload = padded.len().checked_sub(bth.pad.into());
         let payload = payload.and_then(|len| padded.get(..len)).ok_or(Malformed)?;
         let is_valid = match extensions.payload {
@@ -116,7 +100,6 @@ impl<'a> Packet<'a> {
             bth,
             head: headers,
             payload,
-            gso_size,
         };
         // The only extended header with invalid values.
         let is_valid = is_valid && (extensions.at(Extension::Aeth) == 0 || parsed.aeth().is_some());
@@ -124,13 +107,8 @@ impl<'a> Packet<'a> {
     }
 
     /// The packet that a copy was made of: of its BTH, all its headers ([`Packet::head`]) and its payload.
-    pub fn from_parts(bth: Bth, head: &'a [u8], payload: &'a [u8], gso_size: u32) -> Packet<'a> {
-        Packet {
-            bth,
-            head,
-            payload,
-            gso_size,
-        }
+    pub fn from_parts(bth: Bth, head: &'a [u8], payload: &'a [u8]) -> Packet<'a> {
+        Packet { bth, head, payload }
     }
 
     /// All headers, as they are in the packet.
@@ -225,28 +203,10 @@ impl<'a> Packet<'a> {
             .map(|bytes| u32::from_be_bytes(*bytes))
     }
 
-    /// The number of packets that it stands for.
+    /// The length of the datagram: headers, payload, padding and ICRC.
     #[inline]
-    pub fn packets(&self) -> u32 {
-        match self.gso_size {
-            0 => 1,
-            // A payload has less than 2^16 bytes.
-            size => (self.payload.len() as u32).div_ceil(size).max(1),
-        }
-    }
-
-    /// Whether it is one packet, or stands for packets of this path MTU.
-    #[inline]
-    pub fn is_of_mtu(&self, mtu: u32) -> bool {
-        self.gso_size == 0 || self.gso_size == mtu
-    }
-
-    /// The length of the datagrams: headers, payload, padding and ICRC.
-    #[inline]
-    pub fn datagrams_len(&self) -> usize {
-        let padded = self.payload.len() + usize::from(self.bth.pad);
-        let others = self.packets() as usize - 1;
-        self.head.len() + padded + ICRC_LEN + others * (Bth::LEN + ICRC_LEN)
+    pub fn datagram_len(&self) -> usize {
+        self.head.len() + self.payload.len() + usize::from(self.bth.pad) + ICRC_LEN
     }
 }
 
@@ -439,5 +399,3 @@ fn source<'a>(head: &'a [u8], packet: &'a [u8]) -> &'a [u8] {
 }
 
 const _: () = assert!(Bth::LEN + 4 + AtomicEth::LEN + 4 <= MAX_HEADERS);
-// The headers of a packet that may have a longer payload than others: XRCETH, RETH and ImmDt.
-const _: () = assert!(Bth::LEN + 4 + Reth::LEN + 4 <= PAYLOAD_APART);

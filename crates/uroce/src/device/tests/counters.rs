@@ -59,7 +59,6 @@ fn packets_that_cannot_be_sent() {
     let device = device("unsent");
     let mut outbox = Outbox::try_new().unwrap();
     let packet = Transmit {
-        gso_size: 0,
         av: AddressVector {
             dgid: [0; 16],
             sgid_index: 200,

@@ -10,7 +10,7 @@ use crate::engine::{Completion, Overrun};
 impl Qp {
     /// Completes the finished WQEs at the head of the send queue.
     pub(super) fn complete_sends(&mut self, host: &mut impl Host) {
-        while let Some(finished) = self.requester.next_finished() {
+        while let Some(finished) = self.next_finished() {
             match finished {
                 Finished::Success {
                     completion,
@@ -25,6 +25,14 @@ impl Qp {
             }
         }
         self.check_drained(host);
+    }
+
+    #[inline]
+    fn next_finished(&mut self) -> Option<Finished> {
+        match &mut self.sender {
+            Some(sender) => sender.next_finished(self.requester.queue_mut()),
+            None => self.requester.next_finished(),
+        }
     }
 
     /// Reports the completion of the WR that has succeeded last, if the program wants one.
@@ -115,6 +123,9 @@ impl Qp {
 
     /// Flushes the send queue.
     pub(super) fn flush_sends(&mut self, host: &mut impl Host) {
+        if let Some(sender) = &mut self.sender {
+            sender.flush();
+        }
         for completion in self.requester.flush() {
             let _ = host.complete(WorkQueue::Send, completion);
         }
@@ -122,7 +133,11 @@ impl Qp {
 
     /// In SQD: raises the event when the WQEs that were started have completed (10.3.1.5).
     pub(super) fn check_drained(&mut self, host: &mut impl Host) {
-        if self.requester.take_drained() && self.attributes.sqd_async_notify {
+        let is_drained = match &mut self.sender {
+            Some(sender) => sender.take_drained(),
+            None => self.requester.take_drained(),
+        };
+        if is_drained && self.attributes.sqd_async_notify {
             host.event(QpEvent::SendQueueDrained);
         }
     }

@@ -1,7 +1,7 @@
 //! WRs that the host executes without the peer's responder.
 
-use super::{Host, Qp, QpState, Service};
-use crate::engine::requester::is_executable;
+use super::{Host, Qp, QpState, Sender, Service};
+use crate::engine::shm::is_executable;
 use crate::engine::{Completion, Gid, SendWr};
 use crate::wire::Psn;
 
@@ -31,7 +31,8 @@ impl Qp {
     /// Whether [`Qp::execute_direct`] has something to do.
     #[inline]
     pub fn has_direct(&self) -> bool {
-        self.state == QpState::Rts && self.requester.has_direct()
+        let sender = self.sender.as_ref();
+        self.state == QpState::Rts && sender.is_some_and(Sender::has_direct)
     }
 
     /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
@@ -39,16 +40,20 @@ impl Qp {
     pub fn execute_direct(&mut self, host: &mut impl Host) {
         let mut len = 0;
         while self.has_direct() && len < MAX_DIRECT_LEN {
-            let Some(wr) = self.requester.next_direct(&self.attributes) else {
+            let Some(sender) = &mut self.sender else {
+                return;
+            };
+            let queue = self.requester.queue_mut();
+            let Some(wr) = sender.next_direct(queue, &self.attributes) else {
                 return;
             };
             if !host.execute_directly(wr, self.attributes.target()) {
-                self.requester.on_refused();
+                sender.on_refused();
                 return;
             }
             len += wr.message_len();
             self.counters.direct_ops += 1;
-            self.requester.on_executed(self.attributes.mtu);
+            sender.on_executed(queue);
             self.complete_sends(host);
         }
         self.send_waiting();
@@ -56,7 +61,9 @@ impl Qp {
 
     /// The WRs that have waited are sent.
     pub fn send_waiting(&mut self) {
-        self.requester.send_waiting();
+        if let Some(sender) = &mut self.sender {
+            sender.send_waiting();
+        }
     }
 
     /// Completes a WR that the host has executed.

@@ -6,6 +6,7 @@ mod direct;
 mod dropped;
 mod receive;
 mod reliable;
+mod shm;
 mod slots;
 mod uc;
 mod ud;
@@ -17,14 +18,15 @@ use super::attributes::Attributes;
 use super::completer::Completer;
 use super::counters::Counters;
 use super::emit::Encoded;
-use super::requester::{Requester, UnreliableStep};
+use super::requester::{Pace, Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::send_queue::SendQueue;
+use super::shm::Sender;
 use super::{
-    AddressVector, Clock, Gid, Host, Link, PeerActivity, QpChange, QpConfig, QpEvent, QpState,
-    RecvWr, SendWr, Service, Time, UdAddress, WorkQueue,
+    AddressVector, Clock, Gid, Host, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
+    SendWr, Service, Time, UdAddress, WorkQueue,
 };
-use crate::wire::{ICRC_LEN, Operation, Packet};
+use crate::wire::{ICRC_LEN, Operation, Packet, Psn};
 
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,16 +53,15 @@ pub struct Transmit {
     pub dest_qpn: u32,
     /// Bytes in the buffer: headers, payload, padding.
     pub len: usize,
-    /// See [`Packet::gso_size`].
-    pub gso_size: u32,
 }
 
 /// A queue pair.
 pub struct Qp {
     state: QpState,
-    link: Link,
     attributes: Attributes,
     requester: Requester,
+    /// Once the requester is bound to shared memory.
+    sender: Option<Sender>,
     completer: Completer,
     responder: Responder,
     early: EarlyPackets,
@@ -73,9 +74,9 @@ impl Qp {
     pub fn new(config: QpConfig) -> Qp {
         Qp {
             state: QpState::Reset,
-            link: Link::Network,
             attributes: Attributes::new(config),
             requester: Requester::new(&config),
+            sender: None,
             completer: Completer::default(),
             responder: Responder::new(&config),
             early: EarlyPackets::default(),
@@ -128,7 +129,7 @@ impl Qp {
             active_mtu: Some(attributes.active_mtu),
             dest_qpn: Some(attributes.dest_qpn),
             rq_psn: Some(self.responder.epsn()),
-            sq_psn: Some(self.requester.next_psn()),
+            sq_psn: Some(self.next_psn()),
             max_rd_atomic: Some(attributes.max_rd_atomic),
             max_dest_rd_atomic: Some(attributes.max_dest_rd_atomic),
             min_rnr_timer: Some(attributes.min_rnr_timer),
@@ -140,7 +141,17 @@ impl Qp {
 
     /// Whether the send queue is draining (`sq_draining`).
     pub fn sq_draining(&self) -> bool {
-        self.requester.is_draining()
+        match &self.sender {
+            Some(sender) => sender.is_draining(),
+            None => self.requester.is_draining(),
+        }
+    }
+
+    fn next_psn(&self) -> Psn {
+        match &self.sender {
+            Some(sender) => sender.next_psn(),
+            None => self.requester.next_psn(),
+        }
     }
 
     /// Send WQEs that have not completed.
@@ -159,10 +170,8 @@ impl Qp {
         let target = change.state.unwrap_or(self.state);
         if target == QpState::Reset {
             let counters = self.counters();
-            let link = self.link;
             *self = Qp::new(self.attributes.config);
             self.counters = counters;
-            self.set_link(link);
             return;
         }
         if target == QpState::Sqd && self.state != QpState::Sqd {
@@ -188,11 +197,17 @@ impl Qp {
             QpState::Sqd => {
                 self.state = QpState::Sqd;
                 let reliable = self.attributes.config.service.is_reliable();
-                self.requester.drain(reliable, now);
+                match &mut self.sender {
+                    Some(sender) => sender.drain(),
+                    None => self.requester.drain(reliable, now),
+                }
                 self.check_drained(host);
             }
             QpState::Rts => {
-                self.requester.resume();
+                match &mut self.sender {
+                    Some(sender) => sender.resume(),
+                    None => self.requester.resume(),
+                }
                 self.state = QpState::Rts;
             }
             state => self.state = state,
@@ -266,69 +281,56 @@ impl Qp {
     ) -> Option<Transmit> {
         let encoded = match self.attributes.config.service {
             Service::Ud => {
-                let packet = self.next_datagram(clock.time(), host, buffer)?;
-                self.counters.sent_pkts += 1;
-                self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
-                return Some(packet);
+                return self.transmit_datagram(Pace::Paced(clock.time()), host, buffer);
             }
+            Service::Uc if self.sender.is_some() => None,
             Service::Uc => self.next_uc_packet(clock.time(), host, buffer),
             _ => self.next_reliable(clock, host, buffer),
         };
         encoded.map(|encoded| self.sent_to_peer(&encoded))
     }
 
-    /// [`Qp::transmit`] for a response without payload: at most [`crate::wire::MAX_SHORT_RESPONSE`] bytes.
-    /// None if the next response is another, or there is none.
-    pub fn transmit_short_response(
+    /// [`Qp::transmit`] for a UD queue pair.
+    #[inline(always)]
+    pub fn transmit_datagram(
         &mut self,
-        clock: impl Clock,
+        pace: Pace,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        if !self.responder.next_is_short() {
-            return None;
-        }
-        let response = self.next_response(clock, host, buffer)?;
-        Some(self.sent_to_peer(&response))
+        let packet = self.next_datagram(pace, host, buffer)?;
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
+        Some(packet)
     }
 
     /// Whether [`Qp::transmit`] may have something to do. If not, it returns None and changes nothing.
     #[inline]
     pub fn may_transmit(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.responder.has_response() || sends && self.requester.has_unsent()
+        self.responder.has_response() || sends && self.has_unsent()
+    }
+
+    #[inline]
+    fn has_unsent(&self) -> bool {
+        match &self.sender {
+            Some(sender) => sender.has_unsent(self.requester.queue()),
+            None => self.requester.has_unsent(),
+        }
     }
 
     /// Whether the requester waits after an RNR NAK.
     #[inline]
     pub fn is_rnr_waiting(&self) -> bool {
-        self.requester.is_rnr_waiting()
+        match &self.sender {
+            Some(sender) => sender.is_rnr_waiting(),
+            None => self.requester.is_rnr_waiting(),
+        }
     }
 
     /// Whether a response waits to be sent.
     pub fn has_response(&self) -> bool {
         self.responder.has_response()
-    }
-
-    /// What carries the packets of the next calls of [`Qp::transmit`]. If it changes, a reliable service
-    /// retransmits what is in flight.
-    #[inline]
-    pub fn set_link(&mut self, link: Link) {
-        if self.link != link {
-            self.link = link;
-            let is_reliable = self.attributes.config.service.is_reliable();
-            self.requester.set_link(link, is_reliable);
-            self.responder.set_link(link);
-        }
-    }
-
-    /// The packet that the next call of [`Qp::transmit`] may write has no room on the way to the peer. The
-    /// ack timeout runs from now on, as if the packet had been sent.
-    #[cold]
-    pub fn on_no_room(&mut self, now: Time) {
-        if matches!(self.state, QpState::Rts | QpState::Sqd) && self.requester.has_unsent() {
-            self.requester.await_ack(&self.attributes, now);
-        }
     }
 
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
@@ -358,30 +360,29 @@ impl Qp {
             av: self.attributes.av,
             dest_qpn: self.attributes.dest_qpn,
             len,
-            gso_size: 0,
         }
     }
 
     /// Counts a packet to the peer of a connected queue pair.
     fn sent_to_peer(&mut self, encoded: &Encoded) -> Transmit {
-        self.counters.sent_pkts += u64::from(encoded.packets);
-        self.counters.sent_bytes += encoded.datagrams_len;
-        Transmit {
-            gso_size: encoded.gso_size,
-            ..self.to_peer(encoded.len)
-        }
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += (encoded.len + ICRC_LEN) as u64;
+        self.to_peer(encoded.len)
     }
 
     /// Whether the caller may defer [`Qp::transmit`] until more WQEs are posted: enough packets are in
     /// flight that their acknowledgments soon cause a transmission, and only few packets wait.
     pub fn may_defer_transmit(&self) -> bool {
-        self.state == QpState::Rts && self.requester.may_defer()
+        self.state == QpState::Rts && self.sender.is_none() && self.requester.may_defer()
     }
 
     /// The latest time at which [`Qp::handle_timeout`] and then [`Qp::transmit`] must be called if
     /// nothing happens before; None if no timer runs.
     pub fn next_timeout(&self) -> Option<Time> {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
+        if let Some(sender) = &self.sender {
+            return sends.then(|| sender.next_timeout()).flatten();
+        }
         let timer = sends.then(|| self.requester.timers().next()).flatten();
         match (timer, self.pacing_until()) {
             (Some(timer), Some(pacing)) => Some(timer.min(pacing)),
@@ -403,15 +404,18 @@ impl Qp {
     /// Handles the timers that have expired. `peer`: the one of a connected queue pair.
     pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, host: &mut impl Host) {
         if matches!(self.state, QpState::Rts | QpState::Sqd) {
-            self.requester_timeout(now, peer, host);
+            match self.sender {
+                Some(_) => self.sender_timeout(now, peer, host),
+                None => self.requester_timeout(now, host),
+            }
         }
     }
 
     /// Completes and executes send WQEs of an unreliable service until one has a packet that may be
     /// sent now; false if there is none.
-    fn prepare_unreliable(&mut self, now: Time, host: &mut impl Host) -> bool {
+    fn prepare_unreliable(&mut self, pace: Pace, host: &mut impl Host) -> bool {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
-            match self.requester.unreliable_step(now, host) {
+            match self.requester.unreliable_step(pace, host) {
                 UnreliableStep::Blocked => return false,
                 UnreliableStep::Send => return true,
                 UnreliableStep::Complete => self.complete_sends(host),

@@ -38,10 +38,10 @@ impl Qp {
         clock: impl Clock,
         host: &mut impl Host,
     ) {
-        self.counters.rcvd_pkts += u64::from(packet.packets());
-        self.counters.rcvd_bytes += packet.datagrams_len() as u64;
+        self.counters.rcvd_pkts += 1;
+        self.counters.rcvd_bytes += packet.datagram_len() as u64;
         if !self.may_receive() {
-            self.counters.dropped_in_state += u64::from(packet.packets());
+            self.counters.dropped_in_state += 1;
             return;
         }
         let Some((transport, operation, part)) = packet.bth.opcode.parts() else {
@@ -49,10 +49,7 @@ impl Qp {
         };
         let service = self.attributes.config.service;
         if transport != service.transport() {
-            self.counters.dropped_not_of_peer += u64::from(packet.packets());
-            return;
-        }
-        if packet.gso_size != 0 && service == Service::Ud {
+            self.counters.dropped_not_of_peer += 1;
             return;
         }
         if service == Service::Ud {
@@ -60,7 +57,7 @@ impl Qp {
             return;
         }
         if !self.is_of_peer(from) {
-            self.counters.dropped_not_of_peer += u64::from(packet.packets());
+            self.counters.dropped_not_of_peer += 1;
             return;
         }
         let is_response = matches!(

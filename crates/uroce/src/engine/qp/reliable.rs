@@ -1,11 +1,11 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
 use super::{Host, Qp, QpEvent, QpState, Time};
+use crate::engine::Clock;
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::Encoded;
 use crate::engine::requester::NextPacket;
 use crate::engine::responder::NextResponse;
-use crate::engine::{Clock, PeerActivity};
 use crate::wire::{Operation, Packet, Part};
 
 impl Qp {
@@ -18,6 +18,10 @@ impl Qp {
         packet: &Packet,
         host: &mut impl Host,
     ) {
+        // The peer has bound its requester to shared memory: this is an old duplicate.
+        if self.responder.is_shared() {
+            return;
+        }
         self.check_established(host);
         let action = self
             .responder
@@ -36,6 +40,9 @@ impl Qp {
     ) {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
+        }
+        if self.sender.is_some() {
+            return self.receive_ack_packet(packet, host);
         }
         let Qp {
             completer,
@@ -105,7 +112,7 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
-        if !self.requester.has_unsent() {
+        if self.sender.is_some() || !self.requester.has_unsent() {
             return None;
         }
         let now = clock.time();
@@ -129,6 +136,10 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
+        // No other takes a packet: see `Qp::receive_ack_packet`.
+        if self.responder.is_shared() && !self.responder.acknowledges_next() {
+            return None;
+        }
         let next = self
             .responder
             .next_response(&self.attributes, clock, host, buffer);
@@ -136,25 +147,26 @@ impl Qp {
             NextResponse::None => None,
             NextResponse::Packet(encoded) => Some(encoded),
             NextResponse::AccessError(nak) => {
-                if self.state != QpState::Err {
-                    host.event(QpEvent::AccessError);
-                    self.enter_error(host);
-                }
+                self.on_read_refused(host);
                 nak
             }
         }
     }
 
+    /// The memory of a READ in progress is not accessible any more.
+    #[cold]
+    pub(super) fn on_read_refused(&mut self, host: &mut impl Host) {
+        if self.state != QpState::Err {
+            host.event(QpEvent::AccessError);
+            self.enter_error(host);
+        }
+    }
+
     /// Handles the requester's timers that have expired.
-    pub(super) fn requester_timeout(
-        &mut self,
-        now: Time,
-        peer: PeerActivity,
-        host: &mut impl Host,
-    ) {
+    pub(super) fn requester_timeout(&mut self, now: Time, host: &mut impl Host) {
         let result = self
             .completer
-            .on_timeout(&mut self.requester, &self.attributes, peer, now);
+            .on_timeout(&mut self.requester, &self.attributes, now);
         if let Err(status) = result {
             self.fail_oldest_send(status, host);
         }

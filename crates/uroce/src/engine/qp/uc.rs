@@ -4,7 +4,7 @@
 //! not show that another thread of this process has the others in hand. So while several threads receive
 //! ([`Host::may_reorder`]), packets that are ahead wait for the expected one.
 
-use super::{Host, Qp, Time};
+use super::{Host, Pace, Qp, Time};
 use crate::engine::PacketCopy;
 use crate::engine::emit::Encoded;
 use crate::wire::{Operation, Packet, Part, Psn};
@@ -52,7 +52,7 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
-        while self.prepare_unreliable(now, host) {
+        while self.prepare_unreliable(Pace::Paced(now), host) {
             match self.requester.send_uc(&self.attributes, host, buffer) {
                 Ok(Some(sent)) => {
                     self.complete_sends(host);
@@ -92,8 +92,7 @@ impl Qp {
         }
     }
 
-    #[cold]
-    fn deliver_all_early(&mut self, host: &mut impl Host) {
+    pub(super) fn deliver_all_early(&mut self, host: &mut impl Host) {
         while let Some(early) = self.early.take_first(self.responder.epsn()) {
             self.execute_uc_packet(&early.packet(), host);
         }

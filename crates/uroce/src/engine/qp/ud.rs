@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Addresses, Host, Qp, Time, Transmit, WorkQueue};
+use super::{Addresses, Host, Pace, Qp, Transmit, WorkQueue};
 use crate::engine::responder::{NakCause, capacity, failed, place, recv_completion};
 use crate::engine::{Completion, RecvWr};
 use crate::wire::{Deth, Operation, Packet};
@@ -20,12 +20,12 @@ impl Qp {
     /// Writes the next datagram into `buffer`.
     pub(super) fn next_datagram(
         &mut self,
-        now: Time,
+        pace: Pace,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        while self.prepare_unreliable(now, host) {
-            match self.requester.send_ud(&self.attributes, host, buffer) {
+        while self.prepare_unreliable(pace, host) {
+            match self.requester.send_ud(&self.attributes, pace, host, buffer) {
                 Ok(sent) => {
                     self.complete_sends(host);
                     if sent.is_some() {

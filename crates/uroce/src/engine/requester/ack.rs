@@ -107,22 +107,15 @@ impl Requester {
             return Ok(Acked { progress, complete });
         };
         let mtu = attributes.mtu;
-        let packets = u64::from(packet.packets());
         let part = packet.bth.opcode.parts().map(|parts| parts.2);
         let mut ends_request = true;
         match (wqe.class(), operation, packet.atomic_ack()) {
             (OpClass::Read, Operation::ReadResponse, _) => {
                 let offset = (number - wqe.first) * u64::from(mtu);
-                let most = packets * u64::from(mtu);
-                let len = u64::from(wqe.len).saturating_sub(offset).min(most);
-                let read_end = wqe.read_end(number, mtu);
-                ends_request = number + packets == read_end;
+                let len = u64::from(wqe.len).saturating_sub(offset).min(mtu.into());
+                ends_request = number + 1 == wqe.read_end(number, mtu);
                 let starts = wqe.starts_read(number, mtu);
-                if packet.payload.len() as u64 != len
-                    || number + packets > read_end
-                    || !packet.is_of_mtu(mtu)
-                    || !is_part(part, starts, ends_request)
-                {
+                if packet.payload.len() as u64 != len || !is_part(part, starts, ends_request) {
                     return Err(IBV_WC_BAD_RESP_ERR);
                 }
                 if len > 0 {
@@ -137,7 +130,7 @@ impl Requester {
                 if packet.payload.is_empty() && part == Some(Part::Only) => {}
             _ => return Err(IBV_WC_BAD_RESP_ERR),
         }
-        self.oldest_unacked += packets;
+        self.oldest_unacked += 1;
         if ends_request {
             self.rd_atomic_in_flight = self.rd_atomic_in_flight.saturating_sub(1);
         }
@@ -230,14 +223,6 @@ impl Requester {
         let is_known = self.rtt.has_sample();
         self.congestion.on_rto(self.oldest_unacked, is_known);
         self.rtt.on_rto();
-    }
-
-    /// Starts the ack timeout and the RTO without sending a packet: nothing is lost, or there is no room for
-    /// the next one. They do not run beside the RNR timer.
-    pub fn await_ack(&mut self, attributes: &Attributes, now: Time) {
-        if !self.is_rnr_waiting() {
-            self.start_timers(attributes.timeout, now);
-        }
     }
 
     /// Retransmits from the oldest unacknowledged packet.

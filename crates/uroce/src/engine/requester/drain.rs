@@ -14,7 +14,11 @@ impl Requester {
             .rev()
             .find(|wqe| wqe.first < self.highest_sent);
         self.drain_end = Some(started.map_or(self.highest_sent, |wqe| wqe.end));
-        // The last packet may not have requested an acknowledgment: retransmit it at once.
+        self.request_last_ack(reliable, now);
+    }
+
+    /// The last packet may not have requested an acknowledgment: retransmits it at once.
+    pub(super) fn request_last_ack(&mut self, reliable: bool, now: Time) {
         let in_flight = self.oldest_unacked < self.highest_sent;
         if reliable && in_flight && !self.timers.is_set(Timer::Rnr) {
             self.timers.set(Timer::Rto, now);

@@ -6,7 +6,6 @@
 //! that a PSN identifies a packet in flight.
 
 mod ack;
-mod direct_wait;
 mod drain;
 mod finish;
 #[cfg(test)]
@@ -15,8 +14,6 @@ mod payload;
 mod selective;
 mod unreliable;
 mod write;
-
-use std::time::Duration;
 
 use ibverbs_abi::*;
 
@@ -27,15 +24,13 @@ use super::pacer::Pacer;
 use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
 use super::timer::{Timer, TimerTable};
-use super::{Host, Link, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding};
+use super::{Host, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding};
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
-use direct_wait::DirectWait;
-pub use direct_wait::is_executable;
 pub use finish::Finished;
 use selective::Selective;
-pub use unreliable::UnreliableStep;
+pub use unreliable::{Pace, UnreliableStep};
 use write::Written;
 
 /// Sends may be deferred if more WQEs than this are outstanding: the program posts a stream.
@@ -43,15 +38,9 @@ const STREAM_WQES: usize = 8;
 /// Sends are no longer deferred once this many packets are unsent.
 const MAX_DEFERRED_PACKETS: u64 = 32;
 
-/// The most packets in flight through shared memory: a PSN must identify each. A channel has room for less.
-const SHARED_MEMORY_WINDOW: u64 = 1 << 14;
-/// The RTO for shared memory, which loses nothing: a receiver drops a request only if it has no memory.
-const SHARED_MEMORY_RTO: Duration = Duration::from_millis(500);
-
 /// The requester of a queue pair.
 #[derive(Debug)]
 pub struct Requester {
-    link: Link,
     queue: SendQueue,
     /// The oldest packet that is not acknowledged.
     oldest_unacked: u64,
@@ -79,7 +68,8 @@ pub struct Requester {
     drain_end: Option<u64>,
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
-    direct_wait: DirectWait,
+    /// No WQE begins: what is in flight ends, and shared memory carries the rest.
+    is_held: bool,
     selective: Selective,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
@@ -118,7 +108,6 @@ impl Requester {
     /// A requester without a connection.
     pub fn new(config: &QpConfig) -> Requester {
         Requester {
-            link: Link::Network,
             queue: SendQueue::default(),
             oldest_unacked: 0,
             next: 0,
@@ -134,7 +123,7 @@ impl Requester {
             force_ack_req: false,
             drain_end: None,
             draining: false,
-            direct_wait: DirectWait::default(),
+            is_held: false,
             selective: Selective::default(),
             pacer: Pacer::new(config.service),
         }
@@ -149,9 +138,14 @@ impl Requester {
             next: packet,
             highest_sent: packet,
             congestion: CongestionWindow::new(attributes.mtu),
-            link: self.link,
             ..Requester::new(&attributes.config)
         };
+    }
+
+    /// The send queue.
+    #[inline]
+    pub fn queue(&self) -> &SendQueue {
+        &self.queue
     }
 
     /// The send queue, to append a WQE.
@@ -185,7 +179,7 @@ impl Requester {
     /// that waits for an acknowledgment.
     #[inline]
     pub fn has_unsent(&self) -> bool {
-        self.current < self.queue.len() && !self.waits() || self.selective.is_due()
+        self.current < self.queue.len() || self.selective.is_due()
     }
 
     /// Whether unsent packets may wait for more WQEs: acknowledgments that are due soon cause the next
@@ -199,23 +193,35 @@ impl Requester {
             && !self.selective.is_due()
     }
 
-    /// What carries the packets from now on. Those in flight may be lost with the old link, or come later
-    /// than packets by the new one: a reliable service retransmits them.
-    pub fn set_link(&mut self, link: Link, is_reliable: bool) {
-        self.link = link;
-        self.pacer.set_paced(link == Link::Network);
-        if is_reliable {
-            self.rewind();
-            self.timers.stop(Timer::Rto);
+    /// Lets no WQE begin, so that soon nothing is in flight.
+    pub fn hold(&mut self, is_reliable: bool, now: Time) {
+        if !self.is_held {
+            self.is_held = true;
+            self.request_last_ack(is_reliable, now);
         }
+    }
+
+    /// Lets WQEs begin.
+    pub fn release(&mut self) {
+        self.is_held = false;
+    }
+
+    /// Whether nothing is in flight, and no message has been sent in part.
+    pub fn is_idle(&self) -> bool {
+        let begins = |wqe: &Wqe| wqe.first >= self.highest_sent;
+        self.oldest_unacked == self.highest_sent && self.queue.front().is_none_or(begins)
+    }
+
+    /// The WQEs that are in the queue go on with the packet after the last one that was sent.
+    pub fn restart(&mut self) {
+        let first = self.queue.front().map_or(self.queue.end(), |wqe| wqe.first);
+        (self.oldest_unacked, self.next, self.highest_sent) = (first, first, first);
+        self.current = 0;
     }
 
     /// The packets that may be in flight.
     fn window(&self) -> u64 {
-        match self.link {
-            Link::Network => self.congestion.cwnd(),
-            Link::SharedMemory => SHARED_MEMORY_WINDOW,
-        }
+        self.congestion.cwnd()
     }
 
     /// The destination of the oldest WQE, if it is a datagram.
@@ -291,6 +297,9 @@ impl Requester {
             return Step::Skip;
         }
         let starts = self.next == wqe.first;
+        if self.is_held && wqe.first >= self.highest_sent {
+            return Step::Wait;
+        }
         if wqe.wr.flags.fence && starts && self.rd_atomic_in_flight > 0 {
             return Step::Wait;
         }
@@ -302,10 +311,6 @@ impl Requester {
             } else {
                 Step::Execute
             };
-        }
-        if starts && self.waits_for_direct(wqe, attributes, host) {
-            self.wait_for_direct();
-            return Step::Wait;
         }
         if !self.window_allows(wqe, attributes.mtu) {
             return Step::Wait;
@@ -374,14 +379,12 @@ impl Requester {
             ..
         } = written;
         let packet = self.next;
-        self.on_sent();
         self.since_ack_req = match ack_req {
             true => 0,
             false => self.since_ack_req + (next_packet - packet),
         };
         self.force_ack_req = false;
-        // Within a host there is no round trip to measure, and `now` may be late.
-        let probes = ack_req && self.link == Link::Network && packet >= self.highest_sent;
+        let probes = ack_req && packet >= self.highest_sent;
         if probes && self.rtt_probe.is_none() {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });
@@ -406,14 +409,9 @@ impl Requester {
         let Some(wqe) = self.queue.get(self.current) else {
             return;
         };
-        let result = match &wqe.wr.op {
-            SendOp::LocalInv { rkey } => host.invalidate_local(*rkey),
-            SendOp::BindMw(bind) => host.bind_mw(bind),
-            _ => Ok(()),
-        };
-        match result {
-            Ok(()) => self.queue.set_state(self.current, WqeState::Executed),
-            Err(_) => self.fail_current(IBV_WC_MW_BIND_ERR),
+        match send_queue::execute_local(&wqe.wr, host) {
+            WqeState::Failed(status) => self.fail_current(status),
+            state => self.queue.set_state(self.current, state),
         }
     }
 
@@ -450,11 +448,7 @@ impl Requester {
             }
         }
         if !self.timers.is_set(Timer::Rto) {
-            let rto = match self.link {
-                Link::Network => self.first_timeout(),
-                Link::SharedMemory => SHARED_MEMORY_RTO,
-            };
-            self.timers.set(Timer::Rto, now.after(rto));
+            self.timers.set(Timer::Rto, now.after(self.first_timeout()));
         }
     }
 }

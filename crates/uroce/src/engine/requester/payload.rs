@@ -1,6 +1,6 @@
 //! The content of a request packet: extension headers and payload.
 
-use super::{OpClass, SendOp, Wqe};
+use super::{SendOp, Wqe};
 use crate::engine::{Data, Host, LocalError};
 use crate::wire::{AtomicEth, Feth, HeaderWriter, Part, Reth};
 
@@ -12,45 +12,35 @@ pub struct PacketContent {
     pub payload_len: usize,
 }
 
-/// How many packets of `wqe`, from `packet` on, one that stands for at most `most` packets stands for.
-#[inline]
-pub fn packets(wqe: &Wqe, packet: u64, most: u32) -> u64 {
-    match wqe.class() {
-        OpClass::Acked => (wqe.end - packet).min(most.into()),
-        _ => 1,
-    }
-}
-
-/// Adds the extension headers of a packet of `wqe` that stands for `count` packets.
+/// Adds the extension headers of a packet of `wqe`.
 #[inline(always)]
 pub fn extend_headers(
     wqe: &Wqe,
     packet: u64,
-    (count, mtu): (u64, u32),
+    mtu: u32,
     part: Part,
     headers: &mut HeaderWriter<'_>,
 ) -> PacketContent {
-    let most = count * u64::from(mtu);
     let offset = ((packet - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;
     let remaining = wqe.len - offset;
     let starts = matches!(part, Part::First | Part::Only);
     let ends = matches!(part, Part::Last | Part::Only);
     headers.bth.solicited = wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe();
-    let mut next_packet = packet + count;
+    let mut next_packet = packet + 1;
     let mut payload_len = 0;
     match wqe.wr.op {
-        SendOp::Send => payload_len = most.min(remaining.into()),
+        SendOp::Send => payload_len = mtu.min(remaining),
         SendOp::SendImm { imm } => {
             if ends {
                 headers.imm(imm);
             }
-            payload_len = most.min(remaining.into());
+            payload_len = mtu.min(remaining);
         }
         SendOp::SendInv { rkey } => {
             if ends {
                 headers.ieth(rkey);
             }
-            payload_len = most.min(remaining.into());
+            payload_len = mtu.min(remaining);
         }
         SendOp::Write { va, rkey } | SendOp::WriteImm { va, rkey, .. } => {
             let len = wqe.len;
@@ -60,7 +50,7 @@ pub fn extend_headers(
             if let (SendOp::WriteImm { imm, .. }, true) = (wqe.wr.op, ends) {
                 headers.imm(imm);
             }
-            payload_len = most.min(remaining.into());
+            payload_len = mtu.min(remaining);
         }
         SendOp::Read { va, rkey } => {
             next_packet = wqe.read_end(packet, mtu);

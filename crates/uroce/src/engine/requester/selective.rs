@@ -17,7 +17,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::emit::Encoded;
 use crate::engine::send_queue::{OpClass, WqeState};
 use crate::engine::timer::Timer;
-use crate::engine::{Host, Link, LocalError, Time};
+use crate::engine::{Host, LocalError, Time};
 
 /// The shortest time after which a packet is sent alone once more, without an acknowledgment.
 const MIN_INTERVAL: Duration = Duration::from_micros(500);
@@ -195,9 +195,7 @@ impl Requester {
     /// known to drop packets; false if not. A READ or atomic is requested again with all that follows.
     pub(super) fn retransmit_alone(&mut self) -> bool {
         let (packet, all_sent) = (self.oldest_unacked, self.next == self.highest_sent);
-        let is_possible = self.link == Link::Network
-            && packet + 1 < self.next
-            && self.alone_index(packet).is_some();
+        let is_possible = packet + 1 < self.next && self.alone_index(packet).is_some();
         let highest_sent = self.highest_sent;
         if !is_possible
             || !self

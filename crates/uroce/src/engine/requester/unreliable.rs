@@ -13,6 +13,15 @@ use crate::wire::{Deth, Opcode, Operation, Part, Transport};
 /// A Q_Key with this bit in a WR stands for the Q_Key of the queue pair (10.2.5).
 const CONTROLLED_QKEY: u32 = 1 << 31;
 
+/// How fast datagrams may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// By the pacer; the time now.
+    Paced(Time),
+    /// As fast as they can: shared memory carries them, where the sender waits for room.
+    Unlimited,
+}
+
 /// What comes next on an unreliable send queue.
 pub enum UnreliableStep {
     /// Nothing can be sent now.
@@ -27,11 +36,13 @@ pub enum UnreliableStep {
 
 impl Requester {
     /// What to do with the oldest WQE. Executes it if it is a local operation.
-    pub fn unreliable_step(&mut self, now: Time, host: &mut impl Host) -> UnreliableStep {
+    pub fn unreliable_step(&mut self, pace: Pace, host: &mut impl Host) -> UnreliableStep {
         let Some(wqe) = self.queue.front() else {
             return UnreliableStep::Blocked;
         };
-        if self.drain_end.is_some_and(|end| wqe.first >= end) {
+        if self.drain_end.is_some_and(|end| wqe.first >= end)
+            || self.is_held && wqe.first >= self.highest_sent
+        {
             return UnreliableStep::Blocked;
         }
         match (wqe.state, wqe.class()) {
@@ -40,8 +51,10 @@ impl Requester {
                 self.execute_local(host);
                 UnreliableStep::Complete
             }
-            (WqeState::Pending, OpClass::Acked) if self.pacer.may_send(now) => UnreliableStep::Send,
-            (WqeState::Pending, OpClass::Acked) => UnreliableStep::Blocked,
+            (WqeState::Pending, OpClass::Acked) => match pace {
+                Pace::Paced(now) if !self.pacer.may_send(now) => UnreliableStep::Blocked,
+                _ => UnreliableStep::Send,
+            },
             (WqeState::Pending, _) => UnreliableStep::Fail(IBV_WC_LOC_QP_OP_ERR),
         }
     }
@@ -67,8 +80,7 @@ impl Requester {
         };
         let packet = self.next;
         let mtu = attributes.mtu;
-        let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
-        let (is_first, is_last) = (packet == wqe.first, packet + packets == wqe.end);
+        let (is_first, is_last) = (packet == wqe.first, packet + 1 == wqe.end);
         if is_first && !is_last && wqe.wr.inline().is_none() {
             // A message must not be started that cannot be finished.
             host.check_local(wqe.wr.sges(), false)
@@ -80,10 +92,10 @@ impl Requester {
         if headers.bth.opcode.parts().is_none() {
             return Err(IBV_WC_LOC_QP_OP_ERR);
         }
-        let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
+        let content = payload::extend_headers(wqe, packet, mtu, part, &mut headers);
         let len = content.payload_len;
         let encoded = self
-            .write_packet(wqe, (packets, mtu), headers, len, host)
+            .write_packet(wqe, mtu, headers, len, host)
             .map_err(|error| error.status())?;
         let Some(encoded) = encoded else {
             return Ok(None);
@@ -99,6 +111,7 @@ impl Requester {
     pub fn send_ud(
         &mut self,
         attributes: &Attributes,
+        pace: Pace,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Result<Option<Transmit>, ibv_wc_status> {
@@ -131,7 +144,7 @@ impl Requester {
             headers.imm(imm);
         }
         let len = wqe.len as usize;
-        let layout = Layout::of_datagram(headers.size(), len);
+        let layout = Layout::new(headers.size(), len);
         let payload = layout
             .payload(headers.buffer())
             .ok_or(IBV_WC_LOC_QP_OP_ERR)?;
@@ -140,9 +153,10 @@ impl Requester {
         let encoded = layout.seal(headers);
         let len = encoded.ok_or(IBV_WC_LOC_QP_OP_ERR)?.len;
         self.on_unreliable_sent(end, true);
-        self.pacer.on_sent(len);
+        if pace != Pace::Unlimited {
+            self.pacer.on_sent(len);
+        }
         Ok(Some(Transmit {
-            gso_size: 0,
             av: to.av,
             dest_qpn: to.qpn,
             len,

@@ -32,20 +32,14 @@ impl Requester {
         let Some(operation) = wqe.operation() else {
             return Ok(None);
         };
-        let (packet, mtu) = (self.next, attributes.mtu);
-        let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
-        let part = part_of(packet == wqe.first, packet + packets == wqe.end);
+        let packet = self.next;
+        let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
         // One implementation, compiled for what is sent most, and for anything.
         match (operation, part) {
-            (Operation::Send, Part::Only) => self.write_part(
-                wqe,
-                packets,
-                (Operation::Send, Part::Only),
-                attributes,
-                host,
-                buffer,
-            ),
-            parts => self.write_any(wqe, packets, parts, attributes, host, buffer),
+            (Operation::Send, Part::Only) => {
+                self.write_part(wqe, (Operation::Send, Part::Only), attributes, host, buffer)
+            }
+            parts => self.write_any(wqe, parts, attributes, host, buffer),
         }
     }
 
@@ -53,21 +47,19 @@ impl Requester {
     fn write_any(
         &self,
         wqe: &Wqe,
-        packets: u64,
         parts: (Operation, Part),
         attributes: &Attributes,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Result<Option<Written>, LocalError> {
-        self.write_part(wqe, packets, parts, attributes, host, buffer)
+        self.write_part(wqe, parts, attributes, host, buffer)
     }
 
-    /// [`Requester::write_request`] for this number of packets, which are this part of a message.
+    /// [`Requester::write_request`] for this part of a message.
     #[inline(always)]
     fn write_part(
         &self,
         wqe: &Wqe,
-        packets: u64,
         (operation, part): (Operation, Part),
         attributes: &Attributes,
         host: &mut impl Host,
@@ -79,12 +71,12 @@ impl Requester {
         if attributes.config.service == Service::XrcSend {
             headers.xrceth(wqe.wr.xrc_srqn);
         }
-        let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
+        let content = payload::extend_headers(wqe, packet, mtu, part, &mut headers);
         let next_packet = content.next_packet;
-        let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
+        let ack_req = self.needs_ack_req(wqe, next_packet);
         headers.bth.ack_request = ack_req;
         let len = content.payload_len;
-        let encoded = self.write_packet(wqe, (packets, mtu), headers, len, host)?;
+        let encoded = self.write_packet(wqe, mtu, headers, len, host)?;
         Ok(encoded.map(|encoded| Written {
             encoded,
             next_packet,
@@ -92,19 +84,17 @@ impl Requester {
         }))
     }
 
-    /// Writes packet `next` of a WQE, which stands for that many packets of the path MTU, behind these
-    /// headers, with `len` bytes of payload. None if the buffer is too small.
+    /// Writes packet `next` of a WQE behind these headers, with `len` bytes of payload. None if the buffer is too small.
     #[inline(always)]
     pub(super) fn write_packet(
         &self,
         wqe: &Wqe,
-        (packets, mtu): (u64, u32),
+        mtu: u32,
         mut headers: HeaderWriter<'_>,
         len: usize,
         host: &mut impl Host,
     ) -> Result<Option<Encoded>, LocalError> {
-        let size = (packets as u32, mtu);
-        let layout = Layout::new(self.link, headers.size(), len, size);
+        let layout = Layout::new(headers.size(), len);
         let Some(payload) = layout.payload(headers.buffer()) else {
             return Ok(None);
         };
@@ -114,19 +104,14 @@ impl Requester {
 
     /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
     /// does can be expected to follow soon.
-    pub(super) fn needs_ack_req(
-        &self,
-        wqe: &Wqe,
-        next: u64,
-        attributes: &Attributes,
-        host: &impl Host,
-    ) -> bool {
+    pub(super) fn needs_ack_req(&self, wqe: &Wqe, next: u64) -> bool {
         let window = self.window();
         if self.force_ack_req
             || wqe.class() != OpClass::Acked
             || self.since_ack_req >= (window / 2).min(ACK_REQ_INTERVAL)
             || next - self.oldest_unacked >= window
             || self.drain_end == Some(next)
+            || self.is_held
             || self.exceeds_credits(wqe)
         {
             return true;
@@ -139,7 +124,6 @@ impl Requester {
                 || following.wr.flags.fence
                 || following.class() == OpClass::Local
                 || following.state != WqeState::Pending
-                || self.may_wait_for_direct(following, attributes, host)
         })
     }
 }

@@ -2,7 +2,7 @@
 //! atomics are answered.
 
 use super::execute::remote_key;
-use super::{Attributes, Host, Operation, Packet, Psn, Responder, Response, Reth};
+use super::{Attributes, Host, Operation, Psn, Request, Responder, Response, Reth};
 use crate::engine::response_queue::ReadResponse;
 use crate::engine::{Access, RemoteKey};
 
@@ -47,17 +47,17 @@ impl Responder {
     pub(super) fn on_duplicate(
         &mut self,
         operation: Operation,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) {
-        let psn = packet.bth.psn;
+        let psn = request.psn();
         match operation {
             Operation::AtomicWrite | Operation::Flush => {
                 self.responses.push_duplicate(Response::Empty { psn });
             }
             Operation::CmpSwap | Operation::FetchAdd => self.on_duplicate_atomic(psn),
-            Operation::ReadRequest => self.on_duplicate_read(packet, attributes, host),
+            Operation::ReadRequest => self.on_duplicate_read(request, attributes, host),
             Operation::Reserved => {}
             // A PSN after the last one that an ACK may cover was never executed as a SEND or WRITE.
             _ if psn.distance(self.ack_psn) <= 0 => self.responses.push_ack(self.ack_psn),
@@ -97,12 +97,12 @@ impl Responder {
     /// (9.7.5.1.4).
     fn on_duplicate_read(
         &mut self,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) {
-        let psn = packet.bth.psn;
-        let (Some(resource), Some(reth)) = (self.resource(psn), packet.reth()) else {
+        let psn = request.psn();
+        let (Some(resource), Some(reth)) = (self.resource(psn), request.reth()) else {
             return;
         };
         let SavedResult::Read(saved) = resource.result else {
@@ -113,10 +113,10 @@ impl Responder {
         let within = reth.rkey == saved.rkey
             && reth.va == saved.va.wrapping_add(offset)
             && offset + u64::from(reth.len) <= u64::from(saved.len)
-            && skipped + response_packets(reth.len, attributes.mtu) <= resource.packets;
+            && skipped + request.read_psns(reth.len, attributes.mtu) <= resource.packets;
         // The key may have been invalidated since: the peer has all its data, and the network
         // duplicated the request. That must not break the connection.
-        let key = remote_key(packet, reth.rkey);
+        let key = remote_key(request, reth.rkey);
         if within && may_read(key, &reth, host) {
             self.responses.push_duplicate(Response::Read(ReadResponse {
                 first_psn: resource.first_psn,
@@ -124,7 +124,7 @@ impl Responder {
                 va: reth.va,
                 key,
                 remaining: reth.len,
-                started: false,
+                sent: 0,
                 duplicate: true,
                 copy: None,
             }));
@@ -136,9 +136,4 @@ impl Responder {
 fn may_read(key: RemoteKey, reth: &Reth, host: &mut impl Host) -> bool {
     let len = reth.len.into();
     len == 0 || host.check_remote(key, reth.va, len, Access::Read).is_ok()
-}
-
-/// The response packets of a READ of that many bytes.
-pub fn response_packets(len: u32, mtu: u32) -> u32 {
-    len.div_ceil(mtu).max(1)
 }

@@ -8,8 +8,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Attributes, Host, Packet, Psn, Responder, ResponderAction};
+use super::{Attributes, Host, Psn, Request, Responder, ResponderAction};
 use crate::engine::PacketCopy;
+use crate::wire::Packet;
 
 /// The most requests that wait, the largest congestion window of a uroce peer. Further ones are dropped.
 const MAX_PACKETS: usize = 1024;
@@ -91,13 +92,14 @@ impl Responder {
 
     /// A request arrived, and one before it is missing.
     #[cold]
-    pub(super) fn on_early(&mut self, packet: &Packet, ahead: i32) {
+    pub(super) fn on_early(&mut self, request: &impl Request, ahead: i32) {
         self.counters.out_of_seq_request += 1;
         // After an RNR NAK the peer retransmits all.
-        if self.nak_sent != Some(self.epsn) {
+        let may_keep = self.nak_sent != Some(self.epsn);
+        if let Some(packet) = request.as_packet().filter(|_| may_keep) {
             self.early.keep(packet, ahead);
         }
-        self.on_gap(packet.bth.psn);
+        self.on_gap(request.psn());
     }
 
     /// The request with the ePSN was executed, with that outcome: executes those that have waited for it. If

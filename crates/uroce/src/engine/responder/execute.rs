@@ -2,42 +2,42 @@
 
 use ibverbs_abi::*;
 
-use super::duplicate::{Resource, SavedResult, response_packets};
+use super::duplicate::{Resource, SavedResult};
 use super::nak::{Executed, NakCause};
 use super::{
-    Attributes, Completion, Host, InboundMessage, MAX_MESSAGE_LEN, Operation, Packet, Part, Psn,
-    RecvWr, Responder, Response, TakenRecv, WorkQueue,
+    Attributes, Completion, Host, InboundMessage, MAX_MESSAGE_LEN, Operation, Part, Psn, RecvWr,
+    Request, Responder, Response, TakenRecv, WorkQueue,
 };
 use crate::engine::response_queue::ReadResponse;
 use crate::engine::{Access, RemoteKey, Service, XrcError};
 
 impl Responder {
-    /// Executes the request packet with the ePSN of a reliable connection.
+    /// Executes the request with the ePSN of a reliable connection.
     #[inline(always)]
     pub(super) fn execute(
         &mut self,
         operation: Operation,
         part: Part,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
         match operation {
             Operation::Send | Operation::SendImm | Operation::SendInv => {
-                self.execute_send(part, packet, attributes, host)
+                self.execute_send(part, request, attributes, host)
             }
             Operation::Write | Operation::WriteImm => {
-                self.execute_write(part, packet, attributes, host)
+                self.execute_write(part, request, attributes, host)
             }
             _ if self.message.is_some() => Err(NakCause::InvalidRequest),
             // 9.7.4.1.2, 9.9.3 class C. (Kernel rxe drops the packet.)
             Operation::Reserved => Err(NakCause::InvalidRequest),
-            Operation::ReadRequest => self.execute_read(packet, attributes, host),
+            Operation::ReadRequest => self.execute_read(request, attributes, host),
             Operation::CmpSwap | Operation::FetchAdd => {
-                self.execute_atomic(operation, packet, attributes, host)
+                self.execute_atomic(operation, request, attributes, host)
             }
-            Operation::AtomicWrite => self.execute_atomic_write(packet, attributes, host),
-            Operation::Flush => self.execute_flush(packet, attributes, host),
+            Operation::AtomicWrite => self.execute_atomic_write(request, attributes, host),
+            Operation::Flush => self.execute_flush(request, attributes, host),
             // Not requests: the queue pair hands them to the completer.
             Operation::ReadResponse | Operation::Ack | Operation::AtomicAck => Err(NakCause::Drop),
         }
@@ -47,12 +47,12 @@ impl Responder {
     #[inline(always)]
     fn take_recv(
         &mut self,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Result<TakenRecv, NakCause> {
         if attributes.config.service == Service::XrcRecv {
-            let srqn = packet.xrc_srqn().ok_or(NakCause::InvalidRequest)?;
+            let srqn = request.xrc_srqn().ok_or(NakCause::InvalidRequest)?;
             let queue = WorkQueue::XrcSrq { srqn };
             return match host.take_xrc_srq_wr(srqn) {
                 Ok(wr) => Ok(TakenRecv { wr, queue }),
@@ -71,47 +71,47 @@ impl Responder {
     pub(super) fn execute_send(
         &mut self,
         part: Part,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
         let starts = matches!(part, Part::First | Part::Only);
-        check_payload_len(part, packet, attributes.mtu)?;
+        require(request.has_valid_len(part, attributes.mtu))?;
         let ends = matches!(part, Part::Last | Part::Only);
         if let (Some(InboundMessage::Send { recv, len }), false, false) =
             (&mut self.message, starts, ends)
         {
-            place(&recv.wr, len, packet.payload, host)?;
-            self.accept(packet, attributes, false);
+            place(&recv.wr, len, request.payload(), host)?;
+            self.accept(request, attributes, false);
             return Ok(());
         }
         // A message of one packet is stored only if it fails.
         let (recv, mut len) = match (self.message.take(), starts) {
-            (None, true) => (self.take_recv(packet, attributes, host)?, 0),
+            (None, true) => (self.take_recv(request, attributes, host)?, 0),
             (Some(InboundMessage::Send { recv, len }), false) => (recv, len),
             (other, _) => {
                 self.message = other;
                 return Err(NakCause::InvalidRequest);
             }
         };
-        let mut done = place(&recv.wr, &mut len, packet.payload, host);
-        if let (Ok(()), Some(rkey)) = (done, packet.ieth()) {
-            let invalidated = host.invalidate_remote(remote_key(packet, rkey));
+        let mut done = place(&recv.wr, &mut len, request.payload(), host);
+        if let (Ok(()), Some(rkey)) = (done, request.ieth()) {
+            let invalidated = host.invalidate_remote(remote_key(request, rkey));
             done = invalidated.map_err(|_| NakCause::Invalidate {
-                ack_request: packet.bth.ack_request,
+                ack_request: request.requests_ack(),
             });
         }
         if done.is_err() || !ends {
             // The next packet continues with it; after an error it completes with that.
             self.message = Some(InboundMessage::Send { recv, len });
             done?;
-            self.accept(packet, attributes, false);
+            self.accept(request, attributes, false);
             return Ok(());
         }
-        let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, packet);
+        let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, request);
         host.complete(recv.queue, completion)?;
         self.counters.rdma_recvs += 1;
-        self.accept(packet, attributes, true);
+        self.accept(request, attributes, true);
         Ok(())
     }
 
@@ -119,20 +119,20 @@ impl Responder {
     pub(super) fn execute_write(
         &mut self,
         part: Part,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let payload_len = packet.payload.len() as u32;
-        check_payload_len(part, packet, attributes.mtu)?;
-        let (reth, offset) = match (&self.message, packet.reth()) {
+        let payload_len = request.payload().len() as u32;
+        require(request.has_valid_len(part, attributes.mtu))?;
+        let (reth, offset) = match (&self.message, request.reth()) {
             (None, Some(reth)) => {
                 check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
                 if reth.len > MAX_MESSAGE_LEN {
                     return Err(NakCause::InvalidRequest);
                 }
                 if part == Part::First {
-                    let key = remote_key(packet, reth.rkey);
+                    let key = remote_key(request, reth.rkey);
                     host.check_remote(key, reth.va, reth.len.into(), Access::Write)?;
                 }
                 (reth, 0)
@@ -146,14 +146,14 @@ impl Responder {
             Some(1..) if !ends => {}
             _ => return Err(NakCause::InvalidRequest),
         }
-        let recv = match packet.imm() {
-            Some(_) => Some(self.take_recv(packet, attributes, host)?),
+        let recv = match request.imm() {
+            Some(_) => Some(self.take_recv(request, attributes, host)?),
             None => None,
         };
         let va = reth.va.wrapping_add(offset.into());
         if payload_len > 0 {
-            let key = remote_key(packet, reth.rkey);
-            if let Err(error) = host.write_remote(key, va, packet.payload) {
+            let key = remote_key(request, reth.rkey);
+            if let Err(error) = host.write_remote(key, va, request.payload()) {
                 // The receive WR reports the error.
                 let message = |recv| InboundMessage::Send { recv, len: 0 };
                 self.message = recv.map(message).or(self.message.take());
@@ -167,11 +167,11 @@ impl Responder {
         }
         if let Some(recv) = recv {
             let opcode = IBV_WC_RECV_RDMA_WITH_IMM;
-            let completion = recv_completion(&recv.wr, opcode, len, packet);
+            let completion = recv_completion(&recv.wr, opcode, len, request);
             host.complete(recv.queue, completion)?;
             self.counters.rdma_recvs += 1;
         }
-        self.accept(packet, attributes, ends);
+        self.accept(request, attributes, ends);
         Ok(())
     }
 
@@ -179,22 +179,22 @@ impl Responder {
     /// ([`Responder::may_execute`]).
     fn execute_read(
         &mut self,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let reth = packet.reth().ok_or(NakCause::InvalidRequest)?;
+        let reth = request.reth().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_READ)?;
         self.check_resources(attributes)?;
         if reth.len > MAX_MESSAGE_LEN {
             return Err(NakCause::InvalidRequest);
         }
-        let key = remote_key(packet, reth.rkey);
+        let key = remote_key(request, reth.rkey);
         if reth.len > 0 {
             host.check_remote(key, reth.va, reth.len.into(), Access::Read)?;
         }
-        let psn = packet.bth.psn;
-        let packets = response_packets(reth.len, attributes.mtu);
+        let psn = request.psn();
+        let packets = request.read_psns(reth.len, attributes.mtu);
         let resource = Resource {
             first_psn: psn,
             packets,
@@ -207,7 +207,7 @@ impl Responder {
             va: reth.va,
             key,
             remaining: reth.len,
-            started: false,
+            sent: 0,
             duplicate: false,
             copy: None,
         }));
@@ -220,21 +220,21 @@ impl Responder {
     fn execute_atomic(
         &mut self,
         operation: Operation,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let eth = packet.atomic().ok_or(NakCause::InvalidRequest)?;
+        let eth = request.atomic().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_ATOMIC)?;
         self.check_resources(attributes)?;
         check_aligned(eth.va)?;
-        let key = remote_key(packet, eth.rkey);
+        let key = remote_key(request, eth.rkey);
         let original_value = host.atomic(key, eth.va, &mut |value| match operation {
             Operation::CmpSwap if value == eth.compare => eth.swap_add,
             Operation::CmpSwap => value,
             _ => value.wrapping_add(eth.swap_add),
         })?;
-        let psn = packet.bth.psn;
+        let psn = request.psn();
         let resource = Resource {
             first_psn: psn,
             packets: 1,
@@ -255,37 +255,37 @@ impl Responder {
     /// kernel's rxe.
     fn execute_atomic_write(
         &mut self,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
         let invalid = NakCause::InvalidRequest;
-        let reth = packet.reth().ok_or(invalid)?;
+        let reth = request.reth().ok_or(invalid)?;
         check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
         if attributes.max_dest_rd_atomic == 0 {
             return Err(invalid);
         }
-        let data = *packet.payload.first_chunk().ok_or(invalid)?;
-        if reth.len != 8 || packet.payload.len() != 8 {
+        let data = *request.payload().first_chunk().ok_or(invalid)?;
+        if reth.len != 8 || request.payload().len() != 8 {
             return Err(invalid);
         }
         check_aligned(reth.va)?;
         if !self.responses.has_room() {
             return Err(NakCause::Drop);
         }
-        host.atomic_write(remote_key(packet, reth.rkey), reth.va, data)?;
-        self.accept_with_empty_response(packet);
+        host.atomic_write(remote_key(request, reth.rkey), reth.va, data)?;
+        self.accept_with_empty_response(request);
         Ok(())
     }
 
     /// A FLUSH (annex A19.4.1).
     fn execute_flush(
         &mut self,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let (Some(feth), Some(reth)) = (packet.feth(), packet.reth()) else {
+        let (Some(feth), Some(reth)) = (request.feth(), request.reth()) else {
             return Err(NakCause::InvalidRequest);
         };
         let whole = match u32::from(feth.selectivity) {
@@ -300,7 +300,7 @@ impl Responder {
         if !self.responses.has_room() {
             return Err(NakCause::Drop);
         }
-        let (key, len) = (remote_key(packet, reth.rkey), reth.len.into());
+        let (key, len) = (remote_key(request, reth.rkey), reth.len.into());
         if placement & IBV_FLUSH_GLOBAL != 0 {
             check_access(attributes, IBV_ACCESS_FLUSH_GLOBAL)?;
             host.flush(key, reth.va, len, whole, Access::FlushGlobal)?;
@@ -309,26 +309,25 @@ impl Responder {
             check_access(attributes, IBV_ACCESS_FLUSH_PERSISTENT)?;
             host.flush(key, reth.va, len, whole, Access::FlushPersistent)?;
         }
-        self.accept_with_empty_response(packet);
+        self.accept_with_empty_response(request);
         Ok(())
     }
 
     /// A packet of a SEND or WRITE was executed. Sends an ACK if the packet requests one.
     #[inline(always)]
-    fn accept(&mut self, packet: &Packet, attributes: &Attributes, ends_message: bool) {
-        let bth = &packet.bth;
-        self.epsn = bth.psn + packet.packets();
+    fn accept(&mut self, request: &impl Request, attributes: &Attributes, ends_message: bool) {
+        self.epsn = request.next_psn();
         self.ack_psn = self.epsn - 1;
         if ends_message {
             self.count_message();
         }
-        if bth.ack_request && attributes.config.service.is_reliable() {
+        if request.requests_ack() && attributes.config.service.is_reliable() {
             self.responses.push_ack(self.ack_psn);
         }
     }
 
-    fn accept_with_empty_response(&mut self, packet: &Packet) {
-        let psn = packet.bth.psn;
+    fn accept_with_empty_response(&mut self, request: &impl Request) {
+        let psn = request.psn();
         self.epsn = psn.next();
         self.count_message();
         self.responses.push(Response::Empty { psn });
@@ -365,7 +364,7 @@ pub fn capacity(wr: &RecvWr) -> u64 {
     wr.sges.iter().map(|sge| u64::from(sge.len)).sum()
 }
 
-/// The completion of a receive WR with a message of `len` bytes; `packet` is the message's last. The GRH
+/// The completion of a receive WR with a message of `len` bytes; `request` is the message's last part. The GRH
 /// flag is set for every service: each RoCE packet has a global route. ibv_poll_cq(3) defines it for UD only.
 /// But rxe sets it always, and rdma-core's mlx5, mlx4, mthca and hns take it from the CQE for every service;
 /// bnxt_re, irdma and ocrdma set it for UD only.
@@ -374,9 +373,9 @@ pub fn recv_completion(
     wr: &RecvWr,
     opcode: ibv_wc_opcode,
     len: u32,
-    packet: &Packet,
+    request: &impl Request,
 ) -> Completion {
-    let (imm_or_rkey, wc_flags) = match (packet.imm(), packet.ieth()) {
+    let (imm_or_rkey, wc_flags) = match (request.imm(), request.ieth()) {
         (Some(imm), _) => (imm, IBV_WC_GRH | IBV_WC_WITH_IMM),
         (_, Some(rkey)) => (rkey, IBV_WC_GRH | IBV_WC_WITH_INV),
         _ => (0, IBV_WC_GRH),
@@ -385,16 +384,16 @@ pub fn recv_completion(
         byte_len: len,
         imm_or_rkey,
         wc_flags,
-        solicited: packet.bth.solicited,
+        solicited: request.is_solicited(),
         ..Completion::new(wr.wr_id, IBV_WC_SUCCESS, opcode)
     }
 }
 
-/// An R_Key of the request `packet`.
-pub fn remote_key(packet: &Packet, rkey: u32) -> RemoteKey {
+/// An R_Key of the request.
+pub fn remote_key(request: &impl Request, rkey: u32) -> RemoteKey {
     RemoteKey {
         rkey,
-        xrc_srqn: packet.xrc_srqn(),
+        xrc_srqn: request.xrc_srqn(),
     }
 }
 
@@ -410,21 +409,6 @@ fn require(valid: bool) -> Executed {
 /// Whether the queue pair grants its peer that access.
 fn check_access(attributes: &Attributes, access: ibv_access_flags) -> Executed {
     require(attributes.access & access == access)
-}
-
-/// Whether the payload has the length that its part of a message must have (9.7.4.1.6): all packets that it
-/// stands for are full, but the last one of a message.
-#[inline(always)]
-fn check_payload_len(part: Part, packet: &Packet, mtu: u32) -> Executed {
-    let len = packet.payload.len();
-    let most = packet.packets() as usize * mtu as usize;
-    let least = most - mtu as usize;
-    require(packet.is_of_mtu(mtu))?;
-    require(match part {
-        Part::First | Part::Middle => len == most,
-        Part::Last => len > least && len <= most,
-        Part::Only => (len > least || most == mtu as usize) && len <= most,
-    })
 }
 
 fn check_aligned(va: u64) -> Executed {

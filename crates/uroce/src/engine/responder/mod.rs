@@ -9,6 +9,7 @@
 mod duplicate;
 mod early;
 mod execute;
+mod messages;
 mod nak;
 mod transmit;
 
@@ -20,13 +21,15 @@ use super::attributes::Attributes;
 use super::counters::Counters;
 use super::pacer::Pacer;
 use super::recv_queue::RecvQueue;
+use super::request::Request;
 use super::response_queue::{Response, ResponseQueue};
-use super::{Access, Completion, Host, Link, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
-use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
+use super::{Access, Completion, Host, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
+use crate::wire::{AethKind, NakCode, Operation, Part, Psn, Reth};
 
 use duplicate::Resource;
 use early::EarlyRequests;
 pub use execute::{capacity, place, recv_completion};
+pub use messages::NextAnswer;
 pub use nak::{ErrorReport, NakCause, ResponderAction, failed};
 pub use transmit::NextResponse;
 
@@ -59,7 +62,8 @@ enum InboundMessage {
 /// The responder of a queue pair.
 #[derive(Debug)]
 pub struct Responder {
-    link: Link,
+    /// The requests come through shared memory, and the responses take it, too.
+    is_shared: bool,
     /// The PSN of the next request packet (ePSN).
     epsn: Psn,
     /// Messages completed (MSN, 24 bits).
@@ -86,7 +90,7 @@ impl Responder {
     /// A responder without a connection.
     pub fn new(config: &QpConfig) -> Responder {
         Responder {
-            link: Link::Network,
+            is_shared: false,
             epsn: Psn::new(0),
             msn: 0,
             ack_psn: Psn::new(0),
@@ -134,10 +138,18 @@ impl Responder {
         &mut self.recv_queue
     }
 
-    /// What carries the responses from now on.
-    pub fn set_link(&mut self, link: Link) {
-        self.link = link;
-        self.pacer.set_paced(link == Link::Network);
+    /// Whether the requests come through shared memory.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// The peer has bound its requester to shared memory. It had nothing in flight, so that responses that
+    /// wait are duplicates.
+    #[cold]
+    pub fn bind(&mut self) {
+        self.is_shared = true;
+        self.responses.clear();
     }
 
     /// Whether a response waits to be sent.
@@ -168,22 +180,32 @@ impl Responder {
         &mut self,
         operation: Operation,
         part: Part,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> ResponderAction {
-        let psn = packet.bth.psn;
+        let psn = request.psn();
         let ahead = psn.distance(self.epsn);
         if ahead > 0 {
-            self.on_early(packet, ahead);
+            self.on_early(request, ahead);
             return ResponderAction::None;
         }
         if ahead < 0 {
             self.counters.duplicate_request += 1;
-            self.on_duplicate(operation, packet, attributes, host);
+            self.on_duplicate(operation, request, attributes, host);
             return ResponderAction::None;
         }
-        let (action, is_executed) = self.on_expected(operation, part, packet, attributes, host);
+        if !request.continues_at(self.progress()) {
+            if !request.continues_at(0) {
+                // Parts of the message are missing: it is sent again from its start.
+                if self.nak_sent.is_none() {
+                    self.on_gap(psn);
+                }
+                return ResponderAction::None;
+            }
+            self.drop_message();
+        }
+        let (action, is_executed) = self.on_expected(operation, part, request, attributes, host);
         if self.early.is_empty() {
             return action;
         }
@@ -196,14 +218,14 @@ impl Responder {
         &mut self,
         operation: Operation,
         part: Part,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> (ResponderAction, bool) {
         self.nak_sent = None;
         self.responses.withdraw_nak();
-        let executed = match self.may_execute(operation, packet, host) {
-            true => self.execute(operation, part, packet, attributes, host),
+        let executed = match self.may_execute(operation, request, host) {
+            true => self.execute(operation, part, request, attributes, host),
             false => Err(NakCause::ReadsWait),
         };
         if let Err(NakCause::InvalidRequest | NakCause::RemoteAccess) = executed {
@@ -212,14 +234,32 @@ impl Responder {
         (self.on_executed(executed, attributes), executed.is_ok())
     }
 
+    /// [`Responder::on_request`] for any operation.
+    #[inline(never)]
+    pub fn on_any_request(
+        &mut self,
+        operation: Operation,
+        part: Part,
+        request: &impl Request,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> ResponderAction {
+        self.on_request(operation, part, request, attributes, host)
+    }
+
     /// Whether a request may be executed before the READs that wait are answered. READs have the bytes
     /// from before it, as RNICs answer a READ before they execute the next request. The specification
     /// promises that to requests with a fence only (10.8.3.3), but programs rely on it.
     #[inline(always)]
-    fn may_execute(&mut self, operation: Operation, packet: &Packet, host: &mut impl Host) -> bool {
+    fn may_execute(
+        &mut self,
+        operation: Operation,
+        request: &impl Request,
+        host: &mut impl Host,
+    ) -> bool {
         match operation {
             Operation::ReadRequest | Operation::Flush => true,
-            Operation::Write if packet.payload.is_empty() => true,
+            Operation::Write if request.payload().is_empty() => true,
             _ => self.responses.try_copy_reads(host),
         }
     }
@@ -230,25 +270,25 @@ impl Responder {
         &mut self,
         operation: Operation,
         part: Part,
-        packet: &Packet,
+        request: &impl Request,
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> ResponderAction {
-        let psn = packet.bth.psn;
+        let psn = request.psn();
         let starts = matches!(part, Part::First | Part::Only);
-        if starts || psn != self.epsn {
+        if starts || psn != self.epsn || !request.continues_at(self.progress()) {
             self.drop_message();
         }
-        self.epsn = psn + packet.packets();
+        self.epsn = request.next_psn();
         if !starts && self.message.is_none() {
             return ResponderAction::None;
         }
         let executed = match operation {
             Operation::Send | Operation::SendImm => {
-                self.execute_send(part, packet, attributes, host)
+                self.execute_send(part, request, attributes, host)
             }
             Operation::Write | Operation::WriteImm => {
-                self.execute_write(part, packet, attributes, host)
+                self.execute_write(part, request, attributes, host)
             }
             _ => Err(NakCause::InvalidRequest),
         };
@@ -274,6 +314,15 @@ impl Responder {
                 psn: self.epsn,
                 kind: AethKind::Nak(NakCode::PsnSequence),
             });
+        }
+    }
+
+    /// The bytes of the message in progress.
+    #[inline(always)]
+    fn progress(&self) -> u32 {
+        match &self.message {
+            None => 0,
+            Some(InboundMessage::Send { len, .. } | InboundMessage::Write { len, .. }) => *len,
         }
     }
 

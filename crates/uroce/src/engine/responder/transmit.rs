@@ -1,6 +1,5 @@
 //! Sends responses (9.7.5).
 
-use super::duplicate::response_packets;
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::Clock;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
@@ -32,12 +31,6 @@ impl Responder {
     /// the ACK last, the program's reply and the ACK of the request leave in one system call.
     pub fn yields_to_request(&mut self) -> bool {
         self.responses.yields_to_request()
-    }
-
-    /// Whether the next response has no payload.
-    pub fn next_is_short(&self) -> bool {
-        let next = self.responses.front();
-        next.is_some_and(|response| !matches!(response, Response::Read(_)))
     }
 
     /// When the pacer allows the READ response that is next; None if the next response is no READ
@@ -104,7 +97,7 @@ impl Responder {
     #[inline(always)]
     fn respond(&mut self, headers: HeaderWriter<'_>) -> NextResponse {
         self.responses.on_sent();
-        let layout = Layout::of_datagram(headers.size(), 0);
+        let layout = Layout::new(headers.size(), 0);
         layout.seal(headers).into()
     }
 
@@ -139,18 +132,16 @@ impl Responder {
             return Some(NextResponse::None);
         }
         let mtu = attributes.mtu;
-        let most = self.link.packets_in(buffer, mtu) * mtu;
-        let len = read.remaining.min(most);
-        let packets = response_packets(len, mtu);
-        let is_last = read.remaining <= most;
-        let part = part_of(!read.started, is_last);
+        let len = read.remaining.min(mtu);
+        let is_last = read.remaining <= mtu;
+        let part = part_of(read.sent == 0, is_last);
         let mut headers =
             emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn, buffer);
         if part != Part::Middle {
             let (kind, msn) = (ACK, self.msn);
             headers.aeth(&Aeth { kind, msn });
         }
-        let layout = Layout::new(self.link, headers.size(), len as usize, (packets, mtu));
+        let layout = Layout::new(headers.size(), len as usize);
         let Some(payload) = layout.payload(headers.buffer()) else {
             return Some(NextResponse::None);
         };
@@ -163,7 +154,7 @@ impl Responder {
             self.responses.clear();
             let kind = AethKind::Nak(NakCode::RemoteAccess);
             let nak = self.headers(attributes, Operation::Ack, psn, kind, buffer);
-            let layout = Layout::of_datagram(nak.size(), 0);
+            let layout = Layout::new(nak.size(), 0);
             return Some(NextResponse::AccessError(layout.seal(nak)));
         }
         let Some(encoded) = layout.seal(headers) else {
@@ -175,7 +166,7 @@ impl Responder {
             counted.inspect(|first_psn| self.report_read(*first_psn, host));
             self.responses.pop_front();
         } else {
-            self.responses.on_read_response_sent(len, packets);
+            self.responses.on_read_response_sent(len, 1);
         }
         Some(NextResponse::Packet(encoded))
     }

@@ -111,36 +111,38 @@ fn draining_requests_an_ack_at_once() {
 /// drains do not take it back.
 #[test]
 fn a_modify_while_draining_keeps_the_drained_event() {
-    for (notify, expected) in [(Some(true), 1), (Some(false), 0), (None, 0)] {
-        let mut network = Network::rc(1024, lossless(us(100)));
-        let modify = |network: &mut Network, change| {
-            let side = &mut network.sides[0];
-            side.qp.modify(&change, network.now, &mut side.host);
-        };
-        network.post_recv(1, recv_wr(1, &[sge(0, 300_000)]));
-        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
-        modify(
-            &mut network,
-            QpChange {
-                state: Some(QpState::Sqd),
-                sqd_async_notify: notify,
-                ..QpChange::default()
-            },
-        );
-        assert!(network.sides[0].qp.sq_draining());
-        for state in [None, Some(QpState::Sqd)] {
+    for shared in [false, true] {
+        for (notify, expected) in [(Some(true), 1), (Some(false), 0), (None, 0)] {
+            let mut network = Network::rc(1024, lossless(us(100))).sharing(shared);
+            let modify = |network: &mut Network, change| {
+                let side = &mut network.sides[0];
+                side.qp.modify(&change, network.now, &mut side.host);
+            };
+            network.post_recv(1, recv_wr(1, &[sge(0, 300_000)]));
+            network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
             modify(
                 &mut network,
                 QpChange {
-                    state,
-                    min_rnr_timer: Some(5),
+                    state: Some(QpState::Sqd),
+                    sqd_async_notify: notify,
                     ..QpChange::default()
                 },
             );
+            assert!(network.sides[0].qp.sq_draining());
+            for state in [None, Some(QpState::Sqd)] {
+                modify(
+                    &mut network,
+                    QpChange {
+                        state,
+                        min_rnr_timer: Some(5),
+                        ..QpChange::default()
+                    },
+                );
+            }
+            network.run();
+            let events = &network.sides[0].host.events;
+            assert_eq!(events[..], vec![QpEvent::SendQueueDrained; expected]);
         }
-        network.run();
-        let events = &network.sides[0].host.events;
-        assert_eq!(events[..], vec![QpEvent::SendQueueDrained; expected]);
     }
 }
 

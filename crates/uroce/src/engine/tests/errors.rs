@@ -11,37 +11,39 @@ use crate::engine::*;
 /// 9.7.5.2.8. Then the WQE fails.
 #[test]
 fn rnr_naks_are_retried_rnr_retry_times() {
-    for (retries, tries) in [(0, 1), (1, 2), (5, 6)] {
-        let change = QpChange {
-            rnr_retry: Some(retries),
-            ..QpChange::default()
-        };
-        let mut network = Network::rc_with(1024, lossless(us(1)), change);
-        let begin = network.now;
+    for shared in [false, true] {
+        for (retries, tries) in [(0, 1), (1, 2), (5, 6)] {
+            let change = QpChange {
+                rnr_retry: Some(retries),
+                ..QpChange::default()
+            };
+            let mut network = Network::rc_with(1024, lossless(us(1)), change).sharing(shared);
+            let begin = network.now;
+            network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+            network.post_send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
+            network.run();
+            assert_eq!(
+                sends(&network, 0),
+                [(1, IBV_WC_RNR_RETRY_EXC_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
+            );
+            assert_eq!(network.sides[0].qp.state(), QpState::Err);
+            // Code 12 is 0.64 ms.
+            let waited = network.now.since(begin);
+            let expected = us(640) * u32::from(retries);
+            assert!(
+                (expected..expected + us(50)).contains(&waited),
+                "{tries}: {waited:?}"
+            );
+        }
+        // 7: no limit.
+        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
         network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-        network.post_send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
+        network.run_for(ms(100));
+        assert_eq!(sends(&network, 0), []);
+        network.post_recv(1, recv_wr(1, &[sge(0, 10)]));
         network.run();
-        assert_eq!(
-            sends(&network, 0),
-            [(1, IBV_WC_RNR_RETRY_EXC_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
-        );
-        assert_eq!(network.sides[0].qp.state(), QpState::Err);
-        // Code 12 is 0.64 ms.
-        let waited = network.now.since(begin);
-        let expected = us(640) * u32::from(retries);
-        assert!(
-            (expected..expected + us(50)).contains(&waited),
-            "{tries}: {waited:?}"
-        );
+        assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
     }
-    // 7: no limit.
-    let mut network = Network::rc(1024, lossless(us(1)));
-    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-    network.run_for(ms(100));
-    assert_eq!(sends(&network, 0), []);
-    network.post_recv(1, recv_wr(1, &[sge(0, 10)]));
-    network.run();
-    assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
 }
 
 /// 9.7.6.1.3.
@@ -67,272 +69,284 @@ fn a_dead_peer_fails_after_retry_cnt_ack_timeouts() {
 /// `timeout` 0: the ack timeout never expires.
 #[test]
 fn timeout_zero_retries_without_limit() {
-    let change = QpChange {
-        timeout: Some(0),
-        ..QpChange::default()
-    };
-    let mut network = Network::rc_with(1024, dead(), change);
-    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-    network.run_for(Duration::from_secs(3600));
-    assert_eq!(sends(&network, 0), []);
-    network.post_recv(1, recv_wr(1, &[sge(0, 10)]));
-    network.impair = lossless(us(1));
-    network.run();
-    assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
+    for shared in [false, true] {
+        let change = QpChange {
+            timeout: Some(0),
+            ..QpChange::default()
+        };
+        let mut network = Network::rc_with(1024, dead(), change).sharing(shared);
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+        network.run_for(Duration::from_secs(3600));
+        assert_eq!(sends(&network, 0), []);
+        network.post_recv(1, recv_wr(1, &[sge(0, 10)]));
+        network.impair = lossless(us(1));
+        network.run();
+        assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
+    }
 }
 
 /// 9.7.4.1.5, 9.9.3 class C: the NAK has the right code, both queue pairs move to ERR, the responder raises
 /// an event, and no memory is written.
 #[test]
 fn a_forbidden_access_gets_a_nak() {
-    let (va, rkey) = (BASE, KEY);
-    let wrong = KEY + 1;
-    let end = BASE + LEN as u64;
-    let access = (IBV_WC_REM_ACCESS_ERR, QpEvent::AccessError);
-    let invalid = (IBV_WC_REM_INV_REQ_ERR, QpEvent::RequestError);
-    let eight = [sge(0, 8)];
-    let long = [sge(0, 5000)];
-    for (kind, sges, (status, event)) in [
-        (SendOp::Write { va, rkey: wrong }, &eight, access),
-        (SendOp::Write { va, rkey: wrong }, &long, access),
-        (
-            SendOp::Write {
-                va: end - 4999,
-                rkey,
-            },
-            &long,
-            access,
-        ),
-        (SendOp::Write { va: end - 7, rkey }, &eight, access),
-        (SendOp::Write { va: u64::MAX, rkey }, &eight, access),
-        (SendOp::Read { va, rkey: wrong }, &eight, access),
-        (
-            SendOp::Read {
-                va: end - 4999,
-                rkey,
-            },
-            &long,
-            access,
-        ),
-        (
-            SendOp::FetchAdd {
-                va,
-                rkey: wrong,
-                add: 1,
-            },
-            &eight,
-            access,
-        ),
-        (
-            SendOp::FetchAdd {
-                va: va + 4,
-                rkey,
-                add: 1,
-            },
-            &eight,
-            invalid,
-        ),
-        (
-            SendOp::CmpSwap {
-                va: end,
-                rkey,
-                compare: 0,
-                swap: 0,
-            },
-            &eight,
-            access,
-        ),
-        (
+    for shared in [false, true] {
+        let (va, rkey) = (BASE, KEY);
+        let wrong = KEY + 1;
+        let end = BASE + LEN as u64;
+        let access = (IBV_WC_REM_ACCESS_ERR, QpEvent::AccessError);
+        let invalid = (IBV_WC_REM_INV_REQ_ERR, QpEvent::RequestError);
+        let eight = [sge(0, 8)];
+        let long = [sge(0, 5000)];
+        for (kind, sges, (status, event)) in [
+            (SendOp::Write { va, rkey: wrong }, &eight, access),
+            (SendOp::Write { va, rkey: wrong }, &long, access),
+            (
+                SendOp::Write {
+                    va: end - 4999,
+                    rkey,
+                },
+                &long,
+                access,
+            ),
+            (SendOp::Write { va: end - 7, rkey }, &eight, access),
+            (SendOp::Write { va: u64::MAX, rkey }, &eight, access),
+            (SendOp::Read { va, rkey: wrong }, &eight, access),
+            (
+                SendOp::Read {
+                    va: end - 4999,
+                    rkey,
+                },
+                &long,
+                access,
+            ),
+            (
+                SendOp::FetchAdd {
+                    va,
+                    rkey: wrong,
+                    add: 1,
+                },
+                &eight,
+                access,
+            ),
+            (
+                SendOp::FetchAdd {
+                    va: va + 4,
+                    rkey,
+                    add: 1,
+                },
+                &eight,
+                invalid,
+            ),
+            (
+                SendOp::CmpSwap {
+                    va: end,
+                    rkey,
+                    compare: 0,
+                    swap: 0,
+                },
+                &eight,
+                access,
+            ),
+            (
+                SendOp::AtomicWrite {
+                    va: va + 1,
+                    rkey,
+                    data: [1; 8],
+                },
+                &eight,
+                invalid,
+            ),
+            (
+                SendOp::AtomicWrite {
+                    va,
+                    rkey: wrong,
+                    data: [1; 8],
+                },
+                &eight,
+                access,
+            ),
+            (
+                SendOp::Flush {
+                    va,
+                    rkey: wrong,
+                    len: 1,
+                    placement: 1,
+                    selectivity: 0,
+                },
+                &eight,
+                access,
+            ),
+            (
+                SendOp::Flush {
+                    va: end - 8,
+                    rkey,
+                    len: 9,
+                    placement: 2,
+                    selectivity: 0,
+                },
+                &eight,
+                access,
+            ),
+            (
+                SendOp::Flush {
+                    va,
+                    rkey,
+                    len: 1,
+                    placement: 0,
+                    selectivity: 0,
+                },
+                &eight,
+                invalid,
+            ),
+        ] {
+            let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+            fill(&mut network, 0);
+            network.post_recv(1, recv_wr(1, &[sge(0, 100)]));
+            network.post_send(0, send_wr(1, kind, sges));
+            network.run();
+            assert_eq!(sends(&network, 0), [(1, status)], "{kind:?}");
+            assert_eq!(network.sides[1].host.events, [event], "{kind:?}");
+            assert_eq!(receives(&network, 1), [(1, IBV_WC_WR_FLUSH_ERR)]);
+            assert!(
+                network
+                    .sides
+                    .iter()
+                    .all(|side| side.qp.state() == QpState::Err)
+            );
+            assert!(network.is_memory_zero(1));
+        }
+        // The queue pair does not grant the access, although the R_Key does.
+        for kind in [
+            SendOp::Write { va, rkey },
+            SendOp::Read { va, rkey },
+            SendOp::FetchAdd { va, rkey, add: 1 },
             SendOp::AtomicWrite {
-                va: va + 1,
+                va,
                 rkey,
                 data: [1; 8],
             },
-            &eight,
-            invalid,
-        ),
-        (
-            SendOp::AtomicWrite {
-                va,
-                rkey: wrong,
-                data: [1; 8],
-            },
-            &eight,
-            access,
-        ),
-        (
             SendOp::Flush {
                 va,
-                rkey: wrong,
+                rkey,
                 len: 1,
                 placement: 1,
                 selectivity: 0,
             },
-            &eight,
-            access,
-        ),
-        (
-            SendOp::Flush {
-                va: end - 8,
-                rkey,
-                len: 9,
-                placement: 2,
-                selectivity: 0,
-            },
-            &eight,
-            access,
-        ),
-        (
-            SendOp::Flush {
-                va,
-                rkey,
-                len: 1,
-                placement: 0,
-                selectivity: 0,
-            },
-            &eight,
-            invalid,
-        ),
-    ] {
-        let mut network = Network::rc(1024, lossless(us(1)));
-        fill(&mut network, 0);
-        network.post_recv(1, recv_wr(1, &[sge(0, 100)]));
-        network.post_send(0, send_wr(1, kind, sges));
-        network.run();
-        assert_eq!(sends(&network, 0), [(1, status)], "{kind:?}");
-        assert_eq!(network.sides[1].host.events, [event], "{kind:?}");
-        assert_eq!(receives(&network, 1), [(1, IBV_WC_WR_FLUSH_ERR)]);
-        assert!(
-            network
-                .sides
-                .iter()
-                .all(|side| side.qp.state() == QpState::Err)
-        );
-        assert!(network.is_memory_zero(1));
-    }
-    // The queue pair does not grant the access, although the R_Key does.
-    for kind in [
-        SendOp::Write { va, rkey },
-        SendOp::Read { va, rkey },
-        SendOp::FetchAdd { va, rkey, add: 1 },
-        SendOp::AtomicWrite {
-            va,
-            rkey,
-            data: [1; 8],
-        },
-        SendOp::Flush {
-            va,
-            rkey,
-            len: 1,
-            placement: 1,
-            selectivity: 0,
-        },
-    ] {
-        let mut network = Network::rc(1024, lossless(us(1)));
-        network.modify(
-            1,
-            &QpChange {
-                access: Some(0),
-                ..QpChange::default()
-            },
-        );
-        network.post_send(0, send_wr(1, kind, &eight));
-        network.run();
-        assert_eq!(
-            sends(&network, 0),
-            [(1, IBV_WC_REM_INV_REQ_ERR)],
-            "{kind:?}"
-        );
+        ] {
+            let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+            network.modify(
+                1,
+                &QpChange {
+                    access: Some(0),
+                    ..QpChange::default()
+                },
+            );
+            network.post_send(0, send_wr(1, kind, &eight));
+            network.run();
+            assert_eq!(
+                sends(&network, 0),
+                [(1, IBV_WC_REM_INV_REQ_ERR)],
+                "{kind:?}"
+            );
+        }
     }
 }
 
 #[test]
 fn a_message_longer_than_its_receive_wqe_is_an_error() {
-    for (len, room) in [(11, 10), (5000, 4999), (1, 0)] {
-        let mut network = Network::rc(1024, lossless(us(1)));
-        network.post_recv(1, recv_wr(1, &[sge(0, room)]));
-        network.post_recv(1, recv_wr(2, &[sge(0, room)]));
-        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, len)]));
-        network.run();
-        assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_INV_REQ_ERR)]);
-        assert_eq!(
-            receives(&network, 1),
-            [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
-        );
+    for shared in [false, true] {
+        for (len, room) in [(11, 10), (5000, 4999), (1, 0)] {
+            let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+            network.post_recv(1, recv_wr(1, &[sge(0, room)]));
+            network.post_recv(1, recv_wr(2, &[sge(0, room)]));
+            network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, len)]));
+            network.run();
+            assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_INV_REQ_ERR)]);
+            assert_eq!(
+                receives(&network, 1),
+                [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
+            );
+        }
     }
 }
 
 #[test]
 fn invalid_lkeys_fail_in_order() {
-    let bad = Sge {
-        lkey: 1,
-        ..sge(0, 10)
-    };
-    let mut network = Network::rc(1024, lossless(us(1)));
-    network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
-    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
-    network.post_send(0, send_wr(2, SendOp::Send, &[bad]));
-    network.post_send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
-    network.run();
-    assert_eq!(
-        sends(&network, 0),
-        [
-            (1, IBV_WC_SUCCESS),
-            (2, IBV_WC_LOC_PROT_ERR),
-            (3, IBV_WC_WR_FLUSH_ERR),
-        ]
-    );
-    assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
+    for shared in [false, true] {
+        let bad = Sge {
+            lkey: 1,
+            ..sge(0, 10)
+        };
+        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+        network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
+        network.post_send(0, send_wr(2, SendOp::Send, &[bad]));
+        network.post_send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
+        network.run();
+        assert_eq!(
+            sends(&network, 0),
+            [
+                (1, IBV_WC_SUCCESS),
+                (2, IBV_WC_LOC_PROT_ERR),
+                (3, IBV_WC_WR_FLUSH_ERR),
+            ]
+        );
+        assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
 
-    // In a receive WR.
-    let mut network = Network::rc(1024, lossless(us(1)));
-    network.post_recv(1, recv_wr(1, &[bad]));
-    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-    network.run();
-    assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_OP_ERR)]);
-    assert_eq!(receives(&network, 1), [(1, IBV_WC_LOC_PROT_ERR)]);
+        // In a receive WR.
+        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+        network.post_recv(1, recv_wr(1, &[bad]));
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+        network.run();
+        assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_OP_ERR)]);
+        assert_eq!(receives(&network, 1), [(1, IBV_WC_LOC_PROT_ERR)]);
+    }
 }
 
 /// 10.3.1.7: the send queue first.
 #[test]
 fn err_flushes_both_queues_in_order() {
-    let mut network = Network::rc(1024, dead());
-    for id in 1..4 {
-        network.post_recv(0, recv_wr(10 + id, &[]));
-        network.post_send(0, send_wr(id, SendOp::Send, &[]));
+    for shared in [false, true] {
+        let mut network = Network::rc(1024, dead()).sharing(shared);
+        for id in 1..4 {
+            network.post_recv(0, recv_wr(10 + id, &[]));
+            network.post_send(0, send_wr(id, SendOp::Send, &[]));
+        }
+        network.set_state(0, QpState::Err);
+        let ids: Vec<u64> = network.sides[0]
+            .host
+            .completions
+            .iter()
+            .map(|c| c.1.wr_id)
+            .collect();
+        assert_eq!(ids, [1, 2, 3, 11, 12, 13]);
+        network.post_send(0, send_wr(4, SendOp::Send, &[]));
+        network.post_recv(0, recv_wr(14, &[]));
+        let flushed = |c: &(WorkQueue, Completion)| c.1.status == IBV_WC_WR_FLUSH_ERR;
+        let host = &network.sides[0].host;
+        assert!(host.completions.len() == 8 && host.completions.iter().all(flushed));
+        network.set_state(0, QpState::Reset);
+        assert_eq!(network.sides[0].host.completions.len(), 8);
+        assert_eq!(network.sides[0].qp.next_timeout(), None);
     }
-    network.set_state(0, QpState::Err);
-    let ids: Vec<u64> = network.sides[0]
-        .host
-        .completions
-        .iter()
-        .map(|c| c.1.wr_id)
-        .collect();
-    assert_eq!(ids, [1, 2, 3, 11, 12, 13]);
-    network.post_send(0, send_wr(4, SendOp::Send, &[]));
-    network.post_recv(0, recv_wr(14, &[]));
-    let flushed = |c: &(WorkQueue, Completion)| c.1.status == IBV_WC_WR_FLUSH_ERR;
-    let host = &network.sides[0].host;
-    assert!(host.completions.len() == 8 && host.completions.iter().all(flushed));
-    network.set_state(0, QpState::Reset);
-    assert_eq!(network.sides[0].host.completions.len(), 8);
-    assert_eq!(network.sides[0].qp.next_timeout(), None);
 }
 
 /// 11.6.2: the fatal event is raised once, and the queue pair moves to ERR.
 #[test]
 fn a_cq_overrun_is_fatal() {
-    let mut network = Network::rc(1024, lossless(us(1)));
-    network.sides[1].host.room = Some(1);
-    for id in 1..4 {
-        network.post_recv(1, recv_wr(id, &[]));
-        network.post_send(0, send_wr(id, SendOp::Send, &[]));
+    for shared in [false, true] {
+        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+        network.sides[1].host.room = Some(1);
+        for id in 1..4 {
+            network.post_recv(1, recv_wr(id, &[]));
+            network.post_send(0, send_wr(id, SendOp::Send, &[]));
+        }
+        network.run();
+        assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
+        assert_eq!(network.sides[1].qp.state(), QpState::Err);
+        assert_eq!(
+            sends(&network, 0)[..2],
+            [(1, IBV_WC_SUCCESS), (2, IBV_WC_REM_OP_ERR)]
+        );
     }
-    network.run();
-    assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
-    assert_eq!(network.sides[1].qp.state(), QpState::Err);
-    assert_eq!(
-        sends(&network, 0)[..2],
-        [(1, IBV_WC_SUCCESS), (2, IBV_WC_REM_OP_ERR)]
-    );
 }

@@ -111,11 +111,19 @@ fn a_late_timeout_does_not_break_the_connection() {
     assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
 }
 
+/// [`unanswered_request`] through shared memory, from which the peer takes nothing.
+fn untaken_request(change: QpChange) -> Network {
+    let mut network = Network::rc_with(1024, dead(), change);
+    network.shared_from = Some(network.now);
+    network.takes_message = Box::new(|_, _| false);
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    network
+}
+
 /// Lets the ack timeouts expire, as long as the request has not completed, at most until `end`.
 fn run_idle(network: &mut Network, end: Time) {
     while sends(network, 0).is_empty() && network.now < end {
-        let requester = network.sides[0].qp.requester();
-        network.now = requester.timers().next().unwrap();
+        network.now = network.sides[0].qp.next_timeout().unwrap();
         let Side { qp, host } = &mut network.sides[0];
         qp.handle_timeout(network.now, PeerActivity::Idle, host);
         network.transmit(0);
@@ -127,7 +135,11 @@ fn run_idle(network: &mut Network, end: Time) {
 #[test]
 fn an_idle_peer_is_waited_for() {
     for retry_cnt in [0, 2, 7] {
-        let mut network = unanswered_request(retry_cnt);
+        let mut network = untaken_request(QpChange {
+            timeout: Some(14),
+            retry_cnt: Some(retry_cnt),
+            ..QpChange::default()
+        });
         let begin = network.now;
         run_idle(&mut network, begin.after(ms(3900)));
         assert_eq!(sends(&network, 0), []);
@@ -145,9 +157,8 @@ fn an_idle_peer_is_not_given_up_before_its_retries() {
         retry_cnt: Some(5),
         ..QpChange::default()
     };
-    let mut network = Network::rc_with(1024, dead(), change);
+    let mut network = untaken_request(change);
     let begin = network.now;
-    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     run_idle(&mut network, begin.after(ms(60_000)));
     assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
     let timeout = Duration::from_nanos(4096 << 18);
@@ -165,12 +176,13 @@ fn a_request_without_room_fails_in_time() {
     let mut network = Network::rc_with(1024, dead(), change);
     let begin = network.now;
     let Side { qp, host } = &mut network.sides[0];
+    assert!(qp.bind(begin));
     qp.on_no_room(begin);
     assert_eq!(qp.next_timeout(), None, "there is no request");
     assert!(qp.post_send(send_wr(1, SendOp::Send, &[sge(0, 10)]), host));
     for _ in 0..2 {
         qp.on_no_room(network.now);
-        network.now = qp.requester().timers().get(Timer::AckTimeout).unwrap();
+        network.now = qp.next_timeout().unwrap();
         qp.handle_timeout(network.now, PeerActivity::Unknown, host);
     }
     assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);

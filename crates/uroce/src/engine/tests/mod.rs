@@ -20,6 +20,7 @@ mod responses;
 mod retransmission;
 mod schedules;
 mod selective;
+mod shared;
 mod unreliable;
 mod values;
 mod xrc;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::host::TestHost;
 use crate::engine::*;
-use crate::wire::{ICRC_LEN, PAYLOAD_APART, Packet, Psn};
+use crate::wire::{ICRC_LEN, Packet, Psn};
 
 /// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
 /// delay.
@@ -28,14 +28,13 @@ struct ArrivalKey {
 struct Arrival {
     /// The receiving side.
     side: usize,
-    datagram: Vec<u8>,
-    gso_size: u32,
+    bytes: Vec<u8>,
+    /// A message through shared memory; else a datagram.
+    is_message: bool,
 }
 
-/// A packet in shared memory takes this long.
-const LOCAL_DELAY: Duration = us(1);
-/// The longest packet: one that stands for several.
-const LONGEST: usize = PAYLOAD_APART + (20 << 10);
+/// A message in shared memory takes this long.
+const SHARED_DELAY: Duration = us(1);
 
 pub struct Network {
     pub now: Time,
@@ -46,7 +45,12 @@ pub struct Network {
     /// By side.
     pub packets_sent: [u64; 2],
     /// From when on the sides share memory.
-    pub local_from: Option<Time>,
+    pub shared_from: Option<Time>,
+    /// The longest part of a message, in bytes.
+    pub part_len: usize,
+    /// Whether shared memory takes a message that a side sends. If not, it is lost, as when the receiver has no
+    /// memory for it.
+    pub takes_message: Box<dyn FnMut(usize, &Message) -> bool>,
     /// How long after receiving a packet a side transmits.
     pub transmit_delay: Duration,
     /// When a side transmits; None if it has nothing to transmit.
@@ -159,7 +163,9 @@ impl Network {
             in_flight: BTreeMap::new(),
             copies: 0,
             packets_sent: [0; 2],
-            local_from: None,
+            shared_from: None,
+            part_len: 20 << 10,
+            takes_message: Box::new(|_, _| true),
             transmit_delay: Duration::ZERO,
             transmit_at: [None; 2],
             reuses: None,
@@ -204,6 +210,14 @@ impl Network {
             [first, defaults(1)],
             impair,
         )
+    }
+
+    /// The same with shared memory between the sides from now on, if `shared`.
+    pub fn sharing(self, shared: bool) -> Network {
+        Network {
+            shared_from: shared.then_some(self.now),
+            ..self
+        }
     }
 
     pub fn modify(&mut self, side: usize, change: &QpChange) {
@@ -261,30 +275,26 @@ impl Network {
         assert!(qp.post_recv(wr, host));
     }
 
-    /// What carries the packets now.
-    fn link(&self) -> Link {
-        match self.local_from {
-            Some(from) if self.now >= from => Link::SharedMemory,
-            _ => Link::Network,
-        }
+    /// Whether the sides share memory now.
+    fn is_shared(&self) -> bool {
+        self.shared_from.is_some_and(|from| self.now >= from)
     }
 
     /// Sends what a side has to send.
     pub fn transmit(&mut self, side: usize) {
-        let mut buffer = vec![0; LONGEST];
-        let link = self.link();
+        if self.is_shared() {
+            self.transmit_messages(side);
+        }
+        let mut buffer = vec![0; crate::wire::MAX_PACKET];
         loop {
-            self.run_side(side, |qp, host| qp.execute_direct(host));
             let Side { qp, host } = &mut self.sides[side];
-            qp.set_link(link);
             let Some(transmit) = qp.transmit(self.now, host, &mut buffer) else {
                 break;
             };
             assert_eq!(transmit.av.dgid, gid(1 - side));
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
-            let packet = parse(&datagram, transmit.gso_size);
-            assert!(packet.payload.len() <= 4096 || link == Link::SharedMemory);
-            assert!(packet.gso_size == 0 || link == Link::SharedMemory);
+            let packet = Packet::parse(&datagram).expect("a valid packet");
+            assert!(packet.payload.len() <= 4096);
             assert_eq!(packet.bth.dest_qpn, transmit.dest_qpn);
             // Neither responses nor requests of unreliable services request an acknowledgment.
             let bth = &packet.bth;
@@ -292,40 +302,65 @@ impl Network {
             assert!(!bth.ack_request || reliable && packet.aeth().is_none());
             assert!(!bth.solicited || packet.aeth().is_none());
             self.packets_sent[side] += 1;
-            let arriving = Arrival {
-                side: 1 - side,
-                datagram: datagram.clone(),
-                gso_size: transmit.gso_size,
-            };
-            let delays = match link {
-                Link::Network => (self.impair)(side, &packet),
-                Link::SharedMemory => vec![LOCAL_DELAY],
-            };
-            for delay in delays {
-                self.copies += 1;
-                let arrival = ArrivalKey {
-                    at: self.now.after(delay),
-                    number: self.copies,
-                };
-                self.in_flight.insert(arrival, arriving.clone());
+            for delay in (self.impair)(side, &packet) {
+                self.put(side, datagram.clone(), false, delay);
             }
         }
+    }
+
+    /// Sends through shared memory what a side may send there.
+    fn transmit_messages(&mut self, side: usize) {
+        let mut buffer = vec![0; HEAD_LEN + self.part_len];
+        loop {
+            self.run_side(side, |qp, host| qp.execute_direct(host));
+            let Side { qp, host } = &mut self.sides[side];
+            qp.bind(self.now);
+            let Some(len) = qp.transmit_message(self.now, host, &mut buffer) else {
+                break;
+            };
+            let message = parse_message(&buffer[..len]);
+            assert_eq!(message.message().dest_qpn(), qpn(1 - side));
+            self.packets_sent[side] += 1;
+            if (self.takes_message)(side, &message.message()) {
+                self.put(side, buffer[..len].to_vec(), true, SHARED_DELAY);
+            }
+        }
+    }
+
+    fn put(&mut self, from: usize, bytes: Vec<u8>, is_message: bool, delay: Duration) {
+        self.copies += 1;
+        let key = ArrivalKey {
+            at: self.now.after(delay),
+            number: self.copies,
+        };
+        let arrival = Arrival {
+            side: 1 - from,
+            bytes,
+            is_message,
+        };
+        self.in_flight.insert(key, arrival);
     }
 
     /// A packet arrives.
     pub fn deliver(&mut self, side: usize, datagram: &[u8]) {
         self.arrive(&Arrival {
             side,
-            datagram: datagram.to_vec(),
-            gso_size: 0,
+            bytes: datagram.to_vec(),
+            is_message: false,
         });
     }
 
     fn arrive(&mut self, arrival: &Arrival) {
         let side = arrival.side;
-        let packet = parse(&arrival.datagram, arrival.gso_size);
         let Side { qp, host } = &mut self.sides[side];
-        qp.receive(&packet, &addresses(1 - side), self.now, host);
+        let from = addresses(1 - side);
+        if arrival.is_message {
+            let copy = parse_message(&arrival.bytes);
+            qp.receive_message(&copy.message(), &from, self.now, host);
+        } else {
+            let packet = Packet::parse(&arrival.bytes).expect("a valid packet");
+            qp.receive(&packet, &from, self.now, host);
+        }
         if self.transmit_delay.is_zero() {
             self.transmit(side);
         } else if self.transmit_at[side].is_none() {
@@ -420,23 +455,27 @@ impl Network {
     }
 }
 
-fn parse(datagram: &[u8], gso_size: u32) -> Packet<'_> {
-    let packet = match gso_size {
-        0 => Packet::parse(datagram),
-        _ => {
-            let bytes = &datagram[..datagram.len() - ICRC_LEN];
-            Packet::parse_apart(bytes, bytes, gso_size)
-        }
-    };
-    packet.expect("a valid packet")
+/// A message, as its receiver finds it.
+fn parse_message(bytes: &[u8]) -> MessageCopy {
+    let mut head = [0xa5; HEAD_LEN];
+    let len = bytes.len().min(HEAD_LEN);
+    head[..len].copy_from_slice(&bytes[..len]);
+    let message = Message::parse(&head, bytes).expect("a valid message");
+    MessageCopy::try_new(&message).expect("memory")
 }
 
 impl Qp {
     /// What holds between any two calls. `transmitted`: everything that may be sent has been sent.
     fn check_invariants(&self, transmitted: bool) {
         let (requester, max_rd_atomic) = (self.requester(), self.attributes().max_rd_atomic);
-        requester.check_invariants();
-        if self.state() == QpState::Rts {
+        if !self.is_bound() {
+            requester.check_invariants();
+        }
+        if self.state() == QpState::Rts && self.is_bound() {
+            // A timer runs while requests are in flight.
+            let timer = self.next_timeout();
+            assert!(!self.has_requests_in_flight() || timer.is_some());
+        } else if self.state() == QpState::Rts {
             assert!(requester.rd_atomic_in_flight() <= max_rd_atomic.unwrap_or(0).into());
             // A timer runs while packets are in flight; for an unreliable message in progress, the
             // pacer's.

@@ -65,7 +65,9 @@ struct Case {
     /// WRITEs and READs are executed by the host, at times.
     direct: bool,
     /// From when on the sides share memory.
-    local_from: Option<Duration>,
+    shared_from: Option<Duration>,
+    /// The longest part of a message there, in bytes.
+    part_len: usize,
     transmit_delay: Duration,
     impairment: Impairment,
     messages: [Vec<Transfer>; 2],
@@ -149,6 +151,7 @@ fn case() -> impl Strategy<Value = Case> {
             1 => Just(Some(us(0))),
             1 => up_to(ms(20)).prop_map(Some),
         ],
+        prop_oneof![Just(100usize), Just(4096), Just(20 << 10)],
         prop_oneof![2 => up_to(us(0)), 1 => up_to(us(50)), 1 => up_to(ms(6))],
         impairment(),
         [messages(), messages()],
@@ -160,7 +163,8 @@ fn case() -> impl Strategy<Value = Case> {
                 reads,
                 timeout,
                 [shared, direct],
-                local_from,
+                shared_from,
+                part_len,
                 transmit_delay,
                 impairment,
                 messages,
@@ -171,7 +175,8 @@ fn case() -> impl Strategy<Value = Case> {
                 timeout,
                 shared,
                 direct,
-                local_from,
+                shared_from,
+                part_len,
                 transmit_delay,
                 impairment,
                 messages,
@@ -216,6 +221,13 @@ fn impair(impairment: Impairment) -> Box<Impair> {
         }
         copies
     })
+}
+
+/// Messages of 1000 that the receiver drops, because it has no memory: fewer than a network loses, as they are
+/// longer.
+fn take(impairment: Impairment) -> Box<dyn FnMut(usize, &Message) -> bool> {
+    let mut random = Random(impairment.seed);
+    Box::new(move |_, _| random.below(1000) >= impairment.loss / 4)
 }
 
 /// The registered memory: areas of `SLOTS` slots, a slot for each message; after them the words that atomics
@@ -370,7 +382,9 @@ fn start(case: &Case) -> Network {
         impair(case.impairment),
     );
     network.transmit_delay = case.transmit_delay;
-    network.local_from = case.local_from.map(|at| network.now.after(at));
+    network.shared_from = case.shared_from.map(|at| network.now.after(at));
+    network.part_len = case.part_len;
+    network.takes_message = take(case.impairment);
     network.reuses = Some(|index| {
         let start = place(SENT, index) as usize;
         start..start + SLOT as usize

@@ -5,20 +5,10 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
-use super::{Channel, gso_tag};
+use super::{Channel, MESSAGE_TAG};
 use crate::engine::Time;
 use crate::local::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
-
-/// A packet that was written to a channel.
-pub struct Written {
-    /// Bytes, without ICRC.
-    pub len: usize,
-    /// Traffic class of IPv6, type of service of IPv4.
-    pub traffic_class: u8,
-    /// See [`crate::wire::Packet::gso_size`].
-    pub gso_size: u32,
-}
 
 /// The state of a channel when a [`Sender`] has unlocked it.
 #[must_use]
@@ -67,37 +57,59 @@ impl<'a> Sender<'a> {
         self.producer.full_for(now)
     }
 
-    /// Room for a packet that [`crate::engine::Qp::transmit_short_response`] returns, when there is none for
+    /// Room for a packet that [`crate::engine::Qp::transmit_answer`] returns, when there is none for
     /// others.
     pub fn room_for_response(&self) -> Option<Room> {
         self.producer.reserve_for_response()
     }
 
-    /// Sends a packet, without ICRC. A packet that does not fit the room is dropped.
+    /// Sends a datagram, without ICRC. One that does not fit the room is dropped.
     #[cfg(any(test, feature = "internals"))]
     pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
-        self.write(room, |to| {
+        self.write_datagram(room, |to| {
             to.get_mut(..packet.len())?.copy_from_slice(packet);
-            Some(Written {
-                len: packet.len(),
-                traffic_class,
-                gso_size: 0,
-            })
+            Some((packet.len(), traffic_class))
         });
     }
 
-    /// Lets `write` write a packet without ICRC where the peer reads it, and sends it. False if `write`
-    /// returns None: then nothing is sent.
-    #[inline]
-    pub fn write(&mut self, room: Room, write: impl FnOnce(&mut [u8]) -> Option<Written>) -> bool {
-        let ring = self.channel.segment.outgoing();
-        let is_sent = self.producer.push(ring, room, |buffer| {
-            let written = write(buffer)?;
+    /// Lets `write` write a message where the peer reads it, and sends it. `write` returns its length; None:
+    /// nothing is sent, and this returns false.
+    #[inline(always)]
+    pub fn write_message(
+        &mut self,
+        room: Room,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> bool {
+        self.write(room, |buffer| {
+            let len = write(buffer)?;
             Some(Filled {
-                len: written.len,
-                tag: gso_tag(written.gso_size) | u16::from(written.traffic_class),
+                len,
+                tag: MESSAGE_TAG,
             })
-        });
+        })
+    }
+
+    /// [`Sender::write_message`] for a datagram without ICRC. `write` returns its length and its traffic
+    /// class (of IPv4: type of service).
+    #[inline]
+    pub fn write_datagram(
+        &mut self,
+        room: Room,
+        write: impl FnOnce(&mut [u8]) -> Option<(usize, u8)>,
+    ) -> bool {
+        self.write(room, |buffer| {
+            let (len, traffic_class) = write(buffer)?;
+            Some(Filled {
+                len,
+                tag: traffic_class.into(),
+            })
+        })
+    }
+
+    #[inline(always)]
+    fn write(&mut self, room: Room, write: impl FnOnce(&mut [u8]) -> Option<Filled>) -> bool {
+        let ring = self.channel.segment.outgoing();
+        let is_sent = self.producer.push(ring, room, write);
         self.count += u64::from(is_sent);
         is_sent
     }

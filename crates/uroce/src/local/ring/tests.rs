@@ -197,7 +197,7 @@ fn a_full_ring_takes_responses() {
         expected += 1;
     }
     while let Some(room) = producer.reserve_for_response() {
-        let len = MAX_SHORT_RESPONSE;
+        let len = HEAD_LEN;
         assert!(producer.push(&ring, room, |_| Some(Filled { len, tag: 0 })));
         expected += 1;
     }

@@ -90,7 +90,6 @@ fn push(
     let head = headers.write(buffer);
     buffer[head..head + len].copy_from_slice(&payload(headers.bth.psn.get(), len));
     let packet = Transmit {
-        gso_size: 0,
         av: path,
         dest_qpn: headers.bth.dest_qpn,
         len: head + len,

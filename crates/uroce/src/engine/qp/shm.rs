@@ -1,0 +1,299 @@
+//! A connected queue pair that is bound to shared memory: what it writes there, and what it receives.
+
+use super::{Addresses, Clock, Host, Qp, QpState, Service, Time};
+use crate::engine::PeerActivity;
+use crate::engine::request::SharedRequest;
+use crate::engine::responder::NextAnswer;
+use crate::engine::shm::{Answer, Message, NextMessage, Sender, Timing};
+use crate::wire::{AethKind, Operation, Packet};
+
+impl Qp {
+    /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins, and
+    /// the caller tries again. Returns whether it is bound.
+    #[inline]
+    pub fn bind(&mut self, now: impl Clock) -> bool {
+        self.sender.is_some() || self.try_bind(now)
+    }
+
+    #[cold]
+    fn try_bind(&mut self, now: impl Clock) -> bool {
+        let service = self.attributes.config.service;
+        if self.state != QpState::Rts || service == Service::Ud {
+            return false;
+        }
+        if !self.requester.is_idle() {
+            self.requester.hold(service.is_reliable(), now.time());
+            return false;
+        }
+        self.requester.release();
+        self.sender = Some(Sender::new(self.requester.next_psn(), &self.attributes));
+        true
+    }
+
+    /// There is no shared memory. An unreliable connection goes on with packets; a reliable one that is bound
+    /// fails with its timers.
+    pub fn unbind(&mut self) {
+        self.requester.release();
+        let sender = self.sender.as_ref();
+        let may_unbind = sender.is_some_and(|sender| !sender.is_within_message());
+        if may_unbind && self.attributes.config.service == Service::Uc {
+            self.sender = None;
+            self.requester.restart();
+        }
+    }
+
+    /// Whether the requester is bound to shared memory.
+    #[cfg(test)]
+    pub fn is_bound(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// Whether requests have not been answered.
+    #[cfg(test)]
+    pub fn has_requests_in_flight(&self) -> bool {
+        self.sender.as_ref().is_some_and(Sender::is_in_flight)
+    }
+
+    /// Whether requests, or responses, take packets.
+    #[inline]
+    pub fn uses_packets(&self) -> bool {
+        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
+        self.responder.has_response() && !self.responder.is_shared()
+            || sends && self.sender.is_none() && self.requester.has_unsent()
+    }
+
+    /// Other shared memory leads to the peer now: what is in flight is sent again.
+    pub fn on_other_memory(&mut self) {
+        if let Some(sender) = &mut self.sender {
+            sender.send_again();
+        }
+    }
+
+    /// Writes the next message that may be sent now into `buffer`, which has room for
+    /// [`crate::engine::HEAD_LEN`] bytes or more. Returns its length; None if there is none.
+    #[inline(always)]
+    pub fn transmit_message(
+        &mut self,
+        clock: impl Clock,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        if self.responder.is_shared() && self.responder.has_response() {
+            if let Some(len) = self.transmit_answer(host, buffer) {
+                return Some(len);
+            }
+        }
+        let sent = self.next_shared_request(clock, host, buffer)?;
+        Some(self.count_sent(sent))
+    }
+
+    /// [`Qp::transmit_message`], but only responses.
+    #[inline(always)]
+    pub fn transmit_answer(&mut self, host: &mut impl Host, buffer: &mut [u8]) -> Option<usize> {
+        if !self.responder.is_shared() {
+            return None;
+        }
+        let next = self.responder.next_message(&self.attributes, host, buffer);
+        let len = match next {
+            NextAnswer::None => return None,
+            NextAnswer::Message(len) => len,
+            NextAnswer::AccessError(len) => {
+                self.on_read_refused(host);
+                len
+            }
+        };
+        Some(self.count_sent(len))
+    }
+
+    #[inline(always)]
+    fn count_sent(&mut self, len: usize) -> usize {
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += len as u64;
+        len
+    }
+
+    #[inline(always)]
+    fn next_shared_request(
+        &mut self,
+        clock: impl Clock,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        while matches!(self.state, QpState::Rts | QpState::Sqd) {
+            let sender = self.sender.as_mut()?;
+            let queue = self.requester.queue_mut();
+            match sender.next_message(queue, &self.attributes, clock, host, buffer) {
+                NextMessage::Message(len) => {
+                    if !self.attributes.config.service.is_reliable() {
+                        self.complete_sends(host);
+                    }
+                    return Some(len);
+                }
+                NextMessage::Blocked => return None,
+                NextMessage::Complete => self.complete_sends(host),
+            }
+        }
+        None
+    }
+
+    /// A message to this queue pair's number.
+    #[inline(always)]
+    pub fn receive_message(
+        &mut self,
+        message: &Message<'_>,
+        from: &Addresses,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) {
+        self.counters.rcvd_pkts += 1;
+        self.counters.rcvd_bytes += message.payload.len() as u64;
+        if !self.may_receive() {
+            self.counters.dropped_in_state += 1;
+            return;
+        }
+        if !self.is_of_peer(from) {
+            self.counters.dropped_not_of_peer += 1;
+            return;
+        }
+        let service = self.attributes.config.service;
+        match (message.is_response(), service) {
+            (true, Service::Rc | Service::XrcSend) => self.receive_answer(message, clock, host),
+            (false, Service::Rc | Service::XrcRecv | Service::Uc) => {
+                self.receive_shared_request(message, service, host);
+            }
+            _ => self.counters.dropped_not_of_peer += 1,
+        }
+    }
+
+    #[inline(always)]
+    fn receive_shared_request(
+        &mut self,
+        message: &Message<'_>,
+        service: Service,
+        host: &mut impl Host,
+    ) {
+        self.check_established(host);
+        let is_xrc = service == Service::XrcRecv;
+        let request = SharedRequest { message, is_xrc };
+        let (operation, part) = (message.operation(), message.part());
+        if service == Service::Uc {
+            // Those that wait still were received before this one.
+            self.deliver_all_early(host);
+            let action =
+                self.responder
+                    .on_uc_request(operation, part, &request, &self.attributes, host);
+            return self.on_responder_action(action, host);
+        }
+        // Without memory it is dropped, and the peer sends it again.
+        if !self.responder.try_reserve() {
+            return;
+        }
+        if !self.responder.is_shared() {
+            self.responder.bind();
+        }
+        let attributes = &self.attributes;
+        // One implementation, compiled for what is sent most, and for anything.
+        let action = match operation {
+            Operation::Send => {
+                self.responder
+                    .on_request(Operation::Send, part, &request, attributes, host)
+            }
+            _ => self
+                .responder
+                .on_any_request(operation, part, &request, attributes, host),
+        };
+        self.on_responder_action(action, host);
+    }
+
+    /// An ACK, NAK, READ response or ATOMIC ACK from the peer.
+    #[inline(always)]
+    fn receive_answer(&mut self, message: &Message<'_>, clock: impl Clock, host: &mut impl Host) {
+        if !matches!(self.state, QpState::Rts | QpState::Sqd) {
+            return;
+        }
+        let Some(sender) = &mut self.sender else {
+            return;
+        };
+        let queue = self.requester.queue();
+        let response = (message.operation(), message.acknowledgment());
+        let Some(answer) = sender.on_response(queue, message.psn(), response, &self.attributes)
+        else {
+            return;
+        };
+        // The acknowledged WQEs complete before a later one fails.
+        self.complete_sends(host);
+        if answer != Answer::Done && self.state != QpState::Err {
+            self.take_answer(answer, message, clock.time(), host);
+        }
+    }
+
+    /// An ACK that has taken a packet: there was no room for it in shared memory when the peer's queue pair was
+    /// destroyed.
+    #[cold]
+    pub(super) fn receive_ack_packet(&mut self, packet: &Packet, host: &mut impl Host) {
+        let kind = packet.aeth().map(|aeth| aeth.kind);
+        let (Some(sender), Some(AethKind::Ack { .. })) = (&mut self.sender, kind) else {
+            return;
+        };
+        let (queue, psn) = (self.requester.queue(), packet.bth.psn);
+        sender.on_response(queue, psn, (Operation::Ack, kind), &self.attributes);
+        self.complete_sends(host);
+    }
+
+    #[inline(never)]
+    fn take_answer(
+        &mut self,
+        answer: Answer,
+        message: &Message<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) {
+        let Some(sender) = &mut self.sender else {
+            return;
+        };
+        let (queue, attributes) = (self.requester.queue_mut(), &self.attributes);
+        let result = match answer {
+            Answer::Done => Ok(()),
+            Answer::Again => {
+                self.counters.completer_retry_err += 1;
+                sender.send_again();
+                Ok(())
+            }
+            Answer::RnrWait { timer } => {
+                sender.on_rnr_nak(timer, attributes, now, &mut self.counters)
+            }
+            Answer::Data => sender.on_data(queue, message, attributes, host),
+            Answer::Fail(status) => Err(status),
+        };
+        if let Err(status) = result {
+            self.fail_oldest_send(status, host);
+        }
+        if answer == Answer::Data {
+            self.complete_sends(host);
+        }
+    }
+
+    /// Handles the sender's timers that have expired.
+    pub(super) fn sender_timeout(&mut self, now: Time, peer: PeerActivity, host: &mut impl Host) {
+        let Some(sender) = &mut self.sender else {
+            return;
+        };
+        let timing = Timing { peer, now };
+        let result = sender.on_timeout(&self.attributes, timing, &mut self.counters);
+        if let Err(status) = result {
+            self.fail_oldest_send(status, host);
+        }
+    }
+
+    /// There is no room for the next message, or no way to the peer. The ack timeout runs from now on, as if it
+    /// had been sent.
+    #[cold]
+    pub fn on_no_room(&mut self, now: Time) {
+        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
+        if let Some(sender) = self.sender.as_mut().filter(|_| sends) {
+            if sender.has_unsent(self.requester.queue_mut()) {
+                sender.await_room(&self.attributes, now);
+            }
+        }
+    }
+}

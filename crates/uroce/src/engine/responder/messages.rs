@@ -1,0 +1,140 @@
+//! Sends responses through shared memory.
+
+use super::{Attributes, Host, Operation, Part, Responder, Response};
+use crate::engine::emit::part_of;
+use crate::engine::shm::{HEAD_LEN, MessageWriter};
+use crate::wire::{AethKind, NakCode, Psn};
+
+/// An ACK without credits.
+const ACK: AethKind = AethKind::Ack { credits: 31 };
+
+/// What [`Responder::next_message`] did.
+pub enum NextAnswer {
+    /// There is none.
+    None,
+    /// Wrote a response of that many bytes.
+    Message(usize),
+    /// Wrote a NAK of that many bytes: the memory of a READ in progress is not accessible any more. The queue
+    /// pair moves to ERR.
+    AccessError(usize),
+}
+
+impl From<Option<usize>> for NextAnswer {
+    fn from(len: Option<usize>) -> NextAnswer {
+        len.map_or(NextAnswer::None, NextAnswer::Message)
+    }
+}
+
+impl Responder {
+    /// Whether the next response is an ACK.
+    pub fn acknowledges_next(&self) -> bool {
+        matches!(self.responses.front(), Some(Response::Ack { .. }))
+    }
+
+    /// Writes the next response, or a part of it, into `buffer`, which has room for [`HEAD_LEN`] bytes or more.
+    /// With exactly so many: only a response without payload.
+    #[inline]
+    pub fn next_message(
+        &mut self,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> NextAnswer {
+        loop {
+            let Some(response) = self.responses.front() else {
+                return NextAnswer::None;
+            };
+            let len = match *response {
+                Response::Ack { psn } => write(attributes, Operation::Ack, psn, buffer, |to| {
+                    to.acknowledgment(ACK)
+                }),
+                Response::Read(_) => match self.next_read_data(attributes, host, buffer) {
+                    Some(next) => return next,
+                    // A duplicate whose memory is not accessible any more is dropped.
+                    None => continue,
+                },
+                Response::Nak { psn, kind } => {
+                    write(attributes, Operation::Ack, psn, buffer, |to| {
+                        to.acknowledgment(kind)
+                    })
+                }
+                Response::Atomic {
+                    psn,
+                    original_value,
+                    ..
+                } => write(attributes, Operation::AtomicAck, psn, buffer, |to| {
+                    to.original_value(original_value);
+                }),
+                Response::Empty { psn } => {
+                    write(attributes, Operation::ReadResponse, psn, buffer, |_| ())
+                }
+            };
+            self.responses.on_sent();
+            return len.into();
+        }
+    }
+
+    /// Writes the next bytes of the READ that is the next response. None: the READ was dropped.
+    fn next_read_data(
+        &mut self,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<NextAnswer> {
+        let Some(Response::Read(read)) = self.responses.front() else {
+            return None;
+        };
+        let most = buffer.len().saturating_sub(HEAD_LEN) as u32;
+        if most == 0 && read.remaining > 0 {
+            return Some(NextAnswer::None);
+        }
+        let len = read.remaining.min(most);
+        let is_last = len == read.remaining;
+        let to = (attributes.dest_qpn, read.psn);
+        let part = part_of(read.sent == 0, is_last);
+        let message = MessageWriter::new(Operation::ReadResponse, part, to, read.sent, buffer);
+        let Some(mut message) = message else {
+            return Some(NextAnswer::None);
+        };
+        let Some(payload) = message.payload(len as usize) else {
+            return Some(NextAnswer::None);
+        };
+        if len > 0 && read.read(payload, host).is_err() {
+            if read.duplicate {
+                self.responses.pop_front();
+                return None;
+            }
+            let psn = read.psn;
+            self.responses.clear();
+            let kind = AethKind::Nak(NakCode::RemoteAccess);
+            let nak = write(attributes, Operation::Ack, psn, buffer, |to| {
+                to.acknowledgment(kind)
+            });
+            return Some(nak.map_or(NextAnswer::None, NextAnswer::AccessError));
+        }
+        let size = message.len(len as usize);
+        if is_last {
+            let counted = (!read.duplicate).then_some(read.first_psn);
+            counted.inspect(|first_psn| self.report_read(*first_psn, host));
+            self.responses.on_sent();
+        } else {
+            self.responses.on_read_response_sent(len, 0);
+        }
+        Some(NextAnswer::Message(size))
+    }
+}
+
+/// Writes a response without payload. Returns its length.
+#[inline(always)]
+fn write(
+    attributes: &Attributes,
+    operation: Operation,
+    psn: Psn,
+    buffer: &mut [u8],
+    fill: impl FnOnce(&mut MessageWriter<'_>),
+) -> Option<usize> {
+    let to = (attributes.dest_qpn, psn);
+    let mut message = MessageWriter::new(operation, Part::Only, to, 0, buffer)?;
+    fill(&mut message);
+    Some(message.len(0))
+}

@@ -1,0 +1,520 @@
+//! Requests and responses as bytes: a header of 24 to 56 bytes, and the payload behind it. Numbers are in the
+//! byte order of the host, as both processes run on it.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 0 | the operation |
+//! | 1 | flags |
+//! | 4 to 7 | the number of the receiving queue pair |
+//! | 8 to 11 | the PSN |
+//! | 12 to 15 | the offset of the payload in its message |
+//! | 16 to 19 | immediate data, an R_Key to invalidate, what a FLUSH does, or the syndrome of an AETH |
+//! | 20 to 23 | XRC: the number of the shared receive queue |
+//! | 24 to 39 | WRITE, READ, FLUSH, atomics: address, R_Key, length. The original value of an atomic |
+//! | 40 to 55 | atomics: the two operands |
+
+use crate::wire::{Aeth, AethKind, AtomicEth, Feth, Operation, Part, Psn, Reth};
+
+/// The longest header, in bytes. A payload that does not fit into so many with its header begins behind them,
+/// at the start of a cache line: copies there and from there are up to twice as fast (benches/uroce).
+pub const HEAD_LEN: usize = 56;
+
+/// The first part of a message.
+const STARTS: u8 = 1;
+/// The last part of a message.
+const ENDS: u8 = 2;
+/// It raises a solicited event.
+const SOLICITED: u8 = 4;
+/// The payload begins at [`HEAD_LEN`].
+const APART: u8 = 8;
+
+/// The operations that a message can have. Their places are their codes.
+const OPERATIONS: [Operation; 13] = [
+    Operation::Send,
+    Operation::SendImm,
+    Operation::SendInv,
+    Operation::Write,
+    Operation::WriteImm,
+    Operation::ReadRequest,
+    Operation::CmpSwap,
+    Operation::FetchAdd,
+    Operation::Flush,
+    Operation::AtomicWrite,
+    Operation::ReadResponse,
+    Operation::Ack,
+    Operation::AtomicAck,
+];
+
+/// The place of an operation in [`OPERATIONS`].
+const fn code(operation: Operation) -> u8 {
+    match operation {
+        Operation::Send => 0,
+        Operation::SendImm => 1,
+        Operation::SendInv => 2,
+        Operation::Write => 3,
+        Operation::WriteImm => 4,
+        Operation::ReadRequest => 5,
+        Operation::CmpSwap => 6,
+        Operation::FetchAdd => 7,
+        Operation::Flush => 8,
+        Operation::AtomicWrite => 9,
+        Operation::ReadResponse => 10,
+        Operation::Ack => 11,
+        Operation::AtomicAck => 12,
+        // Never written, and refused by the reader.
+        Operation::Reserved => u8::MAX,
+    }
+}
+
+/// The bytes of the header that messages with an operation have.
+const fn header_len(operation: Operation) -> usize {
+    match operation {
+        Operation::CmpSwap | Operation::FetchAdd => 56,
+        Operation::Write
+        | Operation::WriteImm
+        | Operation::ReadRequest
+        | Operation::Flush
+        | Operation::AtomicWrite => 40,
+        Operation::AtomicAck => 32,
+        _ => 24,
+    }
+}
+
+/// A request, a part of one, or a response, as it was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    head: &'a [u8; HEAD_LEN],
+    operation: Operation,
+    /// Its payload. A hostile peer may change it while it is read.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// The message that `body` has. `head` is a copy of its first bytes: only these are examined. None if it
+    /// is none.
+    #[inline(always)]
+    pub fn parse(head: &'a [u8; HEAD_LEN], body: &'a [u8]) -> Option<Message<'a>> {
+        let operation = *OPERATIONS.get(usize::from(head[0]))?;
+        let start = match head[1] & APART {
+            0 => header_len(operation),
+            _ => HEAD_LEN,
+        };
+        let payload = match body.len() <= HEAD_LEN {
+            true => head.get(start..body.len()),
+            false => body.get(start..),
+        };
+        Some(Message {
+            head,
+            operation,
+            payload: payload?,
+        })
+    }
+
+    #[inline(always)]
+    fn u32_at<const AT: usize>(&self) -> u32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.head[AT..AT + 4]);
+        u32::from_ne_bytes(bytes)
+    }
+
+    #[inline(always)]
+    fn u64_at<const AT: usize>(&self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.head[AT..AT + 8]);
+        u64::from_ne_bytes(bytes)
+    }
+
+    #[inline(always)]
+    fn has(&self, flag: u8) -> bool {
+        self.head[1] & flag != 0
+    }
+
+    /// What it does. Never `Reserved`.
+    #[inline]
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// Its position in the message.
+    #[inline]
+    pub fn part(&self) -> Part {
+        match (self.starts(), self.ends()) {
+            (true, true) => Part::Only,
+            (true, false) => Part::First,
+            (false, false) => Part::Middle,
+            (false, true) => Part::Last,
+        }
+    }
+
+    /// Whether it is the first part of its message.
+    #[inline]
+    pub fn starts(&self) -> bool {
+        self.has(STARTS)
+    }
+
+    /// Whether it is the last part of its message.
+    #[inline]
+    pub fn ends(&self) -> bool {
+        self.has(ENDS)
+    }
+
+    /// Whether it raises a solicited event.
+    #[inline]
+    pub fn is_solicited(&self) -> bool {
+        self.has(SOLICITED)
+    }
+
+    /// The number of the queue pair that it is for.
+    #[inline]
+    pub fn dest_qpn(&self) -> u32 {
+        self.u32_at::<4>()
+    }
+
+    /// The PSN of a request. All its parts have it, and all its responses.
+    #[inline]
+    pub fn psn(&self) -> Psn {
+        Psn::new(self.u32_at::<8>())
+    }
+
+    /// Where in the message its payload begins, in bytes.
+    #[inline]
+    pub fn offset(&self) -> u32 {
+        self.u32_at::<12>()
+    }
+
+    /// Whether it answers a request.
+    #[inline]
+    pub fn is_response(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Ack | Operation::AtomicAck | Operation::ReadResponse
+        )
+    }
+
+    /// Whether it is a NAK or an RNR NAK.
+    #[inline]
+    pub fn is_nak(&self) -> bool {
+        self.operation == Operation::Ack
+            && !matches!(self.acknowledgment(), Some(AethKind::Ack { .. }))
+    }
+
+    /// What an ACK or NAK says; None if it is none, or says nothing that exists.
+    #[inline]
+    pub fn acknowledgment(&self) -> Option<AethKind> {
+        let is_ack = self.operation == Operation::Ack;
+        let aeth = is_ack.then(|| Aeth::parse(&self.u32_at::<16>().to_ne_bytes()).ok());
+        Some(aeth??.kind)
+    }
+
+    /// The value in memory before an atomic operation.
+    #[inline]
+    pub fn original_value(&self) -> u64 {
+        self.u64_at::<24>()
+    }
+
+    /// Immediate data in network byte order; only the last part has it.
+    #[inline]
+    pub fn imm(&self) -> Option<u32> {
+        let has = matches!(self.operation, Operation::SendImm | Operation::WriteImm) && self.ends();
+        has.then(|| self.u32_at::<16>())
+    }
+
+    /// The R_Key to invalidate; only the last part has it.
+    #[inline]
+    pub fn invalidated_rkey(&self) -> Option<u32> {
+        let has = self.operation == Operation::SendInv && self.ends();
+        has.then(|| self.u32_at::<16>())
+    }
+
+    /// XRC: the number of the shared receive queue.
+    #[inline]
+    pub fn xrc_srqn(&self) -> u32 {
+        self.u32_at::<20>()
+    }
+
+    /// Address, R_Key and length; only the first part has them.
+    #[inline]
+    pub fn reth(&self) -> Option<Reth> {
+        let has = header_len(self.operation) == 40 && self.starts();
+        has.then(|| Reth {
+            va: self.u64_at::<24>(),
+            rkey: self.u32_at::<32>(),
+            len: self.u32_at::<36>(),
+        })
+    }
+
+    /// The operands of an atomic operation.
+    pub fn atomic(&self) -> Option<AtomicEth> {
+        let has = header_len(self.operation) == 56;
+        has.then(|| AtomicEth {
+            va: self.u64_at::<24>(),
+            rkey: self.u32_at::<32>(),
+            compare: self.u64_at::<40>(),
+            swap_add: self.u64_at::<48>(),
+        })
+    }
+
+    /// What a FLUSH does.
+    pub fn feth(&self) -> Option<Feth> {
+        let [placement, selectivity, ..] = self.u32_at::<16>().to_ne_bytes();
+        (self.operation == Operation::Flush).then_some(Feth {
+            placement,
+            selectivity,
+        })
+    }
+}
+
+/// A message for a later time: the message itself lies in shared memory.
+pub struct MessageCopy {
+    head: [u8; HEAD_LEN],
+    operation: Operation,
+    payload: Vec<u8>,
+}
+
+impl MessageCopy {
+    /// None if there is no memory.
+    pub fn try_new(message: &Message<'_>) -> Option<MessageCopy> {
+        let mut payload = Vec::new();
+        payload.try_reserve_exact(message.payload.len()).ok()?;
+        payload.extend_from_slice(message.payload);
+        Some(MessageCopy {
+            head: *message.head,
+            operation: message.operation,
+            payload,
+        })
+    }
+
+    /// The message.
+    pub fn message(&self) -> Message<'_> {
+        Message {
+            head: &self.head,
+            operation: self.operation,
+            payload: &self.payload,
+        }
+    }
+}
+
+/// Writes a message into the memory that the peer reads it from.
+pub struct MessageWriter<'a> {
+    head: &'a mut [u8; HEAD_LEN],
+    /// Behind the longest header.
+    tail: &'a mut [u8],
+    operation: Operation,
+}
+
+impl<'a> MessageWriter<'a> {
+    /// A message for the queue pair of that number. None if the buffer is shorter than the longest header.
+    #[inline(always)]
+    pub fn new(
+        operation: Operation,
+        part: Part,
+        (dest_qpn, psn): (u32, Psn),
+        offset: u32,
+        buffer: &'a mut [u8],
+    ) -> Option<MessageWriter<'a>> {
+        let (head, tail) = buffer.split_first_chunk_mut::<HEAD_LEN>()?;
+        let flags = match part {
+            Part::First => STARTS,
+            Part::Middle => 0,
+            Part::Last => ENDS,
+            Part::Only => STARTS | ENDS,
+        };
+        head[..4].copy_from_slice(&[code(operation), flags, 0, 0]);
+        head[4..8].copy_from_slice(&dest_qpn.to_ne_bytes());
+        head[8..12].copy_from_slice(&psn.get().to_ne_bytes());
+        head[12..16].copy_from_slice(&offset.to_ne_bytes());
+        head[16..24].fill(0);
+        Some(MessageWriter {
+            head,
+            tail,
+            operation,
+        })
+    }
+
+    /// It raises a solicited event.
+    #[inline(always)]
+    pub fn solicited(&mut self) {
+        self.head[1] |= SOLICITED;
+    }
+
+    /// Immediate data, or the R_Key to invalidate.
+    #[inline(always)]
+    pub fn imm_or_rkey(&mut self, value: u32) {
+        self.head[16..20].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// XRC: the number of the shared receive queue.
+    #[inline(always)]
+    pub fn xrc_srqn(&mut self, srqn: u32) {
+        self.head[20..24].copy_from_slice(&srqn.to_ne_bytes());
+    }
+
+    /// Address, R_Key and length.
+    #[inline(always)]
+    pub fn reth(&mut self, reth: &Reth) {
+        self.head[24..32].copy_from_slice(&reth.va.to_ne_bytes());
+        self.head[32..36].copy_from_slice(&reth.rkey.to_ne_bytes());
+        self.head[36..40].copy_from_slice(&reth.len.to_ne_bytes());
+    }
+
+    /// The operands of an atomic operation.
+    pub fn atomic(&mut self, atomic: &AtomicEth) {
+        let (va, rkey) = (atomic.va, atomic.rkey);
+        self.reth(&Reth { va, rkey, len: 8 });
+        self.head[40..48].copy_from_slice(&atomic.compare.to_ne_bytes());
+        self.head[48..].copy_from_slice(&atomic.swap_add.to_ne_bytes());
+    }
+
+    /// What a FLUSH does.
+    pub fn feth(&mut self, feth: &Feth) {
+        let bytes = [feth.placement, feth.selectivity, 0, 0];
+        self.imm_or_rkey(u32::from_ne_bytes(bytes));
+    }
+
+    /// What an ACK or NAK says.
+    #[inline(always)]
+    pub fn acknowledgment(&mut self, kind: AethKind) {
+        self.head[16..20].copy_from_slice(&Aeth { kind, msn: 0 }.bytes());
+    }
+
+    /// The value in memory before an atomic operation.
+    pub fn original_value(&mut self, value: u64) {
+        self.head[24..32].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// The place of a payload of `len` bytes. None if it is too long for the buffer.
+    #[inline(always)]
+    pub fn payload(&mut self, len: usize) -> Option<&mut [u8]> {
+        let start = header_len(self.operation);
+        if start + len <= HEAD_LEN {
+            return self.head.get_mut(start..start + len);
+        }
+        self.head[1] |= APART;
+        self.tail.get_mut(..len)
+    }
+
+    /// The length of the message with a payload of that length, in bytes.
+    #[inline(always)]
+    pub fn len(&self, payload_len: usize) -> usize {
+        match self.head[1] & APART {
+            0 => header_len(self.operation) + payload_len,
+            _ => HEAD_LEN + payload_len,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PARTS: [Part; 4] = [Part::First, Part::Middle, Part::Last, Part::Only];
+
+    /// The bytes of a message, as its receiver finds them: what is behind them may be anything.
+    fn write(
+        (operation, part): (Operation, Part),
+        payload: &[u8],
+        fill: impl FnOnce(&mut MessageWriter<'_>),
+    ) -> Vec<u8> {
+        let mut buffer = vec![0x5a; HEAD_LEN + payload.len()];
+        let to = (0xab_cdef, Psn::new(0x12_3456));
+        let mut message = MessageWriter::new(operation, part, to, 77, &mut buffer).unwrap();
+        fill(&mut message);
+        message
+            .payload(payload.len())
+            .unwrap()
+            .copy_from_slice(payload);
+        let len = message.len(payload.len());
+        buffer.truncate(len);
+        buffer
+    }
+
+    fn head(bytes: &[u8]) -> [u8; HEAD_LEN] {
+        let mut head = [0xa5; HEAD_LEN];
+        let len = bytes.len().min(HEAD_LEN);
+        head[..len].copy_from_slice(&bytes[..len]);
+        head
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_is_read_as_it_was_written(
+            code in 0..OPERATIONS.len(),
+            part in 0..4usize,
+            numbers: (u64, u32, u32, u64, u64, u32, u32),
+            payload in proptest::collection::vec(any::<u8>(), 0..600),
+        ) {
+            let (operation, part) = (OPERATIONS[code], PARTS[part]);
+            let (va, rkey, len, compare, swap_add, imm, srqn) = numbers;
+            let bytes = write((operation, part), &payload, |to| {
+                match header_len(operation) {
+                    56 => to.atomic(&AtomicEth { va, rkey, compare, swap_add }),
+                    40 => to.reth(&Reth { va, rkey, len }),
+                    32 => to.original_value(va),
+                    _ => {}
+                }
+                to.imm_or_rkey(imm);
+                to.xrc_srqn(srqn);
+                to.solicited();
+            });
+            let head = head(&bytes);
+            let message = Message::parse(&head, &bytes).unwrap();
+            prop_assert_eq!((message.operation(), message.part()), (operation, part));
+            prop_assert_eq!((message.dest_qpn(), message.psn().get()), (0xab_cdef, 0x12_3456));
+            prop_assert_eq!((message.offset(), message.payload), (77, &payload[..]));
+            prop_assert!(message.is_solicited());
+            prop_assert_eq!(message.xrc_srqn(), srqn);
+            let has = |has: bool, imm: u32| has.then_some(imm);
+            let is_imm = matches!(operation, Operation::SendImm | Operation::WriteImm);
+            prop_assert_eq!(message.imm(), has(is_imm && message.ends(), imm));
+            let is_inv = operation == Operation::SendInv;
+            prop_assert_eq!(message.invalidated_rkey(), has(is_inv && message.ends(), imm));
+            let reth = (header_len(operation) == 40 && message.starts()).then_some((va, rkey, len));
+            prop_assert_eq!(message.reth().map(|reth| (reth.va, reth.rkey, reth.len)), reth);
+            if let Some(atomic) = message.atomic() {
+                prop_assert_eq!((atomic.va, atomic.rkey), (va, rkey));
+                prop_assert_eq!((atomic.compare, atomic.swap_add), (compare, swap_add));
+            }
+            if operation == Operation::AtomicAck {
+                prop_assert_eq!(message.original_value(), va);
+            }
+            let copy = MessageCopy::try_new(&message).unwrap();
+            prop_assert_eq!(copy.message().payload, &payload[..]);
+            prop_assert_eq!(copy.message().psn(), message.psn());
+        }
+
+        /// Whatever a peer writes, it is read or refused.
+        #[test]
+        fn any_bytes_are_a_message_or_none(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            first in 0..20u8,
+        ) {
+            let mut bytes = bytes;
+            bytes.iter_mut().take(1).for_each(|byte| *byte = first);
+            let head = head(&bytes);
+            if let Some(message) = Message::parse(&head, &bytes) {
+                prop_assert!(message.payload.len() <= bytes.len());
+                let _ = (message.reth(), message.atomic(), message.feth(), message.acknowledgment());
+                let _ = (message.is_nak(), message.imm(), message.invalidated_rkey());
+            }
+        }
+    }
+
+    #[test]
+    fn acknowledgments() {
+        for kind in [
+            AethKind::Ack { credits: 31 },
+            AethKind::RnrNak { timer: 12 },
+            AethKind::Nak(crate::wire::NakCode::RemoteAccess),
+        ] {
+            let ack = (Operation::Ack, Part::Only);
+            let bytes = write(ack, &[], |to| to.acknowledgment(kind));
+            let head = head(&bytes);
+            let message = Message::parse(&head, &bytes).unwrap();
+            assert_eq!(message.acknowledgment(), Some(kind));
+            assert!(message.is_response());
+            assert_eq!(message.is_nak(), !matches!(kind, AethKind::Ack { .. }));
+        }
+    }
+}

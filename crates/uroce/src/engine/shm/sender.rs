@@ -1,0 +1,506 @@
+//! Which part of which request is written next, and what is in flight.
+//!
+//! The sender does not own the send queue, which is the requester's: each call gets it. Invariant: the WQEs
+//! of the queue are, oldest first, `finished` ones that have been acknowledged, those in flight, the one at
+//! `current`, of which `sent` bytes are in flight too, and those that have not begun. Local operations take
+//! no PSN.
+
+use std::time::Duration;
+
+use ibverbs_abi::*;
+
+use super::direct::DirectWait;
+use super::message::{HEAD_LEN, MessageWriter};
+use crate::engine::attributes::Attributes;
+use crate::engine::emit::part_of;
+use crate::engine::requester::Finished;
+use crate::engine::retries::Retries;
+use crate::engine::send_queue::{OpClass, SendQueue, Wqe, WqeState, execute_local};
+use crate::engine::{Clock, Data, Host, LocalError, SendOp, Service, Time};
+use crate::wire::{AtomicEth, Feth, Operation, Part, Psn, Reth};
+
+/// The most requests in flight: a PSN must identify each.
+const MAX_IN_FLIGHT: i32 = 1 << 22;
+
+/// The requests of a queue pair that is bound to shared memory.
+#[derive(Debug)]
+pub struct Sender {
+    pub(super) is_reliable: bool,
+    is_xrc: bool,
+    /// The PSN of the oldest request that is not acknowledged.
+    pub(super) acked: Psn,
+    /// The PSN of the request at `current`.
+    pub(super) next: Psn,
+    /// The PSN behind the last request that has ever been written.
+    pub(super) highest: Psn,
+    /// The index of the WQE that is written next.
+    pub(super) current: usize,
+    /// Bytes of its message that have been written.
+    pub(super) sent: u32,
+    /// WQEs that have been acknowledged and not removed.
+    pub(super) finished: u32,
+    /// READ, atomic, ATOMIC WRITE and FLUSH requests in flight.
+    pub(super) rd_atomic_in_flight: u32,
+    /// Bytes of the oldest READ that have come.
+    pub(super) received: u32,
+    /// In SQD: the WQEs that had begun before, and are still in the queue.
+    draining: Option<Draining>,
+    pub(super) direct_wait: DirectWait,
+    pub(super) retries: Retries,
+    /// The end of the wait after an RNR NAK.
+    pub(super) rnr_until: Option<Time>,
+    /// When it is looked whether requests have been answered.
+    pub(super) deadline: Option<Time>,
+    /// Something has been answered since the deadline was set.
+    pub(super) has_progress: bool,
+    /// There was no room for the next message.
+    pub(super) is_starved: bool,
+    /// The time from when the deadline was set to it.
+    pub(super) interval: Duration,
+    /// How long the oldest request had not been answered when the deadline was set.
+    pub(super) unanswered: Duration,
+}
+
+/// The send queue is in SQD.
+#[derive(Clone, Copy, Debug)]
+struct Draining {
+    /// The WQEs in the queue that had begun.
+    left: usize,
+    /// It has not been reported that they are gone.
+    is_reported: bool,
+}
+
+/// What [`Sender::next_message`] did.
+pub enum NextMessage {
+    /// Wrote a message of that many bytes.
+    Message(usize),
+    /// Nothing can be written now.
+    Blocked,
+    /// Executed, failed or finished a WQE: the queue pair has to complete what is complete.
+    Complete,
+}
+
+/// What to do with the current WQE.
+enum Step {
+    Write,
+    Skip,
+    Wait,
+    Execute,
+    Fail(ibv_wc_status),
+}
+
+impl Sender {
+    /// A requester with nothing in flight, whose next request has PSN `next`.
+    pub fn new(next: Psn, attributes: &Attributes) -> Sender {
+        let service = attributes.config.service;
+        Sender {
+            is_reliable: service.is_reliable(),
+            is_xrc: service == Service::XrcSend,
+            acked: next,
+            next,
+            highest: next,
+            current: 0,
+            sent: 0,
+            finished: 0,
+            rd_atomic_in_flight: 0,
+            received: 0,
+            draining: None,
+            direct_wait: DirectWait::default(),
+            retries: Retries::new(attributes),
+            rnr_until: None,
+            deadline: None,
+            has_progress: false,
+            is_starved: false,
+            interval: Duration::ZERO,
+            unanswered: Duration::ZERO,
+        }
+    }
+
+    /// The PSN of the next request (`sq_psn` of `ibv_query_qp`).
+    pub fn next_psn(&self) -> Psn {
+        self.next
+    }
+
+    /// Whether a request, or a part of one, has not been answered.
+    #[inline]
+    pub fn is_in_flight(&self) -> bool {
+        self.is_reliable && (self.acked != self.next || self.sent > 0)
+    }
+
+    /// Whether a message has been written in part.
+    pub fn is_within_message(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// Whether there is a WQE that is not written completely, or a local operation that is not executed. Not
+    /// one that waits for an answer.
+    #[inline]
+    pub fn has_unsent(&self, queue: &SendQueue) -> bool {
+        self.current < queue.len() && !self.waits_for_answer()
+    }
+
+    /// Writes the next request, or a part of it, into `buffer`.
+    #[inline(always)]
+    pub fn next_message(
+        &mut self,
+        queue: &mut SendQueue,
+        attributes: &Attributes,
+        clock: impl Clock,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> NextMessage {
+        loop {
+            match self.next_step(queue, attributes, clock, host) {
+                Step::Write => match self.write(queue, attributes, host, buffer) {
+                    Ok(Some(len)) => {
+                        self.start_timer(attributes, clock);
+                        return NextMessage::Message(len);
+                    }
+                    Ok(None) => return NextMessage::Blocked,
+                    Err(error) => {
+                        queue.set_state(self.current, WqeState::Failed(error.status()));
+                    }
+                },
+                Step::Skip => {
+                    self.current += 1;
+                    continue;
+                }
+                Step::Wait => return NextMessage::Blocked,
+                Step::Execute => {
+                    if let Some(wqe) = queue.get(self.current) {
+                        let state = execute_local(&wqe.wr, host);
+                        queue.set_state(self.current, state);
+                    }
+                }
+                Step::Fail(status) => queue.set_state(self.current, WqeState::Failed(status)),
+            }
+            return NextMessage::Complete;
+        }
+    }
+
+    #[inline(always)]
+    fn next_step(
+        &mut self,
+        queue: &SendQueue,
+        attributes: &Attributes,
+        clock: impl Clock,
+        host: &mut impl Host,
+    ) -> Step {
+        if let Some(until) = self.rnr_until {
+            if clock.time() < until {
+                return Step::Wait;
+            }
+            self.rnr_until = None;
+        }
+        let Some(wqe) = queue.get(self.current) else {
+            return Step::Wait;
+        };
+        let starts = self.sent == 0;
+        if starts
+            && self
+                .draining
+                .is_some_and(|draining| self.current >= draining.left)
+        {
+            return Step::Wait;
+        }
+        match (wqe.state, wqe.wr.op) {
+            // One part of a SEND or WRITE, with nothing to wait for.
+            (WqeState::Pending, SendOp::Send | SendOp::Write { .. })
+                if !wqe.wr.flags.fence && wqe.len as usize <= HEAD_LEN => {}
+            _ => {
+                let step = self.check_step(wqe, attributes, host);
+                if !matches!(step, Step::Write) {
+                    return step;
+                }
+            }
+        }
+        match self.next.distance(self.acked) < MAX_IN_FLIGHT {
+            true => Step::Write,
+            false => Step::Wait,
+        }
+    }
+
+    /// Whether the current WQE can be written, executed, or has to wait.
+    #[inline(never)]
+    fn check_step(&mut self, wqe: &Wqe, attributes: &Attributes, host: &mut impl Host) -> Step {
+        match wqe.state {
+            WqeState::Executed => return Step::Skip,
+            // It fails once all earlier WQEs have completed.
+            WqeState::Failed(_) if self.current > 0 => return Step::Wait,
+            WqeState::Failed(status) => return Step::Fail(status),
+            WqeState::Pending => {}
+        }
+        if self.sent > 0 {
+            return Step::Write;
+        }
+        if wqe.wr.flags.fence && self.rd_atomic_in_flight > 0 {
+            return Step::Wait;
+        }
+        match wqe.class() {
+            // An earlier request that is sent again may still need the key.
+            OpClass::Local if matches!(wqe.wr.op, SendOp::LocalInv { .. }) && self.current > 0 => {
+                Step::Wait
+            }
+            OpClass::Local => Step::Execute,
+            OpClass::Acked if !self.is_reliable && wqe.wr.is_only_reliable() => {
+                Step::Fail(IBV_WC_LOC_QP_OP_ERR)
+            }
+            OpClass::Acked => match self.waits_for_direct(wqe, attributes, host) {
+                true => Step::Wait,
+                false => Step::Write,
+            },
+            _ if !self.is_reliable => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
+            _ if self.waits_for_direct(wqe, attributes, host) => Step::Wait,
+            _ => match u32::from(attributes.max_rd_atomic) {
+                0 => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
+                limit if self.rd_atomic_in_flight >= limit => Step::Wait,
+                _ => Step::Write,
+            },
+        }
+    }
+
+    /// Writes the next part of the current WQE. None if the buffer is too small.
+    #[inline(always)]
+    fn write(
+        &mut self,
+        queue: &SendQueue,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, LocalError> {
+        let Some(wqe) = queue.get(self.current) else {
+            return Ok(None);
+        };
+        let written = match wqe.wr.op {
+            SendOp::Send => self.write_part(Operation::Send, wqe, attributes, host, buffer),
+            _ => self.write_any(wqe, attributes, host, buffer),
+        };
+        let Some((len, payload_len, ends)) = written? else {
+            return Ok(None);
+        };
+        self.is_starved = false;
+        if wqe.class() != OpClass::Acked {
+            self.rd_atomic_in_flight += 1;
+        }
+        if ends {
+            self.on_message_written();
+        } else {
+            self.sent += payload_len;
+        }
+        Ok(Some(len))
+    }
+
+    /// The last part of the current WQE has been written.
+    #[inline(always)]
+    fn on_message_written(&mut self) {
+        self.sent = 0;
+        self.current += 1;
+        self.next = self.next.next();
+        if self.next.distance(self.highest) > 0 {
+            self.highest = self.next;
+        }
+        if !self.is_reliable {
+            self.acked = self.next;
+            self.finished += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn write_any(
+        &self,
+        wqe: &Wqe,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<(usize, u32, bool)>, LocalError> {
+        match wqe.operation() {
+            Some(operation) => self.write_part(operation, wqe, attributes, host, buffer),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes the next part of a WQE. Returns the length of the message and of its payload in bytes, and
+    /// whether it is the last part.
+    #[inline(always)]
+    fn write_part(
+        &self,
+        operation: Operation,
+        wqe: &Wqe,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<(usize, u32, bool)>, LocalError> {
+        let left = match wqe.class() {
+            OpClass::Acked => wqe.len - self.sent,
+            OpClass::EmptyResponse if operation == Operation::AtomicWrite => 8,
+            _ => 0,
+        };
+        let len = left.min(buffer.len().saturating_sub(HEAD_LEN) as u32);
+        let (starts, ends) = (self.sent == 0, len == left);
+        if starts && !ends && wqe.wr.inline().is_none() {
+            // A message must not be started that cannot be finished.
+            let found = host.check_local(wqe.wr.sges(), false)?;
+            if found < u64::from(wqe.len) {
+                return Err(LocalError::Length);
+            }
+        }
+        let part = part_of(starts, ends);
+        let to = (attributes.dest_qpn, self.next);
+        let message = MessageWriter::new(operation, part, to, self.sent, buffer);
+        let Some(mut message) = message else {
+            return Ok(None);
+        };
+        self.write_operands(wqe, part, &mut message);
+        if let Some(payload) = message.payload(len as usize) {
+            if !payload.is_empty() {
+                fill(wqe, self.sent, payload, host)?;
+            }
+        }
+        Ok(Some((message.len(len as usize), len, ends)))
+    }
+
+    #[inline(always)]
+    fn write_operands(&self, wqe: &Wqe, part: Part, message: &mut MessageWriter<'_>) {
+        let (starts, ends) = match part {
+            Part::Only => (true, true),
+            Part::First => (true, false),
+            Part::Middle => (false, false),
+            Part::Last => (false, true),
+        };
+        if wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe() {
+            message.solicited();
+        }
+        if self.is_xrc {
+            message.xrc_srqn(wqe.wr.xrc_srqn);
+        }
+        let len = wqe.len;
+        match wqe.wr.op {
+            SendOp::Send | SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
+            SendOp::SendImm { imm } => message.imm_or_rkey(imm),
+            SendOp::SendInv { rkey } => message.imm_or_rkey(rkey),
+            SendOp::Write { va, rkey } if starts => message.reth(&Reth { va, rkey, len }),
+            SendOp::Write { .. } => {}
+            SendOp::WriteImm { va, rkey, imm } => {
+                message.imm_or_rkey(imm);
+                if starts {
+                    message.reth(&Reth { va, rkey, len });
+                }
+            }
+            SendOp::Read { va, rkey } => message.reth(&Reth { va, rkey, len }),
+            SendOp::CmpSwap {
+                va,
+                rkey,
+                compare,
+                swap,
+            } => message.atomic(&AtomicEth {
+                va,
+                rkey,
+                swap_add: swap,
+                compare,
+            }),
+            SendOp::FetchAdd { va, rkey, add } => message.atomic(&AtomicEth {
+                va,
+                rkey,
+                swap_add: add,
+                compare: 0,
+            }),
+            SendOp::AtomicWrite { va, rkey, .. } => message.reth(&Reth { va, rkey, len: 8 }),
+            SendOp::Flush {
+                va,
+                rkey,
+                len,
+                placement,
+                selectivity,
+            } => {
+                message.feth(&Feth {
+                    placement,
+                    selectivity,
+                });
+                message.reth(&Reth { va, rkey, len });
+            }
+        }
+    }
+
+    /// Removes the oldest WQE if it is complete. None: the oldest WQE is neither complete nor failed.
+    #[inline]
+    pub fn next_finished(&mut self, queue: &mut SendQueue) -> Option<Finished> {
+        let wqe = queue.front()?;
+        match wqe.state {
+            WqeState::Executed => {}
+            WqeState::Pending if self.finished > 0 => self.finished -= 1,
+            WqeState::Pending => return None,
+            WqeState::Failed(status) => {
+                let begins = self.draining.is_none_or(|draining| draining.left > 0);
+                return begins.then_some(Finished::Failed(status));
+            }
+        }
+        let signaled = wqe.wr.flags.signaled;
+        let completion = queue.pop_front(IBV_WC_SUCCESS)?;
+        self.current = self.current.saturating_sub(1);
+        if let Some(draining) = &mut self.draining {
+            draining.left = draining.left.saturating_sub(1);
+        }
+        Some(Finished::Success {
+            completion,
+            signaled,
+        })
+    }
+
+    /// The queue pair flushes the send queue: nothing is in flight any more.
+    pub fn flush(&mut self) {
+        (self.acked, self.next) = (self.highest, self.highest);
+        (self.current, self.sent, self.finished) = (0, 0, 0);
+        (self.rd_atomic_in_flight, self.received) = (0, 0);
+        (self.rnr_until, self.deadline, self.is_starved) = (None, None, false);
+        (self.draining, self.direct_wait) = (None, DirectWait::default());
+    }
+
+    /// Enters SQD.
+    pub fn drain(&mut self) {
+        self.draining = Some(Draining {
+            left: self.current + usize::from(self.sent > 0),
+            is_reported: false,
+        });
+    }
+
+    /// Leaves SQD for RTS.
+    pub fn resume(&mut self) {
+        self.draining = None;
+    }
+
+    /// Whether the send queue is draining (`sq_draining`).
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_some_and(|draining| !draining.is_reported)
+    }
+
+    /// Whether draining has ended. Returns true once.
+    pub fn take_drained(&mut self) -> bool {
+        match &mut self.draining {
+            Some(draining) if draining.left == 0 && !draining.is_reported => {
+                draining.is_reported = true;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Copies the payload of a WQE from byte `offset` on, as much as `payload` holds.
+#[inline(always)]
+fn fill(
+    wqe: &Wqe,
+    offset: u32,
+    payload: &mut [u8],
+    host: &mut impl Host,
+) -> Result<(), LocalError> {
+    match (&wqe.wr.op, &wqe.wr.data) {
+        (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
+        (_, Data::Inline(inline)) => {
+            let start = offset as usize;
+            let bytes = inline.get(start..start + payload.len());
+            payload.copy_from_slice(bytes.ok_or(LocalError::Length)?);
+        }
+        (_, Data::Sges(sges)) => host.gather(sges, offset.into(), payload)?,
+    }
+    Ok(())
+}
