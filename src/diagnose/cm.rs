@@ -1,14 +1,14 @@
 //! librdmacm on software devices: its functions come to the library as commands to the file of rdma_cm. Those
 //! that fail, and events that report an error, are explained.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
-use super::{facts, shadow, watch};
+use super::{cm_calls, facts, shadow, watch};
 use crate::provider::software;
 
 /// Begins to observe.
@@ -39,6 +39,12 @@ struct Destroying {
 pub struct CmIds {
     uids: BTreeMap<u32, u64>,
     destroying: BTreeMap<i32, Destroying>,
+    /// Ids of requests for a connection, which were read and are not answered: since when.
+    requests: BTreeMap<u32, Instant>,
+    /// Channels of ids that were created without one.
+    synchronous: BTreeSet<u64>,
+    /// Ids, by librdmacm's numbers, with which groups are joined: that may take long.
+    joining: BTreeSet<u64>,
 }
 
 impl CmIds {
@@ -46,15 +52,52 @@ impl CmIds {
         CmIds {
             uids: BTreeMap::new(),
             destroying: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            synchronous: BTreeSet::new(),
+            joining: BTreeSet::new(),
         }
     }
 
+    /// The number of an id by librdmacm's.
+    pub fn number(&self, uid: u64) -> Option<u32> {
+        let found = self.uids.iter().find(|(_, of)| **of == uid);
+        found.map(|(number, _)| *number)
+    }
+
+    pub fn add_synchronous(&mut self, channel: u64) {
+        self.synchronous.insert(channel);
+    }
+
+    pub fn joins(&mut self, uid: u64) {
+        self.joining.insert(uid);
+    }
+
+    /// Whether a group has been joined with an id, or is to be.
+    pub fn is_joining(&self, id: u32) -> bool {
+        let uid = self.uids.get(&id);
+        uid.is_some_and(|uid| self.joining.contains(uid))
+    }
+
+    pub fn is_synchronous(&self, channel: u64) -> bool {
+        self.synchronous.contains(&channel)
+    }
+
+    /// The oldest request that has waited for an answer for this long.
+    pub fn unanswered(&self, limit: Duration) -> Option<u32> {
+        let mut all = self.requests.iter();
+        all.find(|(_, since)| since.elapsed() >= limit)
+            .map(|(id, _)| *id)
+    }
+
     fn known(&mut self, id: u32, uid: u64) {
+        self.requests.remove(&id);
         self.uids.insert(id, uid);
     }
 
     fn destroyed(&mut self, id: u32, events: u32, thread: i32) {
         let uid = self.uids.remove(&id);
+        self.joining.remove(&uid.unwrap_or(0));
+        self.requests.remove(&id);
         self.destroying.remove(&thread);
         if let Some(uid) = uid.filter(|_| events > 0) {
             let since = Instant::now();
@@ -88,7 +131,10 @@ impl CmIds {
     }
 }
 
-fn id_object(id: u32) -> Object {
+/// RDMA_CM_EVENT_CONNECT_REQUEST.
+const CONNECT_REQUEST: u32 = 4;
+
+pub fn id_object(id: u32) -> Object {
     Object {
         kind: Kind::CmId,
         address: id as usize + 1,
@@ -100,7 +146,30 @@ fn notice(notice: &CmNotice) {
     let kept = Errno::last();
     let found = match notice {
         CmNotice::Failed(failure) => Some(failed(failure)),
-        CmNotice::Event { event, status, id } => of_event(*event, *status, *id),
+        CmNotice::Calling(call) => {
+            cm_calls::calling(call);
+            None
+        }
+        CmNotice::Returned { call, failed } => {
+            kept.set();
+            match failed {
+                true => cm_calls::failed(call),
+                false => cm_calls::succeeded(call),
+            }
+            None
+        }
+        CmNotice::Event { event, status, id } => {
+            cm_calls::event_read();
+            if *event == CONNECT_REQUEST {
+                let now = Instant::now();
+                shadow::with(|shadow| shadow.cm_ids.requests.insert(*id, now));
+            }
+            of_event(*event, *status, *id)
+        }
+        CmNotice::Rejected { id } => {
+            shadow::with(|shadow| shadow.cm_ids.requests.remove(id));
+            None
+        }
         CmNotice::Known { id, uid } => {
             shadow::with(|shadow| shadow.cm_ids.known(*id, *uid));
             None
@@ -265,7 +334,11 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
              in time",
             "check that the peer runs and reads its events, and that UDP port 4791 is not filtered",
         ),
-        (8, CONSUMER) => return None,
+        (8, CONSUMER) => (
+            "RDMA_CM_EVENT_REJECTED",
+            "the peer's program has called rdma_reject",
+            "see why it does not accept; private_data of the event may say so",
+        ),
         (8, INVALID_SERVICE_ID) => (
             "RDMA_CM_EVENT_REJECTED",
             "nobody listens at this address and port in the port space of this id",
@@ -296,48 +369,9 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
     )
 }
 
-/// Why no event comes to a channel with these ids; None if that may be right.
-pub fn no_event(ids: &[(u32, &'static str)], seconds: u64) -> Option<Finding> {
-    let unfinished = |state: &str| match state {
-        "new" | "bound" => {
-            Some("call rdma_resolve_addr to connect, or rdma_listen to wait for peers")
-        }
-        "address resolved" => Some("call rdma_resolve_route"),
-        "route resolved" => Some("create the queue pair, and call rdma_connect"),
-        _ => None,
-    };
-    let (id, state, todo) = match ids {
-        [] => (None, "", "create an id with this channel (rdma_create_id)"),
-        _ => {
-            let steps: Option<Vec<_>> = ids
-                .iter()
-                .map(|(id, state)| Some((Some(*id), *state, unfinished(state)?)))
-                .collect();
-            *steps?.first()?
-        }
-    };
-    let why = match id {
-        Some(id) => {
-            format!("the id {id} is {state}, and no call is under way that ends with an event")
-        }
-        None => "no id belongs to this event channel".into(),
-    };
-    let object = id.map_or_else(Object::process, id_object);
-    Some(
-        Finding::new(
-            Rule::NoCmEvent,
-            object,
-            "rdma_get_cm_event",
-            Outcome::Called,
-        )
-        .with("seconds", seconds)
-        .with("why", why)
-        .with("todo", todo),
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::cm_waits::of_states;
     use super::*;
     use crate::diagnose::finding::is_complete;
 
@@ -368,13 +402,13 @@ mod tests {
 
     #[test]
     fn events() {
-        assert!(of_event(8, 28, 1).is_none());
+        assert!(of_event(8, 28, 1).is_some());
         assert!(of_event(0, 0, 1).is_none());
         let found = of_event(8, 8, 1).unwrap();
         assert!(is_complete(&found) && found.line().contains("nobody listens"));
-        assert!(no_event(&[(1, "listening"), (2, "bound")], 5).is_none());
-        let found = no_event(&[(1, "route resolved")], 5).unwrap();
+        assert!(of_states(&[(1, "listening"), (2, "bound")], 5).is_none());
+        let found = of_states(&[(1, "route resolved")], 5).unwrap();
         assert!(is_complete(&found) && found.line().contains("rdma_connect"));
-        assert!(no_event(&[], 5).is_some());
+        assert!(of_states(&[], 5).is_some());
     }
 }

@@ -34,6 +34,8 @@ mod backtrace;
 mod calls;
 mod check;
 mod cm;
+mod cm_calls;
+mod cm_waits;
 mod control;
 mod crash;
 pub mod environment;
@@ -191,6 +193,49 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
     if is_enabled() && unsafe { wrap::is_wrapped(context) } {
         // SAFETY: the context is open and wrapped.
         unsafe { calls::query_failed(context, call, port, index) };
+    }
+}
+
+/// The header before a datagram is not that of a sender: ibv_init_ah_from_wc fails. errno stays.
+///
+/// # Safety
+/// `context` is open.
+#[cold]
+pub unsafe fn no_sender(context: *mut ibv_context, grh: &[u8; 40]) {
+    if is_enabled() {
+        let found = check::gid::no_sender(grh, context as usize, ibverbs_abi::Errno::last());
+        shadow::observe(|_| vec![found]);
+    }
+}
+
+/// ibv_get_cq_event has failed: reports a descriptor that is none. errno stays.
+#[cold]
+pub fn event_not_read(channel: usize, fd: i32) {
+    let errno = ibverbs_abi::Errno::last();
+    let is_usual = matches!(errno.0, libc::EAGAIN | libc::EINTR);
+    if is_enabled() && !is_usual {
+        let object = finding::Object::at(finding::Kind::Channel, channel);
+        let outcome = finding::Outcome::Failed(errno);
+        let found = finding::Finding::new(
+            rules::Rule::Argument,
+            object,
+            "ibv_get_cq_event",
+            outcome,
+        )
+        .with(
+            "what",
+            format!("the channel's descriptor, {fd}, cannot be read"),
+        )
+        .with(
+            "why",
+            "the program has closed it, or the channel was destroyed, or is none",
+        )
+        .with(
+            "todo",
+            "leave the descriptor to ibv_destroy_comp_channel, and call that after the last event",
+        );
+        shadow::observe(|_| vec![found]);
+        errno.set();
     }
 }
 

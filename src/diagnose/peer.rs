@@ -43,6 +43,8 @@ facts! {
     qpn
     /// IBV_QPS_*.
     state
+    /// IBV_QPT_*.
+    kind
     dest_qpn
     /// In bytes.
     path_mtu
@@ -76,6 +78,8 @@ facts! {
     mr_length
     mr_access
     mr_same_pd
+    /// It was that of a window, and is no more.
+    window_lost
     /// Its protection domain had memory windows, whose keys are not known.
     had_windows
     /// IBV_EXPLAIN is set there: all keys of regions are known.

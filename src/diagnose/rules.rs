@@ -195,7 +195,7 @@ rules! {
     SgeLimit "sge-limit" Queues:
         "{count} scatter/gather elements, and {member} is {max}",
         "a request has at most as many elements as its queue was created with",
-        "create the queue pair with a larger {member}, up to max_sge of ibv_query_device";
+        "create the queue with a larger {member}, up to max_sge (of an SRQ max_srq_sge) of ibv_query_device";
     QpTransition "qp-transition" States:
         "there is no transition from {from} to {to}",
         "a queue pair goes from RESET to INIT, RTR and RTS, one after the other, and from any to ERR \

@@ -16,7 +16,7 @@ use ibverbs_host::thread;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
-use super::{cm, facts, peer};
+use super::{cm_waits, facts, peer};
 use crate::arch;
 use crate::provider::software;
 
@@ -241,7 +241,10 @@ fn report(what: Awaited, alone: bool) {
         Awaited::Cm(fd) => {
             let ids = software::cm_ids(fd).unwrap_or_default();
             let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
-            shadow::observe(|_| cm::no_event(&ids, seconds).into_iter().collect());
+            shadow::observe(|shadow| {
+                let found = cm_waits::no_event(&shadow.cm_ids, &ids, seconds, alone);
+                found.into_iter().collect()
+            });
         }
     }
 }
@@ -254,7 +257,8 @@ fn no_async_event(shadow: &Shadow, context: usize) -> Vec<Finding> {
     };
     let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
     let call = "ibv_get_async_event";
-    let found = Finding::new(Rule::NoAsyncEvent, object, call, Outcome::Called);
+    let mut found = Finding::new(Rule::NoAsyncEvent, object, call, Outcome::Called);
+    found.notes.extend(shadow.unarmed_srq(context));
     vec![found.with("seconds", seconds)]
 }
 

@@ -66,6 +66,11 @@ pub fn cm_ids(_fd: i32) -> Option<Vec<(u32, &'static str)>> {
     None
 }
 
+/// Always `None`.
+pub fn unread_cm_event() -> Option<(u32, u32)> {
+    None
+}
+
 /// No device.
 pub fn status() -> Vec<super::status::DeviceStatus> {
     Vec::new()

@@ -181,15 +181,21 @@ pub unsafe fn unread_failure(cq: *mut ibv_cq, qpn: u32) -> Option<(u64, u32)> {
     unsafe { of_context((*cq).context).and_then(|_| uroce::unread_failure(cq, qpn)) }
 }
 
-/// Calls `hook` for the program's calls of librdmacm that fail, on software devices, and of events with
-/// errors.
+/// Calls `hook` for the program's calls of librdmacm, and on software devices for commands that fail and for
+/// events.
 pub fn set_cm_hook(hook: fn(&CmNotice)) {
     uroce::set_cm_hook(hook);
+    uroce::watch_librdmacm(hook);
 }
 
 /// The ids of rdma_cm of a descriptor, and their states; None if it is another file.
 pub fn cm_ids(fd: i32) -> Option<Vec<(u32, &'static str)>> {
     uroce::ids_of_descriptor(fd)
+}
+
+/// The id and the type of an event of rdma_cm that the program has not read.
+pub fn unread_cm_event() -> Option<(u32, u32)> {
+    uroce::unread_event()
 }
 
 fn device_status(of: uroce::DeviceStatus) -> DeviceStatus {

@@ -8,6 +8,7 @@ use super::ah_from_wc::{self, Sender};
 use super::dispatch::dispatch;
 use super::gid;
 use crate::abi::*;
+use crate::diagnose;
 use crate::provider::ops::ops;
 
 /// Creates an address handle, to be destroyed by `ibv_destroy_ah` (ibv_create_ah(3)). Returns NULL
@@ -94,6 +95,8 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
         Ok(sender) => sender,
         Err(errno) => {
             errno.set();
+            // SAFETY: the context is open, as the caller promises.
+            unsafe { diagnose::no_sender(context, &grh) };
             return -1;
         }
     };
@@ -108,7 +111,11 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
             0
         }
         // The search has set errno.
-        Err(_) => -1,
+        Err(_) => {
+            // SAFETY: the context is open, as the caller promises.
+            unsafe { diagnose::no_sender(context, &grh) };
+            -1
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use libc::{EOPNOTSUPP, c_int, c_uint, c_void};
 use super::dispatch::dispatch;
 use super::sync::{self, acknowledge_events};
 use crate::abi::*;
+use crate::diagnose;
 use crate::provider::{ops::ops, software};
 
 /// Initialises the library's members of a new CQ, and adds a reference to its channel. Providers that
@@ -131,6 +132,8 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     // SAFETY: the channel is alive.
     let Some(handle) = (unsafe { read_event(channel) }) else {
         cold_path();
+        // SAFETY: the channel is alive.
+        diagnose::event_not_read(channel as usize, unsafe { (*channel).fd });
         return -1;
     };
     // SAFETY: the channel is alive, so its context is open; `cq` and `cq_context` are writable.

@@ -1,49 +1,34 @@
 /*
  * cm-mistakes NAME wrong|right: as c/mistakes, with librdmacm. What IBV_EXPLAIN says of its calls.
  */
+#include "cm.h"
+
 #include <arpa/inet.h>
-#include <errno.h>
-#include <rdma/rdma_cma.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-static int failures;
+int failures;
 
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
-			failures++; \
-		} \
-	} while (0)
-
-#define PORT 17923
-
-struct cm {
-	struct rdma_event_channel *channel;
-	struct rdma_cm_id *id;
-};
-
-static struct cm begin(void)
+struct cm begin_in(enum rdma_port_space space)
 {
 	struct cm cm = { .channel = rdma_create_event_channel() };
 
-	CHECK(cm.channel && rdma_create_id(cm.channel, &cm.id, NULL, RDMA_PS_TCP) == 0);
+	CHECK(cm.channel && rdma_create_id(cm.channel, &cm.id, NULL, space) == 0);
 	return cm;
 }
 
-static void finish(struct cm cm)
+struct cm begin(void)
+{
+	return begin_in(RDMA_PS_TCP);
+}
+
+void finish(struct cm cm)
 {
 	CHECK(rdma_destroy_id(cm.id) == 0);
 	rdma_destroy_event_channel(cm.channel);
 }
 
-static struct sockaddr_in address(const char *ip)
+struct sockaddr_in address(const char *ip)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 
@@ -51,8 +36,7 @@ static struct sockaddr_in address(const char *ip)
 	return to;
 }
 
-/* The type of the next event, or -1. */
-static int next(struct cm cm)
+int next(struct cm cm)
 {
 	struct rdma_cm_event *event;
 	int type;
@@ -64,7 +48,7 @@ static int next(struct cm cm)
 	return type;
 }
 
-static void resolve(struct cm cm, bool route)
+void resolve(struct cm cm, bool route)
 {
 	struct sockaddr_in to = address("127.0.0.1");
 
@@ -76,7 +60,7 @@ static void resolve(struct cm cm, bool route)
 	}
 }
 
-static void make_qp(struct cm cm)
+void make_qp(struct cm cm)
 {
 	struct ibv_qp_init_attr attr = { .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
 
@@ -176,6 +160,13 @@ static void leave(int signal)
 	_exit(0);
 }
 
+void leave_after(unsigned seconds)
+{
+	fflush(NULL);
+	signal(SIGALRM, leave);
+	alarm(seconds);
+}
+
 /* Waits for an event that nothing causes. */
 static void waits_unresolved(bool wrong)
 {
@@ -201,9 +192,7 @@ static void destroy_unacked(bool wrong)
 	CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
 	CHECK(rdma_get_cm_event(cm.channel, &event) == 0);
 	if (wrong) {
-		/* It does not return. */
-		signal(SIGALRM, leave);
-		alarm(3);
+		leave_after(3);
 	} else {
 		rdma_ack_cm_event(event);
 	}
@@ -248,12 +237,7 @@ static void disconnect_early(bool wrong)
 	finish(cm);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(bool wrong);
-	/* The rule that names the mistake, and a part of the explanation: the case reads them here. */
-	const char *rule, *says;
-} mistakes[] = {
+static const struct mistake early_mistakes[] = {
 	{ "route-before-address", route_before_address, "cm-failed", "RDMA_CM_EVENT_ADDR_RESOLVED" },
 	{ "connect-before-route", connect_before_route, "cm-failed", "RDMA_CM_EVENT_ROUTE_RESOLVED" },
 	{ "private-data-long", private_data_long, "cm-failed", "private_data_len is 100" },
@@ -265,17 +249,21 @@ static const struct {
 	{ "accept-listener", accept_listener, "cm-failed", "and not the listening one" },
 	{ "no-route", no_route, "cm-failed", "ip route get" },
 	{ "disconnect-early", disconnect_early, "cm-failed", "only a connection can be ended" },
+	{ 0 },
 };
+
+static const struct mistake *const groups[] = { early_mistakes, connected_mistakes };
 
 int main(int argc, char **argv)
 {
 	if (argc == 1)
 		return 2;
-	for (size_t i = 0; i < sizeof(mistakes) / sizeof(*mistakes); i++) {
-		if (!strcmp(argv[1], "list"))
-			puts(mistakes[i].name);
-		if (!strcmp(argv[1], mistakes[i].name))
-			mistakes[i].run(argc > 2 && !strcmp(argv[2], "wrong"));
-	}
+	for (size_t g = 0; g < sizeof(groups) / sizeof(*groups); g++)
+		for (const struct mistake *mistake = groups[g]; mistake->name; mistake++) {
+			if (!strcmp(argv[1], "list"))
+				puts(mistake->name);
+			if (!strcmp(argv[1], mistake->name))
+				mistake->run(argc > 2 && !strcmp(argv[2], "wrong"));
+		}
 	return failures != 0;
 }

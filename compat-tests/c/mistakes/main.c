@@ -4,6 +4,7 @@
  */
 #include "mistakes.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -11,7 +12,8 @@ int failures;
 
 static const struct mistake *const groups[] = { call_mistakes,   state_mistakes,  data_mistakes,
 						wait_mistakes,   hazard_mistakes, pair_mistakes,
-						people_mistakes, more_mistakes };
+						people_mistakes, more_mistakes,   object_mistakes,
+						extended_mistakes };
 
 struct ibv_qp *link_qp(struct rig *rig, const struct link *link)
 {
@@ -124,6 +126,19 @@ int next_status(struct ibv_cq *cq)
 		if (ibv_poll_cq(cq, 1, &wc) > 0)
 			return wc.status;
 	return -1;
+}
+
+static void leave(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
+void leave_after(unsigned seconds)
+{
+	fflush(NULL);
+	signal(SIGALRM, leave);
+	alarm(seconds);
 }
 
 /* Two processes, connected by a socket. */

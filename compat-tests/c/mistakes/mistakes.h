@@ -13,7 +13,8 @@ struct mistake {
 	void (*pair)(struct rig *rig, int peer, bool server, bool wrong);
 };
 extern const struct mistake call_mistakes[], state_mistakes[], data_mistakes[], wait_mistakes[],
-	hazard_mistakes[], pair_mistakes[], people_mistakes[], more_mistakes[];
+	hazard_mistakes[], pair_mistakes[], people_mistakes[], more_mistakes[], object_mistakes[],
+	extended_mistakes[];
 
 /* How two ends are connected. Zero stands for what is usual. */
 struct link {
@@ -47,5 +48,7 @@ int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned 
 int poll_for(struct ibv_cq *cq, int count, double seconds);
 /* The status of the next completion, or -1 after 3 s. */
 int next_status(struct ibv_cq *cq);
+/* What follows does not return: the program ends after some seconds. */
+void leave_after(unsigned seconds);
 /* Longer than IBV_EXPLAIN_WAIT. */
 #define LONG 2.2

@@ -79,7 +79,7 @@ pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
-pub use cm::ucma::observe::{ids_of_descriptor, set_cm_hook};
+pub use cm::ucma::observe::{ids_of_descriptor, set_cm_hook, unread_event};
 pub use config::{
     Config, Netdev, Parsed as ParsedConfig, parse as parse_config, read as read_config,
 };
@@ -90,6 +90,7 @@ pub use device::status::{DeviceStatus, QpStatus, status};
 pub use local::Peers as SharedMemoryPeers;
 pub use provider::{new_device, unread_completions, unread_failure};
 pub use transport::check;
+pub use view::librdmacm::watch as watch_librdmacm;
 pub use view::{
     FIRST_UVERBS, install as install_view, read_file as read_view_file, redirect_new_objects,
 };

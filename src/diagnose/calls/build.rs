@@ -9,7 +9,7 @@ use core::slice;
 
 use ibverbs_abi::*;
 
-use super::super::finding::Outcome;
+use super::super::finding::{Finding, Outcome};
 use super::super::shadow::{Remote, SendRequest, Sge};
 use super::super::{facts, report};
 use super::failed::report_failure;
@@ -19,7 +19,7 @@ use super::{check_process, observe, with};
 /// of one, and then calls it. `$new` functions begin a request, `$part` functions add to the last.
 macro_rules! builders {
     (
-        requests { $($new:ident($($arg:ident: $ty:ty),*) => $request:expr;)+ }
+        requests of $qp:ident { $($new:ident($($arg:ident: $ty:ty),*) => $request:expr;)+ }
         parts { $($part:ident($($parg:ident: $pty:ty),*) => |$last:ident| $change:expr;)+ }
     ) => {
         /// The provider's functions.
@@ -32,34 +32,34 @@ macro_rules! builders {
             $($part: Option<unsafe extern "C" fn(*mut ibv_qp_ex, $($pty),*)>,)+
         }
 
-        $(unsafe extern "C" fn $new(qp: *mut ibv_qp_ex, $($arg: $ty),*) {
+        $(unsafe extern "C" fn $new($qp: *mut ibv_qp_ex, $($arg: $ty),*) {
             // SAFETY: the queue pair is alive, and this thread builds requests in it (see the module above).
-            let (wr_id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
+            let (wr_id, flags) = unsafe { ((*$qp).wr_id, (*$qp).wr_flags) };
             let request: SendRequest = $request;
-            with(|shadow| {
-                if let Some(known) = shadow.qps.get_mut(&(qp as usize)) {
-                    known.building.push(SendRequest {
-                        is_built: true,
-                        wr_id,
-                        signaled: flags & IBV_SEND_SIGNALED != 0,
-                        ..request
-                    });
-                }
+            const CALL: &str = concat!("ibv_", stringify!($new));
+            let early = with(|shadow| {
+                let request = SendRequest {
+                    is_built: true,
+                    wr_id,
+                    signaled: flags & IBV_SEND_SIGNALED != 0,
+                    ..request
+                };
+                shadow.request_begun($qp as usize, request, CALL)
             });
-            if let Some(function) = ops(qp).$new {
+            misplaced(early.flatten());
+            if let Some(function) = ops($qp).$new {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
-                unsafe { function(qp, $($arg),*) };
+                unsafe { function($qp, $($arg),*) };
             }
         })+
 
         $(unsafe extern "C" fn $part(qp: *mut ibv_qp_ex, $($parg: $pty),*) {
-            with(|shadow| {
-                let known = shadow.qps.get_mut(&(qp as usize));
-                if let Some($last) = known.and_then(|known| known.building.last_mut()) {
-                    $change
-                }
+            const CALL: &str = concat!("ibv_", stringify!($part));
+            let early = with(|shadow| {
+                shadow.part_set(qp as usize, |$last: &mut SendRequest| $change, CALL)
             });
+            misplaced(early.flatten());
             if let Some(function) = ops(qp).$part {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
@@ -116,20 +116,30 @@ fn local(opcode: u32) -> SendRequest {
 }
 
 builders! {
-    requests {
+    requests of qp {
         wr_atomic_cmp_swp(rkey: u32, addr: u64, compare: u64, swap: u64) =>
             remote(IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr, Some(8));
         wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) =>
             remote(IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, Some(8));
-        wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) => local(IBV_WR_BIND_MW);
-        wr_local_inv(rkey: u32) => local(IBV_WR_LOCAL_INV);
+        wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) => SendRequest {
+            // SAFETY: the program's window and attributes are alive.
+            mw_type: unsafe { built_bind(qp, mw, rkey, info) },
+            ..local(IBV_WR_BIND_MW)
+        };
+        wr_local_inv(rkey: u32) => SendRequest {
+            invalidates: rkey,
+            ..local(IBV_WR_LOCAL_INV)
+        };
         wr_rdma_read(rkey: u32, addr: u64) => remote(IBV_WR_RDMA_READ, rkey, addr, None);
         wr_rdma_write(rkey: u32, addr: u64) => remote(IBV_WR_RDMA_WRITE, rkey, addr, None);
         wr_rdma_write_imm(rkey: u32, addr: u64, imm_data: u32) =>
             remote(IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, None);
         wr_send() => local(IBV_WR_SEND);
         wr_send_imm(imm_data: u32) => local(IBV_WR_SEND_WITH_IMM);
-        wr_send_inv(rkey: u32) => local(IBV_WR_SEND_WITH_INV);
+        wr_send_inv(rkey: u32) => SendRequest {
+            invalidates: rkey,
+            ..local(IBV_WR_SEND_WITH_INV)
+        };
         wr_send_tso(header: *mut c_void, size: u16, mss: u16) => local(IBV_WR_TSO);
         wr_atomic_write(rkey: u32, addr: u64, data: *const c_void) =>
             remote(IBV_WR_ATOMIC_WRITE, rkey, addr, Some(8));
@@ -137,6 +147,9 @@ builders! {
             remote(IBV_WR_FLUSH, rkey, addr, Some(length as u64));
     }
     parts {
+        wr_set_xrc_srqn(srqn: u32) => |last| {
+            last.remote_srqn = srqn;
+        };
         wr_set_ud_addr(ah: *mut ibv_ah, qpn: u32, qkey: u32) => |last| {
             last.ah = ah as usize;
             last.remote_qpn = qpn;
@@ -164,6 +177,28 @@ builders! {
             }));
         };
     }
+}
+
+/// A bind is built: its window has the new key when it is posted. Returns the window's type.
+///
+/// # Safety
+/// `mw` and `info` are alive.
+unsafe fn built_bind(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) -> u32 {
+    // SAFETY: both are alive, as the caller promises.
+    let (kind, key, to) = unsafe {
+        (
+            (*mw).type_,
+            (*mw).rkey & !0xff | rkey & 0xff,
+            (*info).into(),
+        )
+    };
+    with(|shadow| shadow.binding(qp as usize, mw as usize, key, to));
+    kind
 }
 
 /// # Safety
@@ -225,11 +260,14 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { start(qp) };
     }
-    with(|shadow| {
-        if let Some(qp) = shadow.qps.get_mut(&(qp as usize)) {
-            qp.building.clear();
-        }
-    });
+    with(|shadow| shadow.building_begun(qp as usize, thread));
+}
+
+/// Reports a call that comes too early.
+fn misplaced(found: Option<Finding>) {
+    if let Some(found) = found {
+        observe(|_| vec![found]);
+    }
 }
 
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
@@ -245,19 +283,20 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {
-        let list = shadow
-            .qps
-            .get_mut(&address)
-            .map(|qp| core::mem::take(&mut qp.building));
-        let (these, found) = shadow.posting(address, list.unwrap_or_default(), thread, CALL);
+        let (list, incomplete) = shadow.completing(address, CALL);
+        let (these, mut found) = shadow.posting(address, list, thread, CALL);
         posted = these;
+        found.extend(incomplete);
         found
     });
     // SAFETY: the function is the provider's for this queue pair.
     let ret = unsafe { complete(qp) };
     let outcome = Outcome::of(ret);
     let accepted = if ret == 0 { posted.count } else { 0 };
-    observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome.clone()));
+    observe(|shadow| {
+        shadow.bindings_end(address, ret == 0);
+        shadow.posted(address, posted, accepted, CALL, outcome.clone())
+    });
     report_failure(context, CALL, outcome, count_before, || {
         format!("qp = {qp:p}")
     });
@@ -265,12 +304,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    with(|shadow| {
-        if let Some(qp) = shadow.qps.get_mut(&(qp as usize)) {
-            qp.building.clear();
-            qp.thread = 0;
-        }
-    });
+    with(|shadow| shadow.aborted(qp as usize));
     if let Some(abort) = ops(qp).abort {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { abort(qp) };

@@ -140,6 +140,21 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
         remote,
         ah,
         remote_qpn,
+        remote_srqn: match of.kind {
+            // SAFETY: a request of an XRC queue pair has this member of the union.
+            IBV_QPT_XRC_SEND => unsafe { wr.qp_type.xrc.remote_srqn },
+            _ => 0,
+        },
+        invalidates: match wr.opcode {
+            // SAFETY: these opcodes select this member of the union.
+            IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => unsafe { wr.imm.invalidate_rkey },
+            _ => 0,
+        },
+        mw_type: match wr.opcode {
+            // SAFETY: the opcode selects this member of the union; the window is NULL or alive.
+            IBV_WR_BIND_MW => unsafe { wr.op.bind_mw.mw.as_ref() }.map_or(0, |mw| mw.type_),
+            _ => 0,
+        },
         flags: wr.send_flags,
         list_is_null: wr.sg_list.is_null() && wr.num_sge > 0,
         ..SendRequest::default()
@@ -255,6 +270,9 @@ pub unsafe extern "C" fn post_send(
     let (list, loops) = unsafe { requests(wr, known) };
     let thread = facts::thread();
     let mut posted = Default::default();
+    let changes_keys = list
+        .iter()
+        .any(|of| of.mw_type != 0 || of.opcode == IBV_WR_LOCAL_INV);
     observe(|shadow| {
         let mut found = shadow.check_process(context as usize, CALL);
         found.extend(loops.then(|| shadow.looping(address, list.len(), CALL)));
@@ -284,7 +302,38 @@ pub unsafe extern "C" fn post_send(
         _ => unsafe { count_before!(wr, refused!(wr, bad_wr)) },
     };
     observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
+    if changes_keys {
+        // SAFETY: the list is still readable, and the provider has taken the first `accepted`.
+        unsafe { keys_changed(context, wr, accepted) };
+    }
     ret
+}
+
+/// Records what the first requests of a list do to memory windows.
+///
+/// # Safety
+/// The list is readable for `count` requests, which have been posted.
+#[cold]
+unsafe fn keys_changed(context: *mut ibv_context, mut wr: *const ibv_send_wr, count: usize) {
+    for _ in 0..count {
+        // SAFETY: the list is readable this far, as the caller promises; the opcode selects the member of the
+        // union, and a window that is bound is alive.
+        unsafe {
+            match (*wr).opcode {
+                IBV_WR_BIND_MW => {
+                    let bind = (*wr).op.bind_mw;
+                    let rkey = (*bind.mw).rkey;
+                    with(|shadow| shadow.bound(bind.mw as usize, rkey, bind.bind_info.into()));
+                }
+                IBV_WR_LOCAL_INV => {
+                    let rkey = (*wr).imm.invalidate_rkey;
+                    with(|shadow| shadow.invalidated(context as usize, rkey));
+                }
+                _ => {}
+            }
+            wr = (*wr).next;
+        }
+    }
 }
 
 /// The receives of a list.

@@ -210,10 +210,16 @@ unsafe extern "C" fn bind_checked_mw(
             count_before,
             arguments,
         );
-        match report::count() == count_before {
+        let info = (*bind).bind_info.into();
+        let ret = match report::count() == count_before {
             true => bind_mw(qp, mw, bind),
             false => (explaining(context).bind_mw)(qp, mw, bind),
+        };
+        if ret == 0 {
+            let rkey = (*mw).rkey;
+            with(|shadow| shadow.bound(mw as usize, rkey, info));
         }
+        ret
     }
 }
 

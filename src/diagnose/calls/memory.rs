@@ -7,6 +7,7 @@ use ibverbs_abi::*;
 use super::super::check::{gid, memory};
 use super::super::facts;
 use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::rules::Rule;
 use super::super::shadow::{Mr, Pd};
 use super::super::wrap::original;
 use super::{aside, check_process, observe, with};
@@ -64,6 +65,9 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     ret
 }
 
+/// The offsets in a page.
+const OFFSETS: u64 = 4096;
+
 /// A registration has returned: records the region, or finds out why there is none. `memory` is the address
 /// and the length; None for memory that is not the process's.
 ///
@@ -106,6 +110,25 @@ unsafe fn registered(
         return;
     }
     let Some((addr, length)) = memory else { return };
+    if outcome.is(libc::EINVAL) && (iova ^ addr) % OFFSETS != 0 {
+        let object = Object::at(Kind::Pd, pd as usize);
+        let found = Finding::new(Rule::Argument, object, call, outcome)
+            .with(
+                "what",
+                format!(
+                    "iova is {iova:#x} and addr {addr:#x}, which differ in their lower 12 bits"
+                ),
+            )
+            .with(
+                "why",
+                "a device maps whole pages: both have the same offset in a page",
+            )
+            .with(
+                "todo",
+                "align addr to a page if iova is 0, or let iova have the offset of addr",
+            );
+        return observe(|_| vec![found]);
+    }
     let regions = with(|shadow| {
         let all = shadow.mrs.values();
         all.filter(|mr| mr.context == context as usize).count()
@@ -243,7 +266,10 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     let ret = unsafe { (original((*mw).context).dealloc_mw)(mw) };
     with(|shadow| match taken {
         Some(pd) if ret != 0 => drop(shadow.mws.insert(address, pd)),
-        Some(_) => shadow.destroyed(Kind::Mw, address),
+        Some(_) => {
+            shadow.unbound(address);
+            shadow.destroyed(Kind::Mw, address);
+        }
         None => {}
     });
     ret
@@ -265,6 +291,11 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
             if !ah.is_null() {
                 shadow.reported.forget(Kind::Ah, ah as usize);
                 shadow.ahs.insert(ah as usize, pd as usize);
+                let dgid = given.grh.dgid.raw;
+                shadow.group_ahs.remove(&(ah as usize));
+                if gid::AddressKind::of(&dgid) == gid::AddressKind::Multicast {
+                    shadow.group_ahs.insert(ah as usize, dgid);
+                }
             }
             let vector = |facts| gid::vector(facts, &object, "ibv_create_ah", &outcome);
             facts.iter().filter_map(vector).collect::<Vec<Finding>>()

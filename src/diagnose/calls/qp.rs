@@ -194,3 +194,28 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     });
     ret
 }
+
+pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above). The
+    // program's GID is readable; all members of the union have the same 16 bytes, of any value.
+    unsafe {
+        let ret = (original((*qp).context).attach_mcast)(qp, gid, lid);
+        if ret == 0 {
+            let group = (*gid).raw;
+            with(|shadow| shadow.attached(qp as usize, group, true));
+        }
+        ret
+    }
+}
+
+pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: as for `attach_mcast`.
+    unsafe {
+        let ret = (original((*qp).context).detach_mcast)(qp, gid, lid);
+        if ret == 0 {
+            let group = (*gid).raw;
+            with(|shadow| shadow.attached(qp as usize, group, false));
+        }
+        ret
+    }
+}

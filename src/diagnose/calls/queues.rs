@@ -9,7 +9,7 @@ use ibverbs_abi::*;
 use super::super::check::memory::{self, Size};
 use super::super::facts;
 use super::super::finding::{Kind, Object, Outcome};
-use super::super::shadow::{Cq, Srq};
+use super::super::shadow::{Cq, Shadow, Srq};
 use super::super::wrap::original;
 use super::{aside, check_process, observe, poll_ex, with};
 use crate::provider::event::{Subject, subject};
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn create_cq_ex(
     // SAFETY: the program's attributes are readable up to `comp_mask`, and further as that says. The context
     // is open and wrapped (see the module above).
     unsafe {
-        let (cqe, channel) = ((*attr).cqe, (*attr).channel);
+        let (cqe, channel, wc_flags) = ((*attr).cqe, (*attr).channel, (*attr).wc_flags);
         let flags = match (*attr).comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS {
             0 => 0,
             _ => (*attr).flags,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn create_cq_ex(
         let call = "ibv_create_cq_ex";
         cq_created(context, cq.cast(), cqe, channel, single_threaded, call);
         if !cq.is_null() {
-            poll_ex::wrap(cq);
+            poll_ex::wrap(cq, wc_flags);
         }
         cq
     }
@@ -163,7 +163,34 @@ pub fn report_unacknowledged(
         waited += STEP;
     }
     let (completion, asynchronous) = missing();
-    observe(|shadow| shadow.unacknowledged(kind, address, call, completion, asynchronous));
+    observe(|shadow| {
+        let mut found = shadow.unacknowledged(kind, address, call, completion, asynchronous);
+        if let Some(first) = found.first_mut().filter(|_| completion > 0) {
+            first.notes.extend(acknowledged_elsewhere(shadow, address));
+        }
+        found
+    });
+}
+
+/// Another CQ of the same channel of which more events are acknowledged than were received.
+fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
+    let channel = shadow.cqs.get(&address)?.channel;
+    let others = shadow
+        .cqs
+        .iter()
+        .filter(|(at, cq)| **at != address && cq.channel == channel);
+    let excess = |(at, cq): (&usize, &Cq)| {
+        let other = core::ptr::with_exposed_provenance::<ibv_cq>(*at);
+        // SAFETY: a CQ that the shadow knows is not destroyed while its lock is held, as here.
+        let done = unsafe { (&raw const (*other).comp_events_completed).read_volatile() };
+        let excess = done.wrapping_sub(cq.events as u32);
+        (1..u32::MAX / 2).contains(&excess).then_some((*at, excess))
+    };
+    let (at, excess) = others.into_iter().find_map(excess)?;
+    Some(format!(
+        "of the CQ {at:#x}, which has the same channel, {excess} events more were acknowledged than came: \
+         pass the CQ that ibv_get_cq_event returned with each event"
+    ))
 }
 
 pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
@@ -317,6 +344,26 @@ unsafe fn srq_created(
         ..Srq::default()
     };
     with(|shadow| shadow.add_srq(srq as usize, new));
+}
+
+pub unsafe extern "C" fn modify_srq(
+    srq: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above). The program's
+    // attributes are readable.
+    let (ret, limit) = unsafe {
+        let ret = (original((*srq).context).modify_srq)(srq, attr, mask);
+        (ret, (*attr).srq_limit)
+    };
+    with(|shadow| {
+        let known = shadow.srqs.get_mut(&(srq as usize));
+        if let Some(known) = known.filter(|_| ret == 0 && mask as u32 & IBV_SRQ_LIMIT != 0) {
+            known.limit = limit;
+        }
+    });
+    ret
 }
 
 pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {

@@ -3,7 +3,9 @@
 use ibverbs_abi::*;
 
 use super::gid::address;
+use super::state::type_name;
 use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
 use crate::diagnose::shadow::Qp;
 
@@ -67,6 +69,24 @@ pub fn pair(object: &Object, qp: &Qp, peer_object: &Object, peer: &Qp) -> Vec<Fi
     found
 }
 
+/// Why nothing comes from a peer without a number, and what to do.
+pub const NO_NUMBER: &str = "dest_qp_num is 0, which is no queue pair of a program: the peer's number was \
+                             not exchanged, or, with librdmacm, the peer called rdma_accept or rdma_connect \
+                             without a queue pair";
+pub const NUMBER: &str = "set dest_qp_num to qp_num of the peer's queue pair; with librdmacm, call \
+                          rdma_create_qp before rdma_accept";
+
+/// The peer's type, if it does not fit this one's.
+fn other_type(qp: &Qp, peer: &Peer) -> Option<&'static str> {
+    let kind = peer.kind? as u32;
+    let fits = match qp.kind {
+        IBV_QPT_XRC_SEND => kind == IBV_QPT_XRC_RECV,
+        IBV_QPT_XRC_RECV => kind == IBV_QPT_XRC_SEND,
+        own => kind == own,
+    };
+    (!fits).then(|| type_name(kind))
+}
+
 /// Why the peer may not have acknowledged, and what to do.
 fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) {
     const CONNECT: &str =
@@ -82,6 +102,9 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) 
             qp.connection.dest_qpn
         );
         return (why, CONNECT);
+    }
+    if qp.connection.receives && qp.connection.dest_qpn == 0 {
+        return (NO_NUMBER.into(), NUMBER);
     }
     let Some(peer) = &evidence.peer else {
         let why = match (gone, evidence.searched) {
@@ -119,6 +142,13 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) 
     }
     if let Some(other) = peer.dest_qpn.filter(|other| *other != u64::from(qp.number)) {
         return (of(format!("is connected to {other:#x}")), CONNECT);
+    }
+    if let Some(other) = other_type(qp, peer) {
+        let why = format!(
+            "is of type {other}, and this one of type {}",
+            type_name(qp.kind)
+        );
+        return (of(why), "create both queue pairs with the same qp_type");
     }
     let psn = peer.first_rq_psn.filter(|_| qp.answered == 0);
     if let Some(psn) = psn.filter(|psn| *psn != u64::from(mine.sq_psn)) {
@@ -245,7 +275,6 @@ pub fn rnr_exceeded(object: &Object, call: &'static str, qp: &Qp) -> Finding {
 mod tests {
     use super::*;
     use crate::diagnose::finding::is_complete;
-    use crate::diagnose::peer::Peer;
     use crate::diagnose::shadow::tests::qp;
 
     fn connected() -> (Qp, Qp) {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ibverbs_abi::*;
 
-use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
 /// An entry of a port's GID table.
@@ -181,6 +181,26 @@ pub fn vector(
         return Some(finding(Rule::RtrTimeout));
     }
     None
+}
+
+/// The 40 bytes that ibv_init_ah_from_wc was given have no sender.
+pub fn no_sender(grh: &[u8; 40], context: usize, errno: Errno) -> Finding {
+    let object = Object::at(Kind::Context, context);
+    let call = "ibv_init_ah_from_wc (ibv_create_ah_from_wc)";
+    let shown: Vec<String> = grh
+        .chunks(8)
+        .map(|part| part.iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
+    Finding::new(Rule::Argument, object, call, Outcome::Failed(errno))
+        .with("what", format!("the 40 bytes at grh are {}", shown.join(" ")))
+        .with(
+            "why",
+            "they are neither the header of an IPv6 nor of an IPv4 datagram to an address of the port",
+        )
+        .with(
+            "todo",
+            "pass the beginning of the buffer of the receive: the data of the datagram begin 40 bytes later",
+        )
 }
 
 #[cfg(test)]

@@ -127,6 +127,9 @@ pub struct PollFunctions {
     start: Option<unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int>,
     next: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int>,
     end: Option<unsafe extern "C" fn(*mut ibv_cq_ex)>,
+    /// Of these, IBV_EXPLAIN may replace the pointers in the CQ.
+    read_qp_num: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>,
+    read_byte_len: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>,
     /// Queue pairs that are moved to ERR when the poll ends: the provider may have the CQ locked until then.
     failed: Vec<u32>,
 }
@@ -144,6 +147,8 @@ pub unsafe fn wrap_polling(cq: *mut ibv_cq_ex) {
         start: functions.start_poll,
         next: functions.next_poll,
         end: functions.end_poll,
+        read_qp_num: functions.read_qp_num,
+        read_byte_len: functions.read_byte_len,
         failed: Vec::new(),
     };
     let stored = POLLING
@@ -227,15 +232,20 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
 /// # Safety
 /// `cq` is alive, and this thread polls it and has a current completion.
 unsafe fn polled(cq: *mut ibv_cq_ex) {
+    if !has(Point::Completion) {
+        return;
+    }
+    let functions = of(cq, |polling| (polling.read_qp_num, polling.read_byte_len));
+    let (read_qp_num, read_byte_len) = functions.unwrap_or_default();
     // SAFETY: there is a current completion, as the caller promises; a function that is there may be called
     // for it.
     unsafe {
-        if !has(Point::Completion) || (*cq).status != IBV_WC_SUCCESS {
+        if (*cq).status != IBV_WC_SUCCESS {
             return;
         }
-        let qpn = (*cq).read_qp_num.map_or(0, |read| read(cq));
+        let qpn = read_qp_num.map_or(0, |read| read(cq));
         let opcode = (*cq).read_opcode.map_or(IBV_WC_SEND, |read| read(cq));
-        let length = (*cq).read_byte_len.map(|read| read(cq));
+        let length = read_byte_len.map(|read| read(cq));
         if let Some(status) = status_of((*cq).context, qpn, opcode, length) {
             (*cq).status = status;
             of(cq, |polling| polling.failed.push(qpn));

@@ -139,6 +139,28 @@ impl Shadow {
         )]
     }
 
+    /// ibv_end_poll without a poll that has begun.
+    pub fn not_begun(&self, address: usize, thread: i32) -> Option<Finding> {
+        let cq = self.cqs.get(&address)?;
+        (cq.open_by != thread).then(|| {
+            let object = Object::at(Kind::Cq, address);
+            Finding::new(Rule::Argument, object, "ibv_end_poll", Outcome::Called)
+                .with(
+                    "what",
+                    "no poll of this thread has begun: ibv_start_poll returned an error, or was \
+                               not called",
+                )
+                .with(
+                    "why",
+                    "it unlocks the CQ, which is locked only if ibv_start_poll returned 0",
+                )
+                .with(
+                    "todo",
+                    "call ibv_end_poll only after an ibv_start_poll that returned 0, once",
+                )
+        })
+    }
+
     /// The poll has ended.
     pub fn poll_ended(&mut self, address: usize) {
         if let Some(cq) = self.cqs.get_mut(&address) {
@@ -271,7 +293,7 @@ impl Shadow {
     /// What this process knows of the peer, if nothing was found out before.
     fn fill_evidence(&mut self, address: usize, done: &Done) {
         let rkey = match done {
-            Done::Send(request) => request.remote.map(|remote| remote.rkey),
+            Done::Send(request) => key_at_peer(request),
             _ => None,
         };
         let is_looked_up = |qp: &Qp| {
@@ -305,8 +327,7 @@ impl Shadow {
             if qp.first_error.is_none() && found.iter().all(|(of, _)| *of != address) {
                 let mut sends = qp.sends.iter();
                 let request = sends.find(|request| request.wr_id == completion.wr_id);
-                let remote = request.and_then(|request| request.remote);
-                found.push((address, remote.map(|remote| remote.rkey)));
+                found.push((address, request.and_then(key_at_peer)));
             }
         }
         found
@@ -345,6 +366,13 @@ impl Shadow {
     }
 }
 
+/// The peer's key that a request names.
+fn key_at_peer(request: &SendRequest) -> Option<u32> {
+    let invalidates = (request.opcode == IBV_WR_SEND_WITH_INV).then_some(request.invalidates);
+    let remote = request.remote.map(|remote| remote.rkey);
+    remote.or(invalidates)
+}
+
 /// A thread begins to poll a CQ whose last poll it has not ended.
 fn not_ended(address: usize, call: &'static str) -> Finding {
     let object = Object::at(Kind::Cq, address);
@@ -378,7 +406,11 @@ fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
     let is_receive = if failed {
         match (send, receive) {
             (_, None) => send.is_none() && qp.send_cq != cq,
-            (None, _) => !SENDS_ONLY.contains(&completion.status),
+            // A receive has it if its message names a key that cannot be invalidated.
+            (None, _) => {
+                let status = completion.status;
+                status == IBV_WC_REM_INV_REQ_ERR || !SENDS_ONLY.contains(&status)
+            }
             // Both have this wr_id: only a receive can be too short.
             _ => completion.status == IBV_WC_LOC_LEN_ERR,
         }

@@ -86,6 +86,10 @@ impl Shadow {
                     room.to_string(),
                 )]
             }
+            (IBV_WC_REM_INV_REQ_ERR, Done::Receive(_)) => {
+                let found = Finding::new(Rule::Argument, object, call, Outcome::Completion(status));
+                vec![self.not_invalidated(qp, peer, found)]
+            }
             (IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR, Done::Send(request)) => {
                 self.refused_by_peer(&object, qp, peer, request, status, call)
             }
@@ -167,7 +171,7 @@ impl Shadow {
         found.into_iter().collect()
     }
 
-    fn judge(
+    pub(super) fn judge(
         &self,
         access: &Access,
         context: usize,
@@ -186,131 +190,10 @@ impl Shadow {
         if found.rule == Rule::KeyUnknown {
             found.notes.extend(self.of_other_context(access, context));
         }
+        if access.side == Side::Local {
+            found.notes.extend(local_note(access, found.rule));
+        }
         Some(found)
-    }
-
-    /// A SEND that the peer has refused: its receive is too small, if that is seen there.
-    fn refused_send(
-        &self,
-        object: &Object,
-        qp: &Qp,
-        request: &SendRequest,
-        status: u32,
-        call: &'static str,
-    ) -> Vec<Finding> {
-        let Some(peer) = &qp.evidence.peer else {
-            return Vec::new();
-        };
-        let length = request.length();
-        let room = match peer.error_status {
-            // The peer's own completion, which has taken the receive out, was polled before.
-            Some(status) if status == u64::from(IBV_WC_LOC_LEN_ERR) => Some("fewer".into()),
-            _ => peer
-                .room
-                .filter(|room| *room < length)
-                .map(|room| room.to_string()),
-        };
-        room.filter(|_| peer.has_srq != Some(1))
-            .map(|room| too_small(object, qp, call, status, length.to_string(), room))
-            .into_iter()
-            .collect()
-    }
-
-    /// A request that the peer has refused.
-    fn refused_by_peer(
-        &self,
-        object: &Object,
-        qp: &Qp,
-        in_process: Option<&Qp>,
-        request: &SendRequest,
-        status: u32,
-        call: &'static str,
-    ) -> Vec<Finding> {
-        let Some(remote) = request.remote else {
-            return self.refused_send(object, qp, request, status, call);
-        };
-        let (right, _) = key::rights_of(request.opcode);
-        let operation = super::completion::operation(request.opcode);
-        let finding = |rule| {
-            Finding::new(rule, object.clone(), call, Outcome::Completion(status))
-                .with("operation", operation)
-                .with("wr_id", request.wr_id)
-                .with("addr", format!("{:#x}", remote.addr))
-        };
-        let is_atomic = right == IBV_ACCESS_REMOTE_ATOMIC;
-        if status == IBV_WC_REM_INV_REQ_ERR && is_atomic && remote.addr % 8 != 0 {
-            return vec![finding(Rule::AtomicUnaligned)];
-        }
-        let access = Access {
-            side: Side::Remote,
-            key: remote.rkey,
-            addr: remote.addr,
-            length: remote.length.unwrap_or(request.length()),
-            pd: in_process.map_or(0, |peer| peer.pd),
-            right,
-        };
-        let seen = qp.evidence.peer.as_ref().and_then(|peer| {
-            by_queue_pair(qp, peer, right, status, &finding).or_else(|| match in_process {
-                Some(in_process) if peer.had_windows != Some(1) => {
-                    self.judge(&access, in_process.context, object, status, call)
-                }
-                Some(_) => self.judge_known(&access, in_process?, object, status, call),
-                None => by_key(peer, &access, |rule| {
-                    Finding::new(rule, object.clone(), call, Outcome::Completion(status))
-                }),
-            })
-        });
-        if let Some(found) = seen {
-            return vec![found];
-        }
-        let own = self
-            .mrs
-            .values()
-            .find(|mr| mr.context == qp.context && mr.rkey == remote.rkey);
-        let hint = match own {
-            Some(mr) if in_process.is_none() => {
-                let region = key::region(mr);
-                format!(
-                    "; here {:#x} is the rkey of this side's region {region}",
-                    remote.rkey
-                )
-            }
-            _ => String::new(),
-        };
-        let known = match &qp.evidence.peer {
-            Some(peer) if peer.had_windows == Some(1) => {
-                "the key may be that of a memory window, which are not observed"
-            }
-            Some(peer) if peer.knows_keys == Some(1) => {
-                "nothing is wrong with the key, range and rights that is known here"
-            }
-            Some(_) => "the peer's regions are not known: IBV_EXPLAIN is not set there",
-            None => "the peer is not in a process that is observed here",
-        };
-        vec![
-            finding(Rule::KeyRemote)
-                .with("length", access.length)
-                .with("key", key::hex(remote.rkey))
-                .with("right", key::rights(right))
-                .with("known", known)
-                .with("hint", hint),
-        ]
-    }
-
-    /// What the regions say of a key, if it is that of one. Others may be windows.
-    fn judge_known(
-        &self,
-        access: &Access,
-        peer: &Qp,
-        object: &Object,
-        status: u32,
-        call: &'static str,
-    ) -> Option<Finding> {
-        let known = self
-            .mrs
-            .values()
-            .any(|mr| mr.context == peer.context && mr.rkey == access.key);
-        known.then(|| self.judge(access, peer.context, object, status, call))?
     }
 
     /// Whether the peer was a queue pair of this process that has been destroyed.
@@ -338,6 +221,7 @@ impl Shadow {
             place: super::IN_THIS_PROCESS.into(),
             qpn: Some(qp.number.into()),
             state: Some(qp.state.into()),
+            kind: Some(qp.kind.into()),
             dest_qpn: receives(connection.dest_qpn),
             path_mtu: receives(connection.mtu),
             first_rq_psn: receives(connection.rq_psn),
@@ -361,7 +245,9 @@ impl Shadow {
         peer.had_windows = Some(windows.into());
         let Some(rkey) = rkey else { return Some(peer) };
         let is_it = |mr: &&Mr| mr.context == qp.context && mr.rkey == rkey;
-        let live = self.mrs.values().find(is_it);
+        let window = self.window_part(qp.context, rkey);
+        peer.window_lost = self.window_state(qp.context, rkey).map(|_| 1);
+        let live = self.mrs.values().find(is_it).or(window.as_ref());
         let dead = || self.deregistered.iter().rev().find(is_it);
         if let Some(mr) = live.or_else(dead) {
             peer.key_is_live = Some(live.is_some().into());
@@ -374,58 +260,19 @@ impl Shadow {
     }
 }
 
-/// What the attributes of the peer's queue pair refuse.
-fn by_queue_pair(
-    qp: &Qp,
-    peer: &Peer,
-    right: u32,
-    status: u32,
-    finding: &impl Fn(Rule) -> Finding,
-) -> Option<Finding> {
-    let dest_qpn = format!("{:#x}", peer.qpn.unwrap_or(0));
-    let lacking = right & !(peer.access.unwrap_or(right.into()) as u32);
-    if lacking != 0 {
-        let found = finding(Rule::QpAccess).with("dest_qpn", dest_qpn);
-        return Some(
-            found
-                .with("right", key::rights(lacking))
-                .with("place", &peer.place),
-        );
+/// What a local access that is refused looks like.
+fn local_note(access: &Access, rule: Rule) -> Option<String> {
+    if rule == Rule::KeyUnknown && access.key == 0 {
+        let note = "the key is 0: lkey was not set, or the mr of an rdma_post_* function was NULL, which is \
+                    right only with IBV_SEND_INLINE";
+        return Some(note.into());
     }
-    let reads = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    let here = qp.connection.max_rd_atomic;
-    let there = peer.max_dest_rd_atomic?;
-    let too_many = status == IBV_WC_REM_INV_REQ_ERR && right & reads != 0 && there < here.into();
-    too_many.then(|| {
-        finding(Rule::DestRdAtomic)
-            .with("dest_qpn", dest_qpn)
-            .with("place", &peer.place)
-            .with("there", there)
-            .with("here", here)
+    let is_range = matches!(rule, Rule::KeyRange | Rule::KeyUnknown);
+    (is_range && facts::is_on_stack(access.addr)).then(|| {
+        "the address is on this thread's stack: it may be that of a pointer (&buffer) in place of what it \
+         points to"
+            .into()
     })
-}
-
-/// What the peer's process says of its region.
-fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
-    let mr = Mr {
-        context: 0,
-        pd: 1 - peer.mr_same_pd.unwrap_or(1) as usize,
-        start: peer.mr_start.unwrap_or(0),
-        length: peer.mr_length.unwrap_or(0),
-        lkey: 0,
-        rkey: access.key,
-        access: peer.mr_access.unwrap_or(0) as u32,
-        stack_of: 0,
-        is_memory: true,
-    };
-    let (live, dead) = match peer.key_is_live {
-        Some(1) => (Some(&mr), None),
-        Some(_) => (None, Some(&mr)),
-        None if peer.knows_keys == Some(1) && peer.had_windows != Some(1) => (None, None),
-        None => return None,
-    };
-    let same = |a: usize, b: usize| a == b;
-    key::refused(access, live.into_iter(), dead.into_iter(), same, finding)
 }
 
 /// The length of the longest message that fits.
@@ -433,7 +280,7 @@ pub(super) fn room(receive: &Receive) -> u64 {
     receive.sges.iter().map(|sge| u64::from(sge.length)).sum()
 }
 
-fn too_small(
+pub(super) fn too_small(
     object: &Object,
     qp: &Qp,
     call: &'static str,

@@ -6,26 +6,31 @@
 //! Invariants: the lock around [`Shadow`] is never held across a call of a provider. Objects that providers
 //! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
 
+mod building;
 mod completion;
 mod elsewhere;
 mod failure;
+mod hazards;
 mod modify;
 mod notify;
 mod objects;
 mod overlap;
 mod post;
+mod quiet;
+mod refused;
+mod request;
 mod requests;
 mod sleeping;
 #[cfg(test)]
 pub(super) mod tests;
 mod waiting;
+mod windows;
 
 use core::ops::Deref;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use ibverbs_abi::ibv_qp_state;
-use smallvec::SmallVec;
 
 use super::calls::{BuildOps, PollOps};
 use super::cm::CmIds;
@@ -39,6 +44,7 @@ use crate::memory::lock::ForkLock;
 pub use completion::Completion;
 pub use modify::Change;
 pub use objects::NewQp;
+pub use request::{Receive, Receives, Remote, Requests, SendRequest, Sge, Sges};
 pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
@@ -46,75 +52,6 @@ pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 const MAX_RECORDED: usize = 1 << 16;
 /// How many deregistered regions are remembered.
 const MAX_DEREGISTERED: usize = 1024;
-
-/// A scatter/gather element.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sge {
-    pub addr: u64,
-    pub length: u32,
-    pub lkey: u32,
-}
-
-/// A scatter/gather list. Most have one element, and are posted without an allocation.
-pub type Sges = SmallVec<[Sge; 2]>;
-/// What one call posts: mostly one.
-pub type Requests = SmallVec<[SendRequest; 1]>;
-pub type Receives = SmallVec<[Receive; 1]>;
-
-/// What a one-sided request accesses at the peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Remote {
-    pub addr: u64,
-    pub rkey: u32,
-    /// In bytes; None if it is the length of the request.
-    pub length: Option<u64>,
-}
-
-/// A posted send request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SendRequest {
-    pub wr_id: u64,
-    pub opcode: u32,
-    pub signaled: bool,
-    pub inline: bool,
-    /// The bytes of inline data that builder functions have set.
-    pub inline_length: u64,
-    pub sges: Sges,
-    /// `num_sge`, which may be more than the list that was read has.
-    pub num_sge: i32,
-    pub remote: Option<Remote>,
-    /// The address handle of a UD request, or 0.
-    pub ah: usize,
-    /// The destination of a UD request.
-    pub remote_qpn: u32,
-    /// IBV_SEND_*.
-    pub flags: u32,
-    /// `num_sge` is not 0, and `sg_list` is NULL.
-    pub list_is_null: bool,
-    /// By ibv_wr_* functions.
-    pub is_built: bool,
-    /// What is wrong with it was reported when it was posted.
-    pub is_explained: bool,
-    /// A digest of the data when it was posted; 0 if there is none.
-    pub digest: u64,
-    /// Tells requests of the process apart.
-    pub serial: u64,
-}
-
-impl SendRequest {
-    /// The bytes of its scatter/gather list or inline data.
-    pub fn length(&self) -> u64 {
-        let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
-        sges + self.inline_length
-    }
-}
-
-/// A posted receive.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Receive {
-    pub wr_id: u64,
-    pub sges: Sges,
-}
 
 /// A protection domain.
 #[derive(Clone, Copy, Debug)]
@@ -241,13 +178,20 @@ pub struct Qp {
     pub receives: VecDeque<Receive>,
     /// Requests of ibv_wr_* functions between ibv_wr_start and ibv_wr_complete.
     pub building: Vec<SendRequest>,
+    /// The thread that is between these two calls, or 0.
+    pub built_by: i32,
+    /// Binds of them: the window, its key when they are posted, what it is bound to.
+    pub binds: Vec<(usize, u32, windows::Binding)>,
     /// Requests that were posted, and those of them that consume a receive of the peer.
     pub sends_posted: u64,
     pub sends_consuming: u64,
     /// A request that was posted is signaled.
     pub ever_signaled: bool,
-    /// The destination of the last datagram.
+    /// The destination of the last datagram: the queue pair, and the address handle.
     pub last_remote_qpn: u32,
+    pub last_ah: usize,
+    /// The multicast groups that it is attached to.
+    pub groups: Vec<[u8; 16]>,
     /// The digest of the first message that consumes a receive, and whether a later one differs.
     pub first_message: u64,
     pub messages_vary: bool,
@@ -262,6 +206,13 @@ pub struct Qp {
     /// What was found out of both ends when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
+    /// rdma_create_qp has created it.
+    pub is_of_cm: bool,
+    /// The program has called rdma_disconnect for its id.
+    pub is_disconnected: bool,
+    /// The state that the program has set last when nothing could complete from then on, and the requests and
+    /// receives that were outstanding.
+    pub ended: Option<(ibv_qp_state, usize, usize)>,
     /// The thread that is posting a send, or building one, or 0; only of single-threaded queue pairs.
     pub thread: i32,
 }
@@ -284,6 +235,8 @@ pub struct Srq {
     pub posted: u64,
     pub completed: u64,
     pub last_posted: Option<Instant>,
+    /// The limit that is armed; 0 if none is.
+    pub limit: u32,
     pub async_events: u64,
 }
 
@@ -311,6 +264,10 @@ pub struct Shadow {
     /// The PD of each address handle and of each memory window.
     pub ahs: BTreeMap<usize, usize>,
     pub mws: BTreeMap<usize, usize>,
+    /// The windows that have been bound.
+    windows: BTreeMap<usize, windows::Window>,
+    /// The destinations of address handles that are multicast groups.
+    pub group_ahs: BTreeMap<usize, [u8; 16]>,
     /// Queue pairs by context and number.
     numbers: BTreeMap<(usize, u32), usize>,
     /// Devices and numbers of queue pairs that were destroyed, the latest last.
@@ -341,6 +298,8 @@ impl Shadow {
             srqs: BTreeMap::new(),
             ahs: BTreeMap::new(),
             mws: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            group_ahs: BTreeMap::new(),
             numbers: BTreeMap::new(),
             gone_qps: VecDeque::new(),
             gone: BTreeSet::new(),

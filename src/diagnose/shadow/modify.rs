@@ -99,6 +99,12 @@ fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;
     }
+    let outstanding = (qp.sends.len(), qp.receives.len());
+    qp.ended = match change.state() {
+        Some(state @ (IBV_QPS_RESET | IBV_QPS_ERR)) => Some((state, outstanding.0, outstanding.1)),
+        Some(_) => None,
+        None => qp.ended,
+    };
     match change.state() {
         Some(IBV_QPS_RESET) => {
             qp.state = IBV_QPS_RESET;
@@ -107,6 +113,7 @@ fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
             qp.receives.clear();
             qp.first_error = None;
             qp.answered = 0;
+            qp.is_disconnected = false;
             qp.evidence = Default::default();
         }
         Some(state) => {

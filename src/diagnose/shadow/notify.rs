@@ -85,6 +85,8 @@ impl Shadow {
             Kind::Srq => {
                 if let Some(srq) = self.srqs.get_mut(&address) {
                     srq.async_events += 1;
+                    // The event disarms it, if it is that of the limit.
+                    srq.limit = 0;
                 }
             }
             Kind::Cq => {

@@ -151,6 +151,16 @@ impl Shadow {
         }
     }
 
+    /// What keeps IBV_EVENT_SRQ_LIMIT_REACHED away, if a context has an SRQ without a limit.
+    pub fn unarmed_srq(&self, context: usize) -> Option<String> {
+        let of = |srq: &&Srq| srq.context == context && srq.limit == 0;
+        self.srqs.values().find(of).map(|_| {
+            "an SRQ has no limit that is armed: IBV_EVENT_SRQ_LIMIT_REACHED comes once after each \
+             ibv_modify_srq with IBV_SRQ_LIMIT, and srq_limit of ibv_create_srq does not count"
+                .into()
+        })
+    }
+
     pub fn add_mw(&mut self, address: usize, pd: usize) {
         self.mws.insert(address, pd);
         let base = self.base_pd(pd);
@@ -236,10 +246,14 @@ impl Shadow {
             sends: Default::default(),
             receives: Default::default(),
             building: Vec::new(),
+            built_by: 0,
+            binds: Vec::new(),
             sends_posted: 0,
             sends_consuming: 0,
             ever_signaled: false,
             last_remote_qpn: 0,
+            last_ah: 0,
+            groups: Vec::new(),
             first_message: 0,
             messages_vary: false,
             same_buffer: None,
@@ -247,6 +261,9 @@ impl Shadow {
             receives_completed: 0,
             last_receive_posted: None,
             answered: 0,
+            ended: None,
+            is_of_cm: false,
+            is_disconnected: false,
             first_error: None,
             evidence: Evidence::default(),
             async_events: 0,

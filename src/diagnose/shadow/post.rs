@@ -57,25 +57,6 @@ const NOT_SET: &str =
     "num_sge looks like memory that was never set: set the whole request to zero at first";
 
 impl Shadow {
-    /// `thread` begins to build requests. Reports another one that does, if the queue pair is for one thread.
-    pub fn building(&mut self, address: usize, thread: i32, call: &'static str) -> Vec<Finding> {
-        let object = self.qp_object(address);
-        let qp = self.qps.get_mut(&address).filter(|qp| qp.single_threaded);
-        let Some(qp) = qp else { return Vec::new() };
-        let other = core::mem::replace(&mut qp.thread, thread);
-        if other == 0 || other == thread {
-            return Vec::new();
-        }
-        vec![overlap(
-            object,
-            call,
-            other,
-            thread,
-            "queue pair's domain",
-            "a TD",
-        )]
-    }
-
     /// `thread` begins to post `requests`.
     pub fn posting(
         &mut self,
@@ -151,6 +132,7 @@ impl Shadow {
         }
         if let Some(last) = requests.last() {
             qp.last_remote_qpn = last.remote_qpn;
+            qp.last_ah = last.ah;
         }
         qp.sends.extend(requests);
         if qp.sends.len() > MAX_RECORDED {
@@ -290,6 +272,14 @@ impl Shadow {
                     .with("text", super::completion::status_text(error.status)),
             ];
         }
+        if qp.is_disconnected && qp.state == IBV_QPS_ERR {
+            // One without data shows that all before it are done.
+            let sends_data = qp.sends.back().filter(|last| last.length() > 0);
+            return sends_data
+                .map(|last| after_disconnect(object, last.wr_id, call))
+                .into_iter()
+                .collect();
+        }
         let max = qp.cap.max_send_wr;
         if max != 0 && qp.sends.len() > max as usize {
             return vec![
@@ -381,7 +371,13 @@ impl Shadow {
             let found = finding(Rule::Argument).with("what", what);
             found.with("why", why).with("todo", todo)
         };
-        let found = if qp.srq != 0 {
+        let found = if qp.kind == IBV_QPT_XRC_RECV {
+            argument(
+                "the queue pair is the receiving end of XRC",
+                "its messages name the SRQ that they consume a receive of",
+                "post receives to the XRC SRQ with ibv_post_srq_recv",
+            )
+        } else if qp.srq != 0 {
             argument(
                 "the queue pair was created with an SRQ",
                 "it takes its receives from there, and has no receive queue of its own",
@@ -447,6 +443,23 @@ impl Shadow {
         }
         Vec::new()
     }
+}
+
+/// A request is posted when the connection has been ended.
+fn after_disconnect(object: &Object, wr_id: u64, call: &'static str) -> Finding {
+    Finding::new(Rule::Argument, object.clone(), call, Outcome::Called)
+        .with(
+            "what",
+            format!("the request (wr_id {wr_id}) is posted after rdma_disconnect"),
+        )
+        .with(
+            "why",
+            "rdma_disconnect moves the queue pair to ERR, where requests complete with WR_FLUSH_ERR at once",
+        )
+        .with(
+            "todo",
+            "post and complete all requests before rdma_disconnect",
+        )
 }
 
 fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding {

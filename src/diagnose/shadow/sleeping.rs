@@ -1,6 +1,7 @@
 //! A thread that sleeps until an event of a completion channel, and none comes.
 
-use super::waiting::{Reason, Unread, limit};
+use super::quiet::Reason;
+use super::waiting::{Unread, limit};
 use super::{Armed, Shadow};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;

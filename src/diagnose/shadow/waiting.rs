@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use ibverbs_abi::*;
 
+use super::quiet::{Reason, ended};
 use super::{Armed, Qp, SendRequest, Shadow};
+use crate::diagnose::check::connection;
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::peer::Peer;
@@ -37,9 +39,6 @@ pub struct Waiting {
     since: Option<Instant>,
     reported: bool,
 }
-
-/// A reason, and what to do.
-pub type Reason = (String, &'static str);
 
 /// What the devices say at this moment: how many completions a CQ has that were not polled.
 pub type Unread = fn(cq: usize) -> Option<usize>;
@@ -101,7 +100,8 @@ impl Shadow {
         let uses = |qp: &&Qp| on_sends(qp) || on_receives(qp);
         let qps = || self.qps.values().filter(uses);
         if qps().next().is_some() && qps().all(|qp| qp.state == IBV_QPS_ERR) {
-            return qps().find_map(failed);
+            let of_error = qps().find_map(failed);
+            return of_error.or_else(|| qps().filter(|qp| qp.srq == 0).find_map(ended));
         }
         let (signaled, receives) = self.outstanding_on(cq);
         if let Some(reason) = self.asks_for_none(cq, unread) {
@@ -117,7 +117,11 @@ impl Shadow {
             .or_else(|| receiving.find_map(|(_, qp)| self.receives_stay(qp)))
             .or_else(|| {
                 let nothing_else = signaled == 0 && receives == 0 && self.only_polled(cq);
-                let of = nothing_else.then(|| sending.find_map(|(_, qp)| unsignaled(qp)));
+                let of = nothing_else.then(|| {
+                    let has_srq = qps().any(|qp| qp.srq != 0);
+                    let ended = || qps().filter(|_| !has_srq).find_map(ended);
+                    sending.find_map(|(_, qp)| unsignaled(qp)).or_else(ended)
+                });
                 of.flatten()
             })
     }
@@ -258,34 +262,6 @@ impl Shadow {
         self.peer_is_silent(qp)
     }
 
-    /// Datagrams that this process has sent to a queue pair that it does not have, while one of its own
-    /// waits.
-    fn datagrams_elsewhere(&self, qp: &Qp) -> Option<Reason> {
-        let number = qp.number;
-        let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
-        let mut senders = self.qps.values().filter(of_device);
-        let lost = senders.find(|of| {
-            let to = of.last_remote_qpn;
-            // Multicast, and the general services interface.
-            // A queue pair that sends and receives has its peers in other processes, as those of UCX.
-            of.number != number
-                && of.sends_posted > 0
-                && to > 1
-                && to != 0xff_ffff
-                && !self.has_number(of.context, to)
-        })?;
-        let why = format!(
-            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
-             to {:#x}, \
-             which is no queue pair of this process",
-            lost.number, lost.last_remote_qpn
-        );
-        Some((
-            why,
-            "if it was meant for a queue pair of this process, set wr.ud.remote_qpn to its qp_num",
-        ))
-    }
-
     /// Why the peer's messages do not come, if it is observed.
     fn peer_is_silent(&self, qp: &Qp) -> Option<Reason> {
         let peer = qp.evidence.peer.as_ref()?;
@@ -393,6 +369,9 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
             format!("queue pair {number:#x} is in {state}: it sends in RTS only"),
             "modify the queue pair to RTS",
         ));
+    }
+    if qp.connection.receives && qp.connection.dest_qpn == 0 && qp.kind != IBV_QPT_UD {
+        return Some((connection::NO_NUMBER.into(), connection::NUMBER));
     }
     if let Some(reason) = qp
         .evidence

@@ -18,7 +18,7 @@ static MISTAKES: LazyLock<Vec<Expected>> =
 
 /// The same with librdmacm.
 static WITH_CM: LazyLock<Vec<Expected>> =
-    LazyLock::new(|| Expected::of_table("c/cm-mistakes", "mistakes"));
+    LazyLock::new(|| Expected::of_table("c/cm-mistakes", "struct mistake"));
 
 /// The rules that these cases provoke.
 pub fn rules() -> impl Iterator<Item = &'static str> {

@@ -92,9 +92,27 @@ pub struct CmFailure {
     pub is_datagram: bool,
 }
 
+/// A call of a function of librdmacm, by the program itself.
+#[derive(Clone, Copy, Debug)]
+pub struct CmCall {
+    /// The function's name.
+    pub name: &'static str,
+    /// Its arguments as words; those behind its last are 0.
+    pub arguments: [usize; 4],
+}
+
 /// What a program's use of rdma_cm has led to.
 #[derive(Clone, Copy, Debug)]
 pub enum CmNotice {
+    /// A function of librdmacm is about to be called. Its arguments are the program's: pointers may be wrong.
+    Calling(CmCall),
+    /// The function has returned.
+    Returned {
+        /// The call.
+        call: CmCall,
+        /// It has returned an error, which errno says.
+        failed: bool,
+    },
     /// A command has failed.
     Failed(CmFailure),
     /// The program has read this event, `rdma_cm_event_type`.
@@ -112,6 +130,11 @@ pub enum CmNotice {
         id: u32,
         /// librdmacm's: the address of its structure.
         uid: u64,
+    },
+    /// The id's request for a connection was rejected.
+    Rejected {
+        /// The number of the id.
+        id: u32,
     },
     /// The id is destroyed. librdmacm waits until that number of its events is acknowledged.
     Destroyed {

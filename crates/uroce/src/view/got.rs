@@ -100,14 +100,44 @@ struct Progress {
 // SAFETY: the pointers are compared only.
 unsafe impl Send for Progress {}
 
-static PROGRESS: Mutex<Progress> = Mutex::new(Progress {
-    handled: Vec::new(),
-    loaded: 0,
-    unloaded: 0,
-});
+/// A set of redirections, and the objects whose calls have been redirected.
+pub struct Redirections {
+    /// Sorted by name.
+    list: &'static [Redirection],
+    progress: Mutex<Progress>,
+    /// As [`Progress::loaded`], for a comparison without the lock.
+    loaded: AtomicU64,
+}
 
-/// As [`Progress::loaded`], for a comparison without the lock.
-static LOADED: AtomicU64 = AtomicU64::new(0);
+impl Redirections {
+    /// Redirections, sorted by name, of which no object has any yet.
+    pub const fn new(list: &'static [Redirection]) -> Redirections {
+        Redirections {
+            list,
+            progress: Mutex::new(Progress {
+                handled: Vec::new(),
+                loaded: 0,
+                unloaded: 0,
+            }),
+            loaded: AtomicU64::new(0),
+        }
+    }
+
+    /// Locks what is known of the objects, so that it is whole in a child of fork.
+    /// [`Redirections::after_fork`] unlocks it.
+    pub fn before_fork(&self) {
+        core::mem::forget(self.progress.lock());
+    }
+
+    /// Unlocks it in the parent and in the child.
+    ///
+    /// # Safety
+    /// This thread has called [`Redirections::before_fork`], and has not called this since.
+    pub unsafe fn after_fork(&self) {
+        // SAFETY: `before_fork` locked it in this thread, as the caller says.
+        unsafe { self.progress.force_unlock() };
+    }
+}
 
 /// What one pass over the objects needs.
 struct Pass<'a> {
@@ -132,21 +162,21 @@ enum Phase {
     Redirect,
 }
 
-/// Redirects the calls of all objects that were loaded since the last call. `redirections` are sorted by
-/// name. `libc` is the address of a function of libc.
-pub fn redirect(redirections: &[Redirection], libc: usize) {
+/// Redirects the calls of all objects that were loaded since the last call. `libc` is the address of a
+/// function of libc.
+pub fn redirect(redirections: &Redirections, libc: usize) {
     let loaded = loaded();
-    if LOADED.load(Ordering::Acquire) == loaded {
+    if redirections.loaded.load(Ordering::Acquire) == loaded {
         return;
     }
     // Another thread may be about to redirect what this one has loaded: wait for it.
-    let mut progress = PROGRESS.lock();
+    let mut progress = redirections.progress.lock();
     if progress.loaded == loaded {
         return;
     }
     progress.loaded = loaded;
     let mut pass = Pass {
-        redirections,
+        redirections: redirections.list,
         libc,
         own: redirect as *const () as usize,
         progress: &mut progress,
@@ -170,7 +200,7 @@ pub fn redirect(redirections: &[Redirection], libc: usize) {
     pass.phase = Phase::Redirect;
     pass.visit_all();
     // With the lock held, so that no older number overwrites it.
-    LOADED.store(loaded, Ordering::Release);
+    redirections.loaded.store(loaded, Ordering::Release);
     drop(progress);
 }
 
@@ -185,20 +215,6 @@ fn loaded() -> u64 {
     // SAFETY: `first` has the type that dl_iterate_phdr needs, and gets the count, which outlives it.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
     count
-}
-
-/// Locks what is known of the objects, so that it is whole in a child of fork. [`after_fork`] unlocks it.
-pub fn before_fork() {
-    core::mem::forget(PROGRESS.lock());
-}
-
-/// Unlocks it in the parent and in the child.
-///
-/// # Safety
-/// This thread has called [`before_fork`], and has not called this since.
-pub unsafe fn after_fork() {
-    // SAFETY: `before_fork` locked it in this thread, as the caller says.
-    unsafe { PROGRESS.force_unlock() };
 }
 
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, pass: *mut c_void) -> c_int {

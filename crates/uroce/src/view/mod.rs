@@ -16,6 +16,7 @@
 //! | `real.rs`, `definition.rs` | libc's own functions, and how they are found |
 //! | `got.rs` | the redirection |
 //! | `calls/` | the functions that calls are redirected to |
+//! | `librdmacm.rs` | calls of librdmacm, for the library's IBV_EXPLAIN |
 //!
 //! Not redirected: system calls that a program makes without libc, and statically linked programs.
 
@@ -25,6 +26,7 @@ mod definition;
 mod files;
 mod got;
 mod kernel;
+pub mod librdmacm;
 mod paths;
 mod real;
 mod reserved;
@@ -88,7 +90,8 @@ fn inherited_cwd() -> Option<String> {
 
 /// Takes the locks that a child of fork needs. [`after_fork`] releases them.
 pub fn before_fork() {
-    got::before_fork();
+    calls::OBJECTS.before_fork();
+    librdmacm::OBJECTS.before_fork();
     state::before_fork();
 }
 
@@ -97,10 +100,11 @@ pub fn before_fork() {
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.
 pub unsafe fn after_fork() {
-    // SAFETY: `before_fork` took both in this thread, as the caller says.
+    // SAFETY: `before_fork` took them in this thread, as the caller says.
     unsafe {
         state::after_fork();
-        got::after_fork();
+        librdmacm::OBJECTS.after_fork();
+        calls::OBJECTS.after_fork();
     }
 }
 
@@ -112,7 +116,7 @@ pub fn is_installed() -> bool {
 /// Redirects the calls of objects that were loaded since the last call. Cheap if there are none.
 pub fn redirect_new_objects() {
     if is_installed() {
-        got::redirect(&REDIRECTIONS, crate::c_library::address());
+        got::redirect(&calls::OBJECTS, crate::c_library::address());
     }
 }
 

@@ -57,6 +57,13 @@ impl EventQueues {
         self.files.is_empty()
     }
 
+    /// The id and the type of an event that was not read, of any descriptor.
+    pub fn any_unread(&self) -> Option<(u32, u32)> {
+        let event = self.files.values().find_map(VecDeque::front)?;
+        let kind = event.bytes.get(12..16)?;
+        Some((event.id, u32::from_ne_bytes(kind.try_into().ok()?)))
+    }
+
     /// Adds an event. An event of a closed descriptor is dropped.
     pub fn push(&mut self, os: &mut impl CmOs, file: FileId, event: PendingEvent) {
         let Some(events) = self.files.get_mut(&file) else {

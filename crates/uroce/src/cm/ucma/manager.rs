@@ -194,6 +194,11 @@ impl<H: CmOs> Manager<H> {
         self.ids.of_file(file)
     }
 
+    /// The id and the type of an event that the program has not read.
+    pub fn unread_event(&self) -> Option<(u32, u32)> {
+        self.events.any_unread()
+    }
+
     /// The device that an id is bound to.
     pub(super) fn device_of(&mut self, number: u32) -> Option<DeviceInfo> {
         let device = self.ids.get(number)?.device?;

@@ -99,6 +99,10 @@ fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word:
             let id = input.u32(280);
             hook(&CmNotice::Known { id, uid });
         }
+        (Command::Reject, _) => {
+            let id = input.u32(0);
+            hook(&CmNotice::Rejected { id });
+        }
         (Command::DestroyId, Some(events)) => {
             let id = input.u32(8);
             hook(&CmNotice::Destroyed { id, events });
@@ -131,6 +135,11 @@ pub fn ids_of_descriptor(fd: RawFd) -> Option<Vec<(u32, &'static str)>> {
             .map(|(id, state)| (id, name(state)))
             .collect(),
     )
+}
+
+/// The id and the type of an event that the program has not read, of any descriptor.
+pub fn unread_event() -> Option<(u32, u32)> {
+    process::unread_event()
 }
 
 #[cfg(test)]

@@ -146,6 +146,12 @@ pub fn ids_of(file: FileId) -> Option<Vec<(u32, IdState)>> {
     Some(locked.as_ref()?.manager.states_of(file))
 }
 
+/// The id and the type of an event that the program has not read.
+pub fn unread_event() -> Option<(u32, u32)> {
+    let locked = STATE.lock();
+    locked.as_ref()?.manager.unread_event()
+}
+
 /// Whether a file of rdma_cm is open in this process, or was when it was forked.
 pub fn is_known(file: FileId) -> bool {
     known_files().lock().contains(&file)

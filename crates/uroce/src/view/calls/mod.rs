@@ -27,7 +27,7 @@ use std::ffi::CString;
 use ibverbs_abi::Errno;
 use libc::AT_FDCWD;
 
-use super::got::Redirection;
+use super::got::{Redirection, Redirections};
 use super::kernel::KernelLinks;
 use super::paths::{self, Found};
 use super::tree::Node;
@@ -168,6 +168,9 @@ redirections! {
     "write" => descriptor::write;
     "writev" => descriptor::writev;
 }
+
+/// The objects whose calls are redirected.
+pub static OBJECTS: Redirections = Redirections::new(&REDIRECTIONS);
 
 /// What a path of a call leads to.
 enum PathTarget {

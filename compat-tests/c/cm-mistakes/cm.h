@@ -1,0 +1,47 @@
+/* Programs with one mistake each, made with librdmacm. */
+#pragma once
+
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern int failures;
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
+			failures++; \
+		} \
+	} while (0)
+
+#define PORT 17923
+
+struct mistake {
+	const char *name;
+	void (*run)(bool wrong);
+	/* The rule that names the mistake, and a part of the explanation: the case reads them here. */
+	const char *rule, *says;
+};
+extern const struct mistake connected_mistakes[];
+
+struct cm {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+};
+
+struct cm begin_in(enum rdma_port_space space);
+struct cm begin(void);
+void finish(struct cm cm);
+struct sockaddr_in address(const char *ip);
+/* The type of the next event, or -1. */
+int next(struct cm cm);
+void resolve(struct cm cm, bool route);
+void make_qp(struct cm cm);
+/* What follows does not return: the program ends after some seconds. */
+void leave_after(unsigned seconds);

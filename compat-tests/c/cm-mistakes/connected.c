@@ -1,0 +1,425 @@
+/* Mistakes of clients and servers that are connected, or on the way to it. Both ends are in one process. */
+#include "cm.h"
+
+#include <sys/wait.h>
+
+#define SIZE 4096
+
+struct pair {
+	struct cm listener, client;
+	struct rdma_cm_id *server;
+	char *buf;
+	struct ibv_mr *mr;
+};
+
+static struct rdma_conn_param usual(void)
+{
+	return (struct rdma_conn_param){
+		.initiator_depth = 1, .responder_resources = 1, .retry_count = 7, .rnr_retry_count = 3
+	};
+}
+
+static int qp_for(struct rdma_cm_id *id, struct ibv_pd *pd, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 8, 8, 1, 1, 0 }, .qp_type = type, .sq_sig_all = 1 };
+
+	return rdma_create_qp(id, pd, &attr);
+}
+
+/* The listener is there, the client is resolved and has a queue pair. */
+static struct pair prepare(void)
+{
+	struct pair p = { .listener = begin(), .client = begin(), .buf = calloc(2, SIZE) };
+	struct sockaddr_in local = address("127.0.0.1");
+
+	CHECK(rdma_bind_addr(p.listener.id, (struct sockaddr *)&local) == 0);
+	CHECK(rdma_listen(p.listener.id, 1) == 0);
+	resolve(p.client, true);
+	CHECK(qp_for(p.client.id, NULL, IBV_QPT_RC) == 0);
+	return p;
+}
+
+static void connect_it(struct pair *p, struct rdma_conn_param param)
+{
+	struct rdma_cm_event *event;
+
+	CHECK(rdma_connect(p->client.id, &param) == 0);
+	CHECK(rdma_get_cm_event(p->listener.channel, &event) == 0);
+	p->server = event->id;
+	rdma_ack_cm_event(event);
+}
+
+static void accept_it(struct pair *p, struct rdma_conn_param param)
+{
+	CHECK(qp_for(p->server, p->client.id->pd, IBV_QPT_RC) == 0);
+	CHECK(rdma_accept(p->server, &param) == 0);
+	CHECK(next(p->client) == RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(next(p->listener) == RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static struct pair connected(void)
+{
+	struct pair p = prepare();
+
+	connect_it(&p, usual());
+	accept_it(&p, usual());
+	p.mr = ibv_reg_mr(p.client.id->pd, p.buf, 2 * SIZE,
+			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+	CHECK(p.mr);
+	return p;
+}
+
+static void drop(struct pair p)
+{
+	if (p.mr)
+		CHECK(rdma_dereg_mr(p.mr) == 0);
+	if (p.server) {
+		if (p.server->qp)
+			rdma_destroy_qp(p.server);
+		rdma_destroy_id(p.server);
+	}
+	if (p.client.id->qp)
+		rdma_destroy_qp(p.client.id);
+	finish(p.client);
+	finish(p.listener);
+	free(p.buf);
+}
+
+static int status_of_send(struct rdma_cm_id *id)
+{
+	struct ibv_wc wc = { .status = -1 };
+
+	for (int i = 0; i < 4000 && ibv_poll_cq(id->send_cq, 1, &wc) == 0; i++)
+		usleep(1000);
+	return wc.status;
+}
+
+/* The queue pair is created before the address is resolved. */
+static void create_qp_early(bool wrong)
+{
+	struct cm cm = begin();
+
+	if (!wrong) {
+		resolve(cm, false);
+	} else if (fork() == 0) {
+		/* librdmacm may end here. */
+		qp_for(cm.id, NULL, IBV_QPT_RC);
+		_exit(0);
+	}
+	if (wrong) {
+		wait(NULL);
+	} else {
+		CHECK(qp_for(cm.id, NULL, IBV_QPT_RC) == 0);
+		rdma_destroy_qp(cm.id);
+	}
+	finish(cm);
+}
+
+/* The protection domain is that of a device that the program has opened itself. */
+static void pd_of_own_context(bool wrong)
+{
+	struct cm cm = begin();
+	int count;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+
+	resolve(cm, false);
+	context = ibv_open_device(list[0]);
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(wrong ? context : cm.id->verbs);
+	CHECK((qp_for(cm.id, pd, IBV_QPT_RC) == 0) == !wrong);
+	if (!wrong)
+		rdma_destroy_qp(cm.id);
+	CHECK(ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
+	finish(cm);
+}
+
+/* RDMA_PS_UDP is for datagrams. */
+static void space_of_other_type(bool wrong)
+{
+	struct cm cm = begin_in(wrong ? RDMA_PS_UDP : RDMA_PS_TCP);
+
+	resolve(cm, false);
+	CHECK((qp_for(cm.id, NULL, IBV_QPT_RC) == 0) == !wrong);
+	if (!wrong)
+		rdma_destroy_qp(cm.id);
+	finish(cm);
+}
+
+/* The server does not call rdma_accept: the client waits for ESTABLISHED. */
+static void never_accepted(bool wrong)
+{
+	struct pair p = prepare();
+
+	connect_it(&p, usual());
+	if (wrong) {
+		leave_after(3);
+		next(p.client);
+	}
+	accept_it(&p, usual());
+	drop(p);
+}
+
+/* The client reads no events, and waits for the server's. */
+static void client_deaf(bool wrong)
+{
+	struct pair p = prepare();
+
+	connect_it(&p, usual());
+	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_RC) == 0);
+	struct rdma_conn_param param = usual();
+	CHECK(rdma_accept(p.server, &param) == 0);
+	if (wrong) {
+		leave_after(3);
+		next(p.listener);
+	}
+	CHECK(next(p.client) == RDMA_CM_EVENT_ESTABLISHED && next(p.listener) == RDMA_CM_EVENT_ESTABLISHED);
+	drop(p);
+}
+
+/* Requests are posted after rdma_disconnect. */
+static void post_after_disconnect(bool wrong)
+{
+	struct pair p = connected();
+
+	if (wrong)
+		CHECK(rdma_disconnect(p.client.id) == 0);
+	CHECK(rdma_post_write(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)p.buf + SIZE, p.mr->rkey) ==
+	      0);
+	CHECK((status_of_send(p.client.id) == IBV_WC_SUCCESS) == !wrong);
+	drop(p);
+}
+
+/* The id was created without a channel: its calls wait by themselves, and no events are left to read. */
+static void events_of_synchronous_id(bool wrong)
+{
+	struct sockaddr_in to = address("127.0.0.1");
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	CHECK(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+	CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000) == 0);
+	if (wrong) {
+		leave_after(3);
+		rdma_get_cm_event(id->channel, &event);
+	}
+	CHECK(rdma_destroy_id(id) == 0);
+}
+
+/* rdma_reg_msgs is for SEND and receive. */
+static void region_for_messages(bool wrong)
+{
+	struct pair p = connected();
+	char *target = calloc(1, SIZE);
+	struct ibv_mr *mr = wrong ? rdma_reg_msgs(p.server, target, SIZE)
+				  : rdma_reg_write(p.server, target, SIZE);
+
+	CHECK(rdma_post_write(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)target, mr->rkey) == 0);
+	CHECK((status_of_send(p.client.id) == IBV_WC_SUCCESS) == !wrong);
+	rdma_dereg_mr(mr);
+	drop(p);
+	free(target);
+}
+
+/* A send without a region. */
+static void post_without_region(bool wrong)
+{
+	struct pair p = connected();
+
+	CHECK(rdma_post_recv(p.server, NULL, p.buf + SIZE, 64, p.mr) == 0);
+	CHECK(rdma_post_send(p.client.id, NULL, p.buf, 64, wrong ? NULL : p.mr, 0) == 0);
+	CHECK((status_of_send(p.client.id) == IBV_WC_SUCCESS) == !wrong);
+	usleep(100000);
+	struct ibv_wc wc;
+	ibv_poll_cq(p.server->recv_cq, 1, &wc);
+	drop(p);
+}
+
+/* An id is connected a second time. */
+static void connect_twice(bool wrong)
+{
+	struct pair p = connected();
+	struct rdma_conn_param param = usual();
+
+	if (wrong)
+		CHECK(rdma_connect(p.client.id, &param) != 0);
+	drop(p);
+}
+
+/* The server has no queue pair. */
+static void accept_without_qp(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+	int error;
+
+	connect_it(&p, usual());
+	if (!wrong) {
+		accept_it(&p, usual());
+		drop(p);
+		return;
+	}
+	error = rdma_accept(p.server, &param);
+	if (!error) {
+		CHECK(next(p.client) == RDMA_CM_EVENT_ESTABLISHED);
+		p.mr = ibv_reg_mr(p.client.id->pd, p.buf, SIZE, IBV_ACCESS_LOCAL_WRITE);
+		CHECK(rdma_post_send(p.client.id, NULL, p.buf, 64, p.mr, 0) == 0);
+		CHECK(status_of_send(p.client.id) != IBV_WC_SUCCESS);
+	}
+	drop(p);
+}
+
+/* The server rejects. */
+static void server_rejects(bool wrong)
+{
+	struct pair p = prepare();
+
+	connect_it(&p, usual());
+	if (wrong) {
+		CHECK(rdma_reject(p.server, "busy", 5) == 0);
+		CHECK(next(p.client) == RDMA_CM_EVENT_REJECTED);
+	} else {
+		accept_it(&p, usual());
+	}
+	drop(p);
+}
+
+/* Sends before the connection is there. */
+static void send_before_established(bool wrong)
+{
+	struct pair p = prepare();
+	int error;
+
+	p.mr = ibv_reg_mr(p.client.id->pd, p.buf, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	connect_it(&p, usual());
+	if (wrong) {
+		error = rdma_post_send(p.client.id, NULL, p.buf, 64, p.mr, 0);
+		CHECK(error != 0);
+	}
+	accept_it(&p, usual());
+	drop(p);
+}
+
+/* A READ of a connection without room for it. */
+static void read_depth_zero(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+	int status;
+
+	if (wrong)
+		param.initiator_depth = 0;
+	connect_it(&p, param);
+	param = usual();
+	accept_it(&p, param);
+	p.mr = ibv_reg_mr(p.client.id->pd, p.buf, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	int error = rdma_post_read(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)p.buf + SIZE,
+				   p.mr->rkey);
+	if (!error) {
+		status = status_of_send(p.client.id);
+		CHECK(wrong || status == IBV_WC_SUCCESS);
+	}
+	drop(p);
+}
+
+/* The server posts its receives too late. */
+static void receive_too_late(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+
+	param.rnr_retry_count = 0;
+	connect_it(&p, param);
+	accept_it(&p, param);
+	p.mr = ibv_reg_mr(p.client.id->pd, p.buf, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE);
+	if (!wrong)
+		CHECK(rdma_post_recv(p.server, NULL, p.buf + SIZE, 64, p.mr) == 0);
+	CHECK(rdma_post_send(p.client.id, NULL, p.buf, 64, p.mr, 0) == 0);
+	CHECK((status_of_send(p.client.id) == IBV_WC_SUCCESS) == !wrong);
+	if (!wrong)
+		usleep(100000);
+	struct ibv_wc wc;
+	ibv_poll_cq(p.server->recv_cq, 1, &wc);
+	drop(p);
+}
+
+/* rdma_listen without rdma_bind_addr takes any port. */
+static void listen_unbound(bool wrong)
+{
+	struct pair p = { .listener = begin(), .client = begin() };
+	struct sockaddr_in local = address("127.0.0.1");
+	struct rdma_conn_param param = usual();
+
+	if (!wrong)
+		CHECK(rdma_bind_addr(p.listener.id, (struct sockaddr *)&local) == 0);
+	CHECK(rdma_listen(p.listener.id, 1) == 0);
+	resolve(p.client, true);
+	CHECK(qp_for(p.client.id, NULL, IBV_QPT_RC) == 0);
+	if (wrong) {
+		CHECK(rdma_connect(p.client.id, &param) == 0);
+		CHECK(next(p.client) == RDMA_CM_EVENT_REJECTED);
+	} else {
+		connect_it(&p, usual());
+		accept_it(&p, usual());
+	}
+	drop(p);
+}
+
+/* The queue pair is destroyed with ibv_destroy_qp: librdmacm does not know. */
+static void destroyed_behind(bool wrong)
+{
+	struct pair p = connected();
+
+	if (wrong) {
+		struct ibv_qp *qp = p.client.id->qp;
+		CHECK(ibv_destroy_qp(qp) == 0);
+		rdma_disconnect(p.client.id);
+		p.client.id->qp = NULL;
+	} else {
+		CHECK(rdma_disconnect(p.client.id) == 0);
+		rdma_destroy_qp(p.client.id);
+	}
+	drop(p);
+}
+
+/* Waits for a completion of a receive that was not posted. */
+static void recv_comp_without_recv(bool wrong)
+{
+	struct pair p = connected();
+	struct ibv_wc wc;
+
+	if (wrong) {
+		leave_after(3);
+	} else {
+		CHECK(rdma_post_recv(p.server, NULL, p.buf, 64, p.mr) == 0);
+		CHECK(rdma_post_send(p.client.id, NULL, p.buf, 64, p.mr, 0) == 0);
+	}
+	CHECK(rdma_get_recv_comp(p.server, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	status_of_send(p.client.id);
+	drop(p);
+}
+
+const struct mistake connected_mistakes[] = {
+	{ "create-qp-early", create_qp_early, "argument", "the id has no device yet" },
+	{ "pd-of-own-context", pd_of_own_context, "argument", "pd belongs to the device context" },
+	{ "space-of-other-type", space_of_other_type, "argument", "qp_type does not fit the port space" },
+	{ "never-accepted", never_accepted, "no-cm-event", "has neither accepted nor rejected it" },
+	{ "client-deaf", client_deaf, "no-cm-event", "RDMA_CM_EVENT_CONNECT_RESPONSE of the id" },
+	{ "post-after-disconnect", post_after_disconnect, "argument", "is posted after rdma_disconnect" },
+	{ "events-of-synchronous-id", events_of_synchronous_id, "argument", "such an id is synchronous" },
+	{ "region-for-messages", region_for_messages, "key-access", "lacks IBV_ACCESS_REMOTE_WRITE" },
+	{ "post-without-region", post_without_region, "key-unknown",
+	  "the mr of an rdma_post_* function was NULL" },
+	{ "connect-twice", connect_twice, "cm-failed", "connected or connecting" },
+	{ "accept-without-qp", accept_without_qp, "argument", "the id has no queue pair" },
+	{ "server-rejects", server_rejects, "cm-event", "has called rdma_reject" },
+	{ "send-before-established", send_before_established, "post-state", "is in INIT" },
+	{ "read-depth-zero", read_depth_zero, "qp-access", "initiator_depth of this side's rdma_conn_param" },
+	{ "receive-too-late", receive_too_late, "rnr-exceeded", "has had no receive posted at all" },
+	{ "listen-unbound", listen_unbound, "cm-event", "nobody listens" },
+	{ "destroyed-behind", destroyed_behind, "dead-object", "has been destroyed" },
+	{ "recv-comp-without-recv", recv_comp_without_recv, "no-event",
+	  "neither a signaled request nor a receive is outstanding" },
+	{ 0 },
+};

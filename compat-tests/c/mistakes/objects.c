@@ -1,0 +1,487 @@
+/* Mistakes with shared receive queues, XRC, memory windows, regions and address handles. */
+#include "mistakes.h"
+
+#include <fcntl.h>
+
+/* A request with one buffer, and a place and a key of the peer. */
+static int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey)
+{
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 31, .sg_list = &sge, .num_sge = 1, .opcode = op, .invalidate_rkey = rkey };
+
+	wr.wr.rdma.remote_addr = to;
+	wr.wr.rdma.rkey = rkey;
+	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = to;
+		wr.wr.atomic.rkey = rkey;
+		wr.wr.atomic.compare_add = 1;
+	}
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+static struct ibv_sge part(struct rig *rig, int from, int length)
+{
+	return (struct ibv_sge){ (uintptr_t)rig->buf + from, length, rig->mr->lkey };
+}
+
+/* The length of the region is a number of elements. */
+static void local_range(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	enum {
+		COUNT = 256
+	};
+	double *values = calloc(COUNT, sizeof(*values));
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, values, wrong ? COUNT : COUNT * sizeof(*values), ALL_ACCESS);
+	struct ibv_sge sge = { (uintptr_t)values, COUNT * sizeof(*values), mr->lkey };
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
+	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+	free(values);
+}
+
+/* The address of the pointer, and not the pointer. */
+static void address_of_pointer(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	char *data = calloc(1, 4096);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS);
+	struct ibv_sge sge = { wrong ? (uintptr_t)&data : (uintptr_t)data, 64, mr->lkey };
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
+	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+	free(data);
+}
+
+/* A receive without elements: num_sge was forgotten. */
+static void recv_no_sge(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = part(rig, 4096, 64);
+	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = !wrong };
+
+	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	poll_for(rig->cq, 1, 0.3);
+	unlink_qps(ends);
+}
+
+/* The region that the peer adds to does not allow it. */
+static void atomic_no_right(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	uint64_t *counter = aligned_alloc(4096, 4096);
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, counter, 4096,
+				       access | (wrong ? 0 : IBV_ACCESS_REMOTE_ATOMIC));
+
+	NEED(send_to(ends.a, part(rig, 0, 8), IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)counter, mr->rkey) ==
+	     0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+	free(counter);
+}
+
+/* The region is zero-based: the peer's address is an offset. */
+static void zero_based(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	char *data = aligned_alloc(4096, 4096);
+	struct ibv_mr *mr = ibv_reg_mr_iova(rig->pd, data, 4096, 0, ALL_ACCESS);
+
+	NEED(mr);
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, wrong ? (uintptr_t)data : 0, mr->rkey) ==
+	     0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+	free(data);
+}
+
+/* The region is registered again elsewhere; the peer has the old address. */
+static void rereg_moved(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	char *data = calloc(2, 4096), *to = data;
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS);
+
+	NEED(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, data + 4096, 4096, 0) == 0);
+	to += wrong ? 0 : 4096;
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)to, mr->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+	free(data);
+}
+
+/* SEND with invalidate takes the key of a window, and not of a region. */
+static void invalidates_region(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
+	NEED(send_to(ends.a, part(rig, 0, 64), wrong ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, 0,
+		     rig->mr->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	poll_for(rig->cq, 1, 0.3);
+	unlink_qps(ends);
+}
+
+static struct ibv_srq *make_srq(struct rig *rig, unsigned size)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = size, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+
+	NEED(srq);
+	return srq;
+}
+
+static int srq_recv(struct ibv_srq *srq, struct rig *rig, int length)
+{
+	struct ibv_sge sge = part(rig, 4096, length);
+	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1 };
+
+	return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+/* More receives than the SRQ has room for. */
+static void srq_full(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 0, rig->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1 };
+	unsigned count = attr.attr.max_wr + wrong, taken = 0;
+
+	NEED(srq);
+	while (taken < count && !ibv_post_srq_recv(srq, &wr, &bad))
+		taken++;
+	CHECK(taken == attr.attr.max_wr);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+/* More elements than the SRQ was created for. */
+static void srq_sges(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_sge sges[40];
+	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = sges, .num_sge = wrong ? 40 : 1 };
+
+	for (int i = 0; i < 40; i++)
+		sges[i] = part(rig, 64 * i, 64);
+	CHECK(!ibv_post_srq_recv(srq, &wr, &bad) == !wrong);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+/* Waits for IBV_EVENT_SRQ_LIMIT_REACHED; the limit was not set. */
+static void srq_limit_wait(struct rig *rig, bool wrong)
+{
+	struct ibv_srq *srq = make_srq(rig, 8);
+	struct link link = { .srq = srq };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_srq_attr attr = { .srq_limit = 2 };
+	struct ibv_async_event event;
+
+	for (int i = 0; i < 2; i++)
+		NEED(srq_recv(srq, rig, 64) == 0);
+	if (!wrong)
+		NEED(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, 1) == 2);
+	if (wrong)
+		leave_after(3);
+	NEED(ibv_get_async_event(rig->context, &event) == 0);
+	ibv_ack_async_event(&event);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+/* A window of type 1 is bound with ibv_bind_mw, and not with ibv_post_send. */
+static void mw_type_1(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 4096, ALL_ACCESS);
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, wrong ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+	struct ibv_send_wr *bad, wr = { .wr_id = 6, .opcode = IBV_WR_BIND_MW };
+
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, (uintptr_t)rig->buf, 64,
+							  IBV_ACCESS_REMOTE_WRITE };
+	/* Some devices do it nevertheless. */
+	if (ibv_post_send(ends.a, &wr, &bad) == 0)
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS || wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
+}
+
+static struct ibv_mw *bound(struct rig *rig, struct ibv_qp *qp, unsigned length, int *status)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = { .wr_id = 7,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .bind_info = { rig->mr, (uintptr_t)rig->buf + 4096, length,
+						   IBV_ACCESS_REMOTE_WRITE } };
+
+	NEED(mw);
+	*status = ibv_bind_mw(qp, mw, &bind) ? -1 : next_status(rig->cq);
+	return mw;
+}
+
+/* The key from before the bind. */
+static void mw_old_rkey(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	int status;
+	struct ibv_mw *mw = bound(rig, ends.b, 64, &status);
+	uint32_t before = mw->rkey;
+	struct ibv_mw_bind bind = { .send_flags = IBV_SEND_SIGNALED,
+				    .bind_info = { rig->mr, (uintptr_t)rig->buf + 4096, 64,
+						   IBV_ACCESS_REMOTE_WRITE } };
+
+	CHECK(status == IBV_WC_SUCCESS);
+	NEED(ibv_bind_mw(ends.b, mw, &bind) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096,
+		     wrong ? before : mw->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dealloc_mw(mw) == 0);
+}
+
+/* The peer writes beyond the window. */
+static void mw_range(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	int status;
+	struct ibv_mw *mw = bound(rig, ends.b, 64, &status);
+
+	CHECK(status == IBV_WC_SUCCESS);
+	NEED(send_to(ends.a, part(rig, 0, wrong ? 128 : 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096,
+		     mw->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dealloc_mw(mw) == 0);
+}
+
+/* The window leaves the region that it is bound to. */
+static void mw_beyond_region(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	int status;
+	struct ibv_mw *mw = bound(rig, ends.b, wrong ? 8192 : 4096, &status);
+
+	CHECK((status == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dealloc_mw(mw) == 0);
+}
+
+/* The region is deregistered before the window. */
+static void mr_with_window(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *kept = rig->mr;
+	int status;
+
+	rig->mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, ALL_ACCESS);
+	struct ibv_mw *mw = bound(rig, ends.b, 64, &status);
+	CHECK(status == IBV_WC_SUCCESS);
+	if (wrong)
+		CHECK(ibv_dereg_mr(rig->mr) != 0);
+	unlink_qps(ends);
+	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(rig->mr) == 0);
+	rig->mr = kept;
+}
+
+/* The connected ends of XRC: a sends to an SRQ through b. */
+struct xrc {
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct ibv_qp *a, *b;
+};
+
+static void connect_xrc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
+{
+	struct ibv_global_route grh = { .dgid = rig->gid, .sgid_index = rig->gid_index };
+	bool sends = qp->qp_type == IBV_QPT_XRC_SEND;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = dest,
+				    .ah_attr = { .is_global = 1, .port_num = PORT, .grh = grh } };
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	NEED(to_init(qp) == 0);
+	NEED(ibv_modify_qp(qp, &attr,
+			   mask | (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) == 0);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 3, .rnr_retry = 3 };
+	mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	       IBV_QP_MAX_QP_RD_ATOMIC;
+	if (sends)
+		NEED(ibv_modify_qp(qp, &attr, mask) == 0);
+}
+
+static struct xrc make_xrc(struct rig *rig)
+{
+	struct ibv_xrcd_init_attr xrcd = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					   .fd = -1,
+					   .oflags = O_CREAT };
+	struct xrc x = { .xrcd = ibv_open_xrcd(rig->context, &xrcd) };
+	struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 8, .max_sge = 1 },
+					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+							 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+					    .srq_type = IBV_SRQT_XRC,
+					    .pd = rig->pd,
+					    .xrcd = x.xrcd,
+					    .cq = rig->cq };
+	struct ibv_qp_init_attr_ex send = { .send_cq = rig->cq,
+					    .cap = { 8, 0, 1, 0, 0 },
+					    .qp_type = IBV_QPT_XRC_SEND,
+					    .sq_sig_all = 1,
+					    .pd = rig->pd,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_qp_init_attr_ex recv = { .qp_type = IBV_QPT_XRC_RECV,
+					    .xrcd = x.xrcd,
+					    .comp_mask = IBV_QP_INIT_ATTR_XRCD };
+
+	NEED(x.xrcd && (x.srq = ibv_create_srq_ex(rig->context, &srq)));
+	NEED((x.a = ibv_create_qp_ex(rig->context, &send)) && (x.b = ibv_create_qp_ex(rig->context, &recv)));
+	connect_xrc(rig, x.b, x.a->qp_num);
+	connect_xrc(rig, x.a, x.b->qp_num);
+	return x;
+}
+
+static void end_xrc(struct xrc x)
+{
+	CHECK(ibv_destroy_qp(x.a) == 0 && ibv_destroy_qp(x.b) == 0);
+	CHECK(ibv_destroy_srq(x.srq) == 0 && ibv_close_xrcd(x.xrcd) == 0);
+}
+
+/* The number of the SRQ was not exchanged. */
+static void xrc_no_srqn(struct rig *rig, bool wrong)
+{
+	struct xrc x = make_xrc(rig);
+	struct ibv_sge sge = part(rig, 0, 64);
+	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	uint32_t srqn;
+
+	NEED(ibv_get_srq_num(x.srq, &srqn) == 0);
+	NEED(srq_recv(x.srq, rig, 64) == 0);
+	wr.qp_type.xrc.remote_srqn = wrong ? 0 : srqn;
+	NEED(ibv_post_send(x.a, &wr, &bad) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	poll_for(rig->cq, 1, 0.3);
+	end_xrc(x);
+}
+
+/* XRC receives from the SRQ, and not from the queue pair. */
+static void xrc_recv_post(struct rig *rig, bool wrong)
+{
+	struct xrc x = make_xrc(rig);
+
+	CHECK(!(wrong ? post_recv(x.b, rig, 1, 4096, 64) : srq_recv(x.srq, rig, 64)) == !wrong);
+	end_xrc(x);
+}
+
+/* The buffer of a datagram is passed without its 40 bytes for the GRH in mind. */
+static void ah_from_wc_offset(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_ah_attr attr = { .is_global = 1,
+				    .port_num = PORT,
+				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr), *back;
+	struct ibv_sge sge = part(rig, 0, 64);
+	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = ends.b->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	do
+		wc = next_wc(rig->cq);
+	while (wc.opcode != IBV_WC_RECV);
+	poll_for(rig->cq, 1, 0.1);
+	back = ibv_create_ah_from_wc(rig->pd, &wc, (struct ibv_grh *)(rig->buf + 4096 + (wrong ? 40 : 0)),
+				     PORT);
+	CHECK(!back == wrong);
+	if (back)
+		CHECK(ibv_destroy_ah(back) == 0);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_ah(ah) == 0);
+}
+
+/* A datagram to a group that the receiver has not joined. */
+static void mcast_not_attached(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ends ends = link_up(rig, &link);
+	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+	struct ibv_ah_attr attr = { .is_global = 1,
+				    .port_num = PORT,
+				    .grh = { .dgid = group, .sgid_index = rig->gid_index, .hop_limit = 1 } };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr);
+	struct ibv_sge sge = part(rig, 0, 64);
+	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	NEED(ah);
+	if (!wrong)
+		NEED(ibv_attach_mcast(ends.b, &group, 0) == 0);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = 0xffffff;
+	wr.wr.ud.remote_qkey = QKEY;
+	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK((poll_for(rig->cq, 2, LONG) == 2) == !wrong);
+	if (!wrong)
+		CHECK(ibv_detach_mcast(ends.b, &group, 0) == 0);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_ah(ah) == 0);
+}
+
+const struct mistake object_mistakes[] = {
+	{ "local-range", local_range, "key-range", "1792 bytes behind its end" },
+	{ "address-of-pointer", address_of_pointer, "key-range", "that of a pointer (&buffer)" },
+	{ "recv-no-sge", recv_no_sge, "receive-too-small", "of 0 bytes" },
+	{ "atomic-no-right", atomic_no_right, "key-access", "lacks IBV_ACCESS_REMOTE_ATOMIC" },
+	{ "zero-based", zero_based, "key-range", "leaves the memory region 0x0..0x1000" },
+	{ "rereg-moved", rereg_moved, "key-range", "4096 bytes before its start" },
+	{ "invalidates-region", invalidates_region, "argument", "is that of the memory region" },
+	{ "srq-full", srq_full, "recv-queue-full", "of 8 receives" },
+	{ "srq-sges", srq_sges, "sge-limit", "40 scatter/gather elements" },
+	{ "srq-limit-wait", srq_limit_wait, "no-async-event", "an SRQ has no limit that is armed" },
+	{ "mw-type-1", mw_type_1, "argument", "binds a memory window of type 1" },
+	{ "mw-old-rkey", mw_old_rkey, "argument", "before it was bound again" },
+	{ "mw-range", mw_range, "key-range", "64 bytes behind its end" },
+	{ "mw-beyond-region", mw_beyond_region, "argument", "is not within the region" },
+	{ "mr-with-window", mr_with_window, "busy", "one of the windows" },
+	{ "xrc-no-srqn", xrc_no_srqn, "argument", "names the SRQ number 0x0: it was not set" },
+	{ "xrc-recv-post", xrc_recv_post, "argument", "is the receiving end of XRC" },
+	{ "ah-from-wc-offset", ah_from_wc_offset, "argument", "begin 40 bytes later" },
+	{ "mcast-not-attached", mcast_not_attached, "no-completion",
+	  "attached to the multicast group 239.1.2.3" },
+	{ NULL },
+};

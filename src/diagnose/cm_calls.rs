@@ -1,0 +1,375 @@
+//! Calls of librdmacm's functions by the program: what is wrong with them before they are made, and those
+//! that fail without a command to the kernel or to uroce.
+//!
+//! Safety, for all functions here: the arguments are the program's for the function that is named, whose
+//! requirements they meet: a pointer is NULL or readable as librdmacm will read it.
+
+use core::cell::Cell;
+
+use ibverbs_abi::*;
+
+use super::cm::id_object;
+use super::finding::{Finding, Kind, Object, Outcome};
+use super::report;
+use super::rules::Rule;
+use super::shadow;
+
+/// The members of `struct rdma_cm_id` of rdma/rdma_cma.h that matter here.
+#[repr(C)]
+struct Id {
+    verbs: *mut ibv_context,
+    channel: usize,
+    context: usize,
+    qp: *mut ibv_qp,
+    route: [u64; 39],
+    space: u32,
+    port: u8,
+    event: usize,
+    send_cq_channel: usize,
+    send_cq: *mut ibv_cq,
+    recv_cq_channel: usize,
+    recv_cq: *mut ibv_cq,
+    srq: usize,
+    pd: *mut ibv_pd,
+    qp_type: u32,
+}
+
+const _: () = assert!(core::mem::offset_of!(Id, space) == 344);
+const _: () = assert!(core::mem::offset_of!(Id, qp_type) == 408);
+
+/// The first members of `struct rdma_conn_param`.
+#[repr(C)]
+struct Param {
+    private_data: usize,
+    private_data_len: u8,
+    responder_resources: u8,
+    initiator_depth: u8,
+    flow_control: u8,
+    retry_count: u8,
+    rnr_retry_count: u8,
+    srq: u8,
+    qp_num: u32,
+}
+
+const _: () = assert!(core::mem::offset_of!(Param, qp_num) == 16);
+
+const RDMA_PS_IPOIB: u32 = 0x0002;
+const RDMA_PS_UDP: u32 = 0x0111;
+
+/// What is wrong, why, and what to do.
+type Wrong = (String, &'static str, String);
+
+thread_local! {
+    /// [`report::count`] when the call began that this thread makes.
+    static COUNT: Cell<u32> = const { Cell::new(0) };
+    /// The id of that call, if it is not one that reads events.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An event was read: if that was not by the program, its id is synchronous.
+pub fn event_read() {
+    // SAFETY: the id is the program's, for a call that has not returned.
+    if let Some(id) = unsafe { (CURRENT.get() as *const Id).as_ref() } {
+        let channel = id.channel as u64;
+        shadow::with(|shadow| shadow.cm_ids.add_synchronous(channel));
+    }
+}
+
+fn object(call: &CmCall) -> Object {
+    let uid = call.arguments[0];
+    let number = shadow::with(|shadow| shadow.cm_ids.number(uid as u64)).flatten();
+    match (call.name, number) {
+        ("rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep", _) => Object::process(),
+        (_, Some(number)) => id_object(number),
+        _ => Object::at(Kind::CmId, uid),
+    }
+}
+
+/// A call is about to be made.
+pub fn calling(call: &CmCall) {
+    COUNT.set(report::count());
+    CURRENT.set(match call.name {
+        "rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep" => 0,
+        _ => call.arguments[0],
+    });
+    // SAFETY: the arguments are the program's for this function.
+    if let Some((what, why, todo)) = unsafe { wrong(call) } {
+        let found = Finding::new(Rule::Argument, object(call), call.name, Outcome::Called)
+            .with("what", what)
+            .with("why", why)
+            .with("todo", todo);
+        shadow::observe(|_| vec![found]);
+    }
+}
+
+/// A call has failed.
+pub fn failed(call: &CmCall) {
+    CURRENT.set(0);
+    let errno = Errno::last();
+    let is_probe = matches!(
+        errno.0,
+        libc::EAGAIN | libc::EINTR | libc::EOPNOTSUPP | libc::ENOSYS
+    );
+    if is_probe || report::count() != COUNT.get() {
+        return;
+    }
+    // SAFETY: the id is the program's, and has not been destroyed by a call of these.
+    let id = match call.name {
+        "rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep" => None,
+        _ => unsafe { (call.arguments[0] as *const Id).as_ref() },
+    };
+    let state = id.map_or("there is none yet".into(), describe);
+    let (why, todo) = match errno.0 {
+        libc::EINVAL => (
+            "librdmacm refuses the arguments, or the id is not in the state for this call",
+            "compare the arguments with the manual page, and the order of calls with rdma_cm(7)",
+        ),
+        libc::ENODEV => (
+            "no RDMA device has the address, or the id has no device",
+            "check the address (`rdma link`, `ibv_devinfo`), and resolve or bind the id first",
+        ),
+        libc::ENOMEM => (
+            "there is no memory, or a limit of the device is exceeded",
+            "compare the sizes with what ibv_query_device reports",
+        ),
+        _ => (
+            "librdmacm has refused it without asking the device",
+            "see the manual page of the call",
+        ),
+    };
+    let found = Finding::new(
+        Rule::CmFailed,
+        object(call),
+        call.name,
+        Outcome::Failed(errno),
+    )
+    .with("state", state)
+    .with("why", why)
+    .with("todo", todo);
+    shadow::observe(|_| vec![found]);
+}
+
+/// An id by its members.
+fn describe(id: &Id) -> String {
+    let space = match id.space {
+        RDMA_PS_IPOIB => "RDMA_PS_IPOIB".into(),
+        RDMA_PS_UDP => "RDMA_PS_UDP".into(),
+        0x0106 => "RDMA_PS_TCP".into(),
+        0x013f => "RDMA_PS_IB".into(),
+        other => format!("{other:#x}"),
+    };
+    let has = |what: bool, text: &'static str| if what { text } else { "none" };
+    format!(
+        "port space {space}, device {}, queue pair {}",
+        has(!id.verbs.is_null(), "bound"),
+        has(!id.qp.is_null(), "created")
+    )
+}
+
+/// # Safety
+/// See the module above.
+unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
+    let [first, second, third, _] = call.arguments;
+    if first == 0 {
+        let (member, creates) = match call.name {
+            "rdma_get_cm_event" => ("channel", "rdma_create_event_channel"),
+            "rdma_create_id" | "rdma_create_ep" => return None,
+            _ => ("id", "rdma_create_id"),
+        };
+        return Some((
+            format!("{member} is NULL"),
+            "the call reads it: it was never set, or the call that creates it has failed before",
+            format!("check what {creates} returned"),
+        ));
+    }
+    // SAFETY: the id is the program's, and not NULL.
+    let id = || unsafe { &*(first as *const Id) };
+    // SAFETY: the structures are the program's, if they are not NULL.
+    unsafe {
+        match call.name {
+            "rdma_create_qp" => {
+                let attr = (third as *const ibv_qp_init_attr).as_ref()?;
+                create_qp(id(), second as *const ibv_pd, attr)
+            }
+            "rdma_create_qp_ex" => {
+                let attr = (second as *const ibv_qp_init_attr_ex).as_ref()?;
+                let pd = match attr.comp_mask & IBV_QP_INIT_ATTR_PD {
+                    0 => core::ptr::null(),
+                    _ => attr.pd,
+                };
+                create_qp(id(), pd, &*(second as *const ibv_qp_init_attr))
+            }
+            "rdma_connect" | "rdma_accept" => private_data((second as *const Param).as_ref()?),
+            "rdma_get_cm_event" => synchronous(first),
+            "rdma_get_request" => get_request(id()),
+            _ => None,
+        }
+    }
+}
+
+/// # Safety
+/// The domain and the CQs of `attr` are NULL or alive.
+unsafe fn create_qp(id: &Id, pd: *const ibv_pd, attr: &ibv_qp_init_attr) -> Option<Wrong> {
+    if id.verbs.is_null() {
+        return Some((
+            "the id has no device yet".into(),
+            "an id gets its device when its address is resolved, or with a request for a connection; a \
+             listening one may have none",
+            "create the queue pair after the event RDMA_CM_EVENT_ADDR_RESOLVED; a server passes the id of \
+             RDMA_CM_EVENT_CONNECT_REQUEST, and not the listening one"
+                .into(),
+        ));
+    }
+    if !id.qp.is_null() {
+        return Some((
+            "the id has a queue pair already".into(),
+            "an id has one queue pair",
+            "call rdma_destroy_qp before, or create another id".into(),
+        ));
+    }
+    // SAFETY: the objects are NULL or alive, as the caller promises.
+    let others = unsafe {
+        [
+            ("pd", pd.as_ref().map(|pd| pd.context)),
+            ("send_cq", attr.send_cq.as_ref().map(|cq| cq.context)),
+            ("recv_cq", attr.recv_cq.as_ref().map(|cq| cq.context)),
+        ]
+    };
+    let other = others
+        .into_iter()
+        .find(|(_, context)| context.is_some_and(|context| context != id.verbs));
+    if let Some((member, context)) = other {
+        let context = context.unwrap_or(core::ptr::null_mut());
+        return Some((
+            format!(
+                "{member} belongs to the device context {context:p}, and the id to {:p} (id->verbs)",
+                id.verbs
+            ),
+            "librdmacm opens the device itself: a context of the program's own ibv_open_device is another \
+             one, whose objects do not fit",
+            "create PD, CQs and regions with id->verbs, after the address is resolved".into(),
+        ));
+    }
+    let is_datagram = matches!(id.space, RDMA_PS_UDP | RDMA_PS_IPOIB);
+    let asks_datagram = attr.qp_type == IBV_QPT_UD;
+    (is_datagram != asks_datagram && id.space != 0x013f).then(|| {
+        let (space, fits) = match is_datagram {
+            true => ("RDMA_PS_UDP or RDMA_PS_IPOIB", "IBV_QPT_UD"),
+            false => ("RDMA_PS_TCP", "IBV_QPT_RC"),
+        };
+        (
+            format!("qp_type does not fit the port space of the id, {space}"),
+            "the port space says whether an id is for connections or for datagrams",
+            format!("set qp_type to {fits}, or create the id in the other port space"),
+        )
+    })
+}
+
+/// Whether a connection is to be made without a queue pair.
+fn lacks_qp(id: &Id, param: Option<&Param>) -> bool {
+    let is_datagram = matches!(id.space, RDMA_PS_UDP | RDMA_PS_IPOIB);
+    id.qp.is_null() && !is_datagram && param.is_none_or(|param| param.qp_num == 0)
+}
+
+fn report_lack(call: &CmCall) {
+    let found = Finding::new(Rule::Argument, object(call), call.name, Outcome::Succeeded)
+        .with(
+            "what",
+            "the id has no queue pair, and conn_param names none (qp_num is 0)",
+        )
+        .with(
+            "why",
+            "the number of the queue pair is sent to the peer, which connects to queue pair 0",
+        )
+        .with(
+            "todo",
+            format!("call rdma_create_qp with this id before {}", call.name),
+        );
+    shadow::observe(|_| vec![found]);
+}
+
+fn private_data(param: &Param) -> Option<Wrong> {
+    (param.private_data == 0 && param.private_data_len > 0).then(|| {
+        (
+            format!(
+                "private_data is NULL, and private_data_len is {}",
+                param.private_data_len
+            ),
+            "the structure was not set to zero at first, perhaps",
+            "set the whole rdma_conn_param to zero before its members".into(),
+        )
+    })
+}
+
+/// Events of a channel that the program has not created.
+fn synchronous(channel: usize) -> Option<Wrong> {
+    shadow::with(|shadow| shadow.cm_ids.is_synchronous(channel as u64))?.then(|| {
+        (
+            "the channel is that of an id which was created without one (rdma_create_id with NULL, or \
+             rdma_create_ep)"
+                .into(),
+            "such an id is synchronous: its calls wait until they are done, and take their events",
+            "call no rdma_get_cm_event with it, and rdma_get_request to accept; or create the id with an \
+             event channel"
+                .into(),
+        )
+    })
+}
+
+fn get_request(id: &Id) -> Option<Wrong> {
+    let is_synchronous = shadow::with(|shadow| shadow.cm_ids.is_synchronous(id.channel as u64))?;
+    (!is_synchronous).then(|| {
+        (
+            "the listening id has an event channel of the program".into(),
+            "rdma_get_request is for synchronous ids; of others the requests come as events",
+            "read RDMA_CM_EVENT_CONNECT_REQUEST with rdma_get_cm_event, or create the id with \
+             rdma_create_ep or without a channel"
+                .into(),
+        )
+    })
+}
+
+/// A call has succeeded: what it means for later ones.
+pub fn succeeded(call: &CmCall) {
+    CURRENT.set(0);
+    let [first, second, ..] = call.arguments;
+    if matches!(call.name, "rdma_connect" | "rdma_accept") {
+        // SAFETY: the id is the program's, and exists; the parameters are NULL or readable.
+        let lacks = unsafe { lacks_qp(&*(first as *const Id), (second as *const Param).as_ref()) };
+        if lacks {
+            report_lack(call);
+        }
+        return;
+    }
+    if call.name == "rdma_join_multicast" {
+        shadow::with(|shadow| shadow.cm_ids.joins(first as u64));
+        return;
+    }
+    if matches!(
+        call.name,
+        "rdma_disconnect" | "rdma_create_qp" | "rdma_create_qp_ex"
+    ) {
+        // SAFETY: the id is the program's, and exists.
+        let qp = unsafe { (first as *const Id).as_ref() }.map_or(0, |id| id.qp as usize);
+        shadow::with(|shadow| {
+            if let Some(qp) = shadow.qps.get_mut(&qp) {
+                qp.is_of_cm = true;
+                qp.is_disconnected |= call.name == "rdma_disconnect";
+            }
+        });
+        return;
+    }
+    let place = match call.name {
+        "rdma_create_id" if first == 0 => second,
+        "rdma_create_ep" => first,
+        _ => return,
+    };
+    // SAFETY: the call has written the id to this place, and returned.
+    let channel = unsafe {
+        let id = (place as *const *const Id).as_ref();
+        id.and_then(|id| id.as_ref()).map(|id| id.channel)
+    };
+    if let Some(channel) = channel {
+        shadow::with(|shadow| shadow.cm_ids.add_synchronous(channel as u64));
+    }
+}

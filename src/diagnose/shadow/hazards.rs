@@ -1,0 +1,136 @@
+//! Hazards of memory that no error shows: buffers that change, overlap, or are of a dead stack frame.
+
+use super::completion::operation;
+use super::{Mr, Receive, SendRequest, Sge, Shadow};
+use crate::diagnose::check::key;
+use crate::diagnose::facts;
+use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::rules::Rule;
+
+/// A program that posts more receives of one buffer means it: it does not look at the data.
+const MAX_SAME: usize = 16;
+
+impl Shadow {
+    /// The data of a request that has completed is not what was posted. Receives and READs into the same
+    /// memory may have changed it: then nothing is said.
+    pub(super) fn changed(
+        &self,
+        object: &Object,
+        request: &SendRequest,
+        call: &'static str,
+    ) -> Option<Finding> {
+        if request.digest == 0 || self.is_written_to(&request.sges) {
+            return None;
+        }
+        let now = facts::digest(&request.sges).ok()?;
+        let sge = request.sges.iter().find(|sge| sge.length > 0)?;
+        (now != request.digest).then(|| {
+            Finding::new(
+                Rule::BufferChanged,
+                object.clone(),
+                call,
+                Outcome::Succeeded,
+            )
+            .with("operation", operation(request.opcode))
+            .with("wr_id", request.wr_id)
+            .with("length", request.length())
+            .with("addr", format!("{:#x}", sge.addr))
+        })
+    }
+
+    /// Whether a device may be writing to a part of these buffers.
+    pub(super) fn is_written_to(&self, sges: &[Sge]) -> bool {
+        let overlaps = |other: &Sge| {
+            let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
+            sges.iter()
+                .any(|sge| u128::from(sge.addr) < end(other) && u128::from(other.addr) < end(sge))
+        };
+        self.qps.values().any(|qp| {
+            let receives = qp.receives.iter().flat_map(|receive| &receive.sges);
+            let reads = qp
+                .sends
+                .iter()
+                .filter(|of| key::rights_of(of.opcode).1 != 0);
+            receives.chain(reads.flat_map(|of| &of.sges)).any(overlaps) || qp.srq != 0
+        })
+    }
+
+    /// A receive of a queue pair has completed: reports the first that were posted with the same memory. A
+    /// program that posts the same buffer twice may not look at the data: it is reported when the peer sends
+    /// different data.
+    pub(super) fn received(&mut self, address: usize, receive: &Receive) -> Option<Finding> {
+        let found = match self.qps.get(&address)?.receives_completed {
+            1 => self.overlapping(address, core::slice::from_ref(receive)),
+            _ => None,
+        };
+        let peer = self.peer(address).map(|(_, peer)| peer);
+        let data_differs = peer.is_some_and(|peer| peer.messages_vary);
+        let qp = self.qps.get_mut(&address)?;
+        if let Some((finding, is_same)) = found {
+            if !is_same {
+                return Some(finding);
+            }
+            qp.same_buffer = Some(finding);
+        }
+        match data_differs {
+            true => qp.same_buffer.take(),
+            false => None,
+        }
+    }
+
+    /// Receives into the same memory, and whether that is the same buffer. None of a program that has posted
+    /// many: it does not look at their data.
+    fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<(Finding, bool)> {
+        let qp = self.qps.get(&address)?;
+        if qp.receives.len() > MAX_SAME {
+            return None;
+        }
+        let posted = qp.receives.iter().chain(receives);
+        let ranges =
+            posted.flat_map(|receive| receive.sges.iter().map(move |sge| (sge, receive.wr_id)));
+        let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();
+        ranges.sort_by_key(|(sge, _)| (sge.addr, sge.length));
+        let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
+        let overlap = |pair: &&[(&Sge, u64)]| {
+            let [(a, _), (b, _)] = pair else { return false };
+            u128::from(b.addr) < end(a)
+        };
+        let pair = ranges.windows(2).find(overlap)?;
+        let [(a, first), (b, second)] = pair else {
+            return None;
+        };
+        let object = self.qp_object(address);
+        let common = end(a).min(end(b)) - u128::from(b.addr);
+        let is_same = (a.addr, a.length) == (b.addr, b.length);
+        let (call, outcome) = ("ibv_post_recv", Outcome::Called);
+        let finding = Finding::new(Rule::ReceivesOverlap, object, call, outcome)
+            .with("first", first)
+            .with("second", second)
+            .with("common", common)
+            .with("addr", format!("{:#x}", b.addr));
+        Some((finding, is_same))
+    }
+
+    /// A region of the stack whose function has returned. `stack` is where the program's stack ends now.
+    pub(super) fn on_dead_stack(
+        &self,
+        object: &Object,
+        context: usize,
+        sges: &mut dyn Iterator<Item = &Sge>,
+        thread: i32,
+        stack: u64,
+        call: &'static str,
+    ) -> Option<Finding> {
+        let is_of = |mr: &Mr, sge: &Sge| mr.context == context && mr.lkey == sge.lkey;
+        let regions = || self.mrs.values().filter(|mr| mr.stack_of == thread);
+        regions().next()?;
+        let mut sges = sges.filter(|sge| sge.length > 0);
+        // What lives is above the end of the stack, all of it.
+        let dead = |mr: &&Mr| mr.start < stack;
+        let mr = sges.find_map(|sge| regions().filter(dead).find(|mr| is_of(mr, sge)))?;
+        Some(
+            Finding::new(Rule::StackRegion, object.clone(), call, Outcome::Called)
+                .with("region", key::region(mr)),
+        )
+    }
+}

@@ -1,0 +1,290 @@
+//! Requests that the peer has refused: what is known of its queue pair, its regions and windows.
+
+use ibverbs_abi::*;
+
+use super::failure::too_small;
+use super::{Mr, Qp, SendRequest, Shadow};
+use crate::diagnose::check::key::{self, Access, Side};
+use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::peer::Peer;
+use crate::diagnose::rules::Rule;
+
+impl Shadow {
+    /// A message has come to this queue pair that names a key of it, which cannot be invalidated.
+    pub(super) fn not_invalidated(&self, qp: &Qp, peer: Option<&Qp>, finding: Finding) -> Finding {
+        let mut sent = peer.into_iter().flat_map(|peer| &peer.sends);
+        let rkey = sent.find(|of| of.invalidates != 0).map(|of| of.invalidates);
+        let of = |mr: &&Mr| mr.context == qp.context && Some(mr.rkey) == rkey;
+        if let Some(mr) = self.mrs.values().find(of) {
+            let rkey = rkey.unwrap_or(0);
+            return super::requests::invalidates_region(finding, rkey, &key::region(mr));
+        }
+        finding
+            .with(
+                "what",
+                "the message that consumed the receive names a key of this side to invalidate, and that was \
+                 not possible",
+            )
+            .with(
+                "why",
+                "only the key of a memory window of type 2 that is bound, in the PD of this queue pair, can \
+                 be invalidated, and not that of a region that ibv_reg_mr has made",
+            )
+            .with(
+                "todo",
+                "bind a window and send its rkey to the peer; or let the peer use SEND in place of SEND with \
+                 invalidate",
+            )
+    }
+
+    /// A SEND that the peer has refused: its receive is too small, if that is seen there.
+    fn refused_send(
+        &self,
+        object: &Object,
+        qp: &Qp,
+        request: &SendRequest,
+        status: u32,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let Some(peer) = &qp.evidence.peer else {
+            return Vec::new();
+        };
+        let length = request.length();
+        let room = match peer.error_status {
+            // The peer's own completion, which has taken the receive out, was polled before.
+            Some(status) if status == u64::from(IBV_WC_LOC_LEN_ERR) => Some("fewer".into()),
+            _ => peer
+                .room
+                .filter(|room| *room < length)
+                .map(|room| room.to_string()),
+        };
+        room.filter(|_| peer.has_srq != Some(1))
+            .map(|room| too_small(object, qp, call, status, length.to_string(), room))
+            .into_iter()
+            .collect()
+    }
+
+    /// A request that the peer has refused.
+    pub(super) fn refused_by_peer(
+        &self,
+        object: &Object,
+        qp: &Qp,
+        in_process: Option<&Qp>,
+        request: &SendRequest,
+        status: u32,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let Some(remote) = request.remote else {
+            let found = self.refused_send(object, qp, request, status, call);
+            let key = || {
+                refused_key(object, qp, request, status, call)
+                    .into_iter()
+                    .collect()
+            };
+            return if found.is_empty() { key() } else { found };
+        };
+        let (right, _) = key::rights_of(request.opcode);
+        let operation = super::completion::operation(request.opcode);
+        let finding = |rule| {
+            Finding::new(rule, object.clone(), call, Outcome::Completion(status))
+                .with("operation", operation)
+                .with("wr_id", request.wr_id)
+                .with("addr", format!("{:#x}", remote.addr))
+        };
+        let is_atomic = right == IBV_ACCESS_REMOTE_ATOMIC;
+        if status == IBV_WC_REM_INV_REQ_ERR && is_atomic && remote.addr % 8 != 0 {
+            return vec![finding(Rule::AtomicUnaligned)];
+        }
+        let access = Access {
+            side: Side::Remote,
+            key: remote.rkey,
+            addr: remote.addr,
+            length: remote.length.unwrap_or(request.length()),
+            pd: in_process.map_or(0, |peer| peer.pd),
+            right,
+        };
+        let seen = qp.evidence.peer.as_ref().and_then(|peer| {
+            by_queue_pair(qp, peer, right, status, &finding).or_else(|| match in_process {
+                Some(of)
+                    if self.window_part(of.context, access.key).is_some()
+                        || self.window_state(of.context, access.key).is_some() =>
+                {
+                    self.judge_window(&access, of.context, |rule| {
+                        Finding::new(rule, object.clone(), call, Outcome::Completion(status))
+                    })
+                }
+                Some(in_process) if peer.had_windows != Some(1) => {
+                    self.judge(&access, in_process.context, object, status, call)
+                }
+                Some(_) => self.judge_known(&access, in_process?, object, status, call),
+                None => by_key(peer, &access, |rule| {
+                    Finding::new(rule, object.clone(), call, Outcome::Completion(status))
+                }),
+            })
+        });
+        if let Some(found) = seen {
+            return vec![found];
+        }
+        let own = self
+            .mrs
+            .values()
+            .find(|mr| mr.context == qp.context && mr.rkey == remote.rkey);
+        let hint = match own {
+            Some(mr) if in_process.is_none() => {
+                let region = key::region(mr);
+                format!(
+                    "; here {:#x} is the rkey of this side's region {region}",
+                    remote.rkey
+                )
+            }
+            _ => String::new(),
+        };
+        let known = match &qp.evidence.peer {
+            Some(peer) if peer.had_windows == Some(1) => {
+                "the key may be that of a memory window, which are not observed"
+            }
+            Some(peer) if peer.knows_keys == Some(1) => {
+                "nothing is wrong with the key, range and rights that is known here"
+            }
+            Some(_) => "the peer's regions are not known: IBV_EXPLAIN is not set there",
+            None => "the peer is not in a process that is observed here",
+        };
+        vec![
+            finding(Rule::KeyRemote)
+                .with("length", access.length)
+                .with("key", key::hex(remote.rkey))
+                .with("right", key::rights(right))
+                .with("known", known)
+                .with("hint", hint),
+        ]
+    }
+
+    /// What the regions say of a key, if it is that of one. Others may be windows.
+    fn judge_known(
+        &self,
+        access: &Access,
+        peer: &Qp,
+        object: &Object,
+        status: u32,
+        call: &'static str,
+    ) -> Option<Finding> {
+        let known = self
+            .mrs
+            .values()
+            .any(|mr| mr.context == peer.context && mr.rkey == access.key);
+        known.then(|| self.judge(access, peer.context, object, status, call))?
+    }
+}
+
+const NO_DEPTH: &str = "librdmacm sets the flag if initiator_depth of this side's rdma_conn_param and \
+                        responder_resources of the peer's are 1 at least";
+
+/// What the attributes of the peer's queue pair refuse.
+fn by_queue_pair(
+    qp: &Qp,
+    peer: &Peer,
+    right: u32,
+    status: u32,
+    finding: &impl Fn(Rule) -> Finding,
+) -> Option<Finding> {
+    let dest_qpn = format!("{:#x}", peer.qpn.unwrap_or(0));
+    let lacking = right & !(peer.access.unwrap_or(right.into()) as u32);
+    if lacking != 0 {
+        let mut found = finding(Rule::QpAccess).with("dest_qpn", dest_qpn);
+        let by_depth = qp.is_of_cm && right & IBV_ACCESS_REMOTE_WRITE == 0;
+        found.notes.extend(by_depth.then(|| NO_DEPTH.into()));
+        return Some(
+            found
+                .with("right", key::rights(lacking))
+                .with("place", &peer.place),
+        );
+    }
+    let reads = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    let here = qp.connection.max_rd_atomic;
+    let there = peer.max_dest_rd_atomic?;
+    let too_many = status == IBV_WC_REM_INV_REQ_ERR && right & reads != 0 && there < here.into();
+    too_many.then(|| {
+        finding(Rule::DestRdAtomic)
+            .with("dest_qpn", dest_qpn)
+            .with("place", &peer.place)
+            .with("there", there)
+            .with("here", here)
+    })
+}
+
+/// What the peer's process says of its region.
+fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
+    if peer.window_lost == Some(1) {
+        let state = "before it was bound again or invalidated";
+        return Some(super::windows::lost(
+            finding(Rule::Argument),
+            access.key,
+            state,
+        ));
+    }
+    let mr = Mr {
+        context: 0,
+        pd: 1 - peer.mr_same_pd.unwrap_or(1) as usize,
+        start: peer.mr_start.unwrap_or(0),
+        length: peer.mr_length.unwrap_or(0),
+        lkey: 0,
+        rkey: access.key,
+        access: peer.mr_access.unwrap_or(0) as u32,
+        stack_of: 0,
+        is_memory: true,
+    };
+    let (live, dead) = match peer.key_is_live {
+        Some(1) => (Some(&mr), None),
+        Some(_) => (None, Some(&mr)),
+        None if peer.knows_keys == Some(1) && peer.had_windows != Some(1) => (None, None),
+        None => return None,
+    };
+    let same = |a: usize, b: usize| a == b;
+    key::refused(access, live.into_iter(), dead.into_iter(), same, finding)
+}
+
+/// The peer refuses the key that a SEND with invalidate names, or the SRQ that a request of XRC names.
+fn refused_key(
+    object: &Object,
+    qp: &Qp,
+    request: &SendRequest,
+    status: u32,
+    call: &'static str,
+) -> Option<Finding> {
+    let outcome = Outcome::Completion(status);
+    let finding = Finding::new(Rule::Argument, object.clone(), call, outcome);
+    let peer = qp.evidence.peer.as_ref();
+    let key_is_live = peer.is_some_and(|peer| peer.key_is_live == Some(1));
+    if request.invalidates != 0 && key_is_live {
+        let start = peer.and_then(|peer| peer.mr_start).unwrap_or(0);
+        let region = format!("of the peer at {start:#x}");
+        return Some(super::requests::invalidates_region(
+            finding,
+            request.invalidates,
+            &region,
+        ));
+    }
+    (qp.kind == IBV_QPT_XRC_SEND).then(|| {
+        let number = request.remote_srqn;
+        let hint = match number {
+            0 => ": it was not set",
+            _ => "",
+        };
+        let what = format!(
+            "the peer refused the message (wr_id {}), which names the SRQ number {number:#x}{hint}",
+            request.wr_id
+        );
+        finding
+            .with("what", what)
+            .with(
+                "why",
+                "possible: the number is not that of an SRQ of the XRC domain of the peer's queue pair; or \
+                 the message does not fit the receive of that SRQ",
+            )
+            .with(
+                "todo",
+                "have the peer send the number that ibv_get_srq_num returns, and put it into \
+                 qp_type.xrc.remote_srqn of each request",
+            )
+    })
+}

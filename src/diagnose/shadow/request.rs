@@ -1,0 +1,78 @@
+//! Posted requests and receives, as copies of what the program has passed.
+
+use smallvec::SmallVec;
+
+/// A scatter/gather element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sge {
+    pub addr: u64,
+    pub length: u32,
+    pub lkey: u32,
+}
+
+/// A scatter/gather list. Most have one element, and are posted without an allocation.
+pub type Sges = SmallVec<[Sge; 2]>;
+/// What one call posts: mostly one.
+pub type Requests = SmallVec<[SendRequest; 1]>;
+pub type Receives = SmallVec<[Receive; 1]>;
+
+/// What a one-sided request accesses at the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remote {
+    pub addr: u64,
+    pub rkey: u32,
+    /// In bytes; None if it is the length of the request.
+    pub length: Option<u64>,
+}
+
+/// A posted send request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SendRequest {
+    pub wr_id: u64,
+    pub opcode: u32,
+    pub signaled: bool,
+    pub inline: bool,
+    /// The bytes of inline data that builder functions have set.
+    pub inline_length: u64,
+    pub sges: Sges,
+    /// `num_sge`, which may be more than the list that was read has.
+    pub num_sge: i32,
+    pub remote: Option<Remote>,
+    /// The address handle of a UD request, or 0.
+    pub ah: usize,
+    /// The destination of a UD request.
+    pub remote_qpn: u32,
+    /// The SRQ that a request of XRC names.
+    pub remote_srqn: u32,
+    /// The key that a SEND with invalidate, or a local invalidate, names; else 0.
+    pub invalidates: u32,
+    /// The type of the window that is bound; else 0.
+    pub mw_type: u32,
+    /// IBV_SEND_*.
+    pub flags: u32,
+    /// `num_sge` is not 0, and `sg_list` is NULL.
+    pub list_is_null: bool,
+    /// By ibv_wr_* functions.
+    pub is_built: bool,
+    /// What is wrong with it was reported when it was posted.
+    pub is_explained: bool,
+    /// A digest of the data when it was posted; 0 if there is none.
+    pub digest: u64,
+    /// Tells requests of the process apart.
+    pub serial: u64,
+}
+
+impl SendRequest {
+    /// The bytes of its scatter/gather list or inline data.
+    pub fn length(&self) -> u64 {
+        let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
+        sges + self.inline_length
+    }
+}
+
+/// A posted receive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Receive {
+    pub wr_id: u64,
+    pub sges: Sges,
+}
