@@ -113,9 +113,9 @@ pub fn failed(call: &CmCall) {
     if is_probe || report::count() != COUNT.get() {
         return;
     }
-    // SAFETY: the id is the program's, and has not been destroyed by a call of these.
     let id = match call.name {
         "rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep" => None,
+        // SAFETY: the id is the program's, and has not been destroyed by a call of these.
         _ => unsafe { (call.arguments[0] as *const Id).as_ref() },
     };
     let state = id.map_or("there is none yet".into(), describe);

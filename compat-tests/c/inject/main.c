@@ -65,10 +65,10 @@ static void drop(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b)
 /* send N LENGTH: that many messages, one after the other, all of which arrive. */
 static void send_messages(struct rig *rig, char **argv)
 {
-	static const char *const counters[] = { "rx_icrc_encapsulated", "duplicate_request", "send_rnr_err",
-						"rcvd_rnr_err", "completer_retry_err",
-						"np_ecn_marked_roce_packets", "np_cnp_sent",
-						"rp_cnp_handled" };
+	static const char *const counters[] = { "rx_icrc_encapsulated", "duplicate_request",
+						"send_rnr_err",         "rcvd_rnr_err",
+						"completer_retry_err",  "np_ecn_marked_roce_packets",
+						"np_cnp_sent",          "rp_cnp_handled" };
 	int count = atoi(argv[0]), length = atoi(argv[1]), good = 0;
 	double begin = milliseconds();
 	struct ibv_qp *a, *b;

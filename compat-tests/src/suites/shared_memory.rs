@@ -168,8 +168,8 @@ fn one_way(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// The most parts of messages of `len` bytes, and acknowledgments, that take the channel. They would be more than
-/// twice as many packets of 4 KiB.
+/// The most parts of messages of `len` bytes, and acknowledgments, that take the channel. They would be
+/// more than twice as many packets of 4 KiB.
 fn most_parts(len: u64) -> u64 {
     COUNT * (len / (16 << 10) + 4)
 }

@@ -21,7 +21,8 @@ pub fn prefetch(at: *const u8) {
     }
 }
 
-/// `fence(SeqCst)` in half of its time: a locked instruction orders a store before later loads as MFENCE does.
+/// `fence(SeqCst)` in half of its time: a locked instruction orders a store before later loads as MFENCE
+/// does.
 #[inline(always)]
 pub fn full_fence() {
     // SAFETY: it changes nothing: a word of this thread's stack, by 0.

@@ -1,10 +1,10 @@
 //! The way to a peer: through shared memory to processes of this host ([`crate::local`]), by UDP to all
 //! others.
 //!
-//! A connected queue pair takes a channel when nothing of it is in flight (`engine::shm`). Datagrams may take
-//! either, one by one; a reordering would not be repaired. Therefore what takes a channel first waits for what
-//! other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP, unless there
-//! is a channel to its peer already.
+//! A connected queue pair takes a channel when nothing of it is in flight (`engine::shm`). Datagrams may
+//! take either, one by one; a reordering would not be repaired. Therefore what takes a channel first waits
+//! for what other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP,
+//! unless there is a channel to its peer already.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use std::time::Duration;
 use super::Device;
 use super::lock_holder::InboxGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
-use super::receiving::Batch;
 use crate::direct::Exports;
 use crate::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
 use crate::local::{Channel, Ends, Paths, Peers};
@@ -26,8 +25,6 @@ use crate::wire::{Flow, port_of};
 const POLLS_PER_SOCKET_POLL: u64 = 32;
 /// How long [`Device::await_path`] waits for a peer. Its background thread usually answers within 0.2 ms.
 const MAX_AWAITED: Duration = Duration::from_millis(100);
-/// Batches of datagrams that are received before the first packets of a new channel.
-const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;
 
 /// `IBV_UROCE_LOCAL`: whether devices that are opened from now on use shared memory.
 static ENABLED: AtomicBool = AtomicBool::new(false);
@@ -344,39 +341,6 @@ impl Device {
     pub(super) fn has_local_packets(&self, inbox: &mut InboxGuard<'_>) -> bool {
         let paths = self.paths.as_ref();
         paths.is_some_and(|paths| paths.has_packet(inbox.channels()))
-    }
-
-    /// Receives the packets that [`Device::has_local_packets`] has found. Returns their number.
-    pub(super) fn receive_locally(
-        &self,
-        inbox: &mut InboxGuard<'_>,
-        batch: &mut Batch<'_>,
-    ) -> usize {
-        let received = inbox.channels().receive(batch);
-        match received.any_fresh {
-            false => received.packets,
-            true => received.packets + self.receive_fresh(inbox, batch),
-        }
-    }
-
-    /// Receives the first packets of channels, and before them the datagrams that have arrived. Returns the
-    /// number of both.
-    #[cold]
-    fn receive_fresh(&self, inbox: &mut InboxGuard<'_>, batch: &mut Batch<'_>) -> usize {
-        let mut count = 0;
-        if inbox.channels().take_first_receive() {
-            for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
-                inbox.poll_all_sockets();
-                let datagrams = self.net.receive(inbox, &mut |packet, from| {
-                    batch.deliver(packet, from);
-                });
-                count += datagrams;
-                if datagrams == 0 {
-                    break;
-                }
-            }
-        }
-        count + inbox.channels().receive(batch).packets
     }
 
     /// Whether a peer has hung up, and what it had sent may not be received yet.

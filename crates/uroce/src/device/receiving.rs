@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::clock::ReadOnce;
+use super::lock_holder::InboxGuard;
 use super::missed::KeptPacket;
 use super::queue_pair::{LockedQp, QueuePair, Unavailable};
 use super::recent::RecentQps;
@@ -13,6 +14,9 @@ use crate::engine::{Addresses, Clock, Message, Time};
 use crate::local::Receiver;
 use crate::transport::GSI_QPN;
 use crate::wire::{MULTICAST_QPN, Packet};
+
+/// Batches of datagrams that are received before the first packets of a new channel.
+const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;
 
 /// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked and
 /// is taken for preempted: then the packet is kept.
@@ -258,5 +262,40 @@ impl<'a> Batch<'a> {
             .packets
             .store(before + self.packets, Ordering::Relaxed);
         (self.exact.get(), self.recent)
+    }
+}
+
+impl Device {
+    /// Receives the packets that [`Device::has_local_packets`] has found. Returns their number.
+    pub(super) fn receive_locally(
+        &self,
+        inbox: &mut InboxGuard<'_>,
+        batch: &mut Batch<'_>,
+    ) -> usize {
+        let received = inbox.channels().receive(batch);
+        match received.any_fresh {
+            false => received.packets,
+            true => received.packets + self.receive_fresh(inbox, batch),
+        }
+    }
+
+    /// Receives the first packets of channels, and before them the datagrams that have arrived. Returns the
+    /// number of both.
+    #[cold]
+    fn receive_fresh(&self, inbox: &mut InboxGuard<'_>, batch: &mut Batch<'_>) -> usize {
+        let mut count = 0;
+        if inbox.channels().take_first_receive() {
+            for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
+                inbox.poll_all_sockets();
+                let datagrams = self.net.receive(inbox, &mut |packet, from| {
+                    batch.deliver(packet, from);
+                });
+                count += datagrams;
+                if datagrams == 0 {
+                    break;
+                }
+            }
+        }
+        count + inbox.channels().receive(batch).packets
     }
 }

@@ -8,8 +8,8 @@ use crate::engine::shm::{Answer, Message, NextMessage, Sender, Timing};
 use crate::wire::{AethKind, Operation, Packet};
 
 impl Qp {
-    /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins, and
-    /// the caller tries again. Returns whether it is bound.
+    /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins,
+    /// and the caller tries again. Returns whether it is bound.
     #[inline]
     pub fn bind(&mut self, now: impl Clock) -> bool {
         self.sender.is_some() || self.try_bind(now)
@@ -228,8 +228,8 @@ impl Qp {
         }
     }
 
-    /// An ACK that has taken a packet: there was no room for it in shared memory when the peer's queue pair was
-    /// destroyed.
+    /// An ACK that has taken a packet: there was no room for it in shared memory when the peer's queue pair
+    /// was destroyed.
     #[cold]
     pub(super) fn receive_ack_packet(&mut self, packet: &Packet, host: &mut impl Host) {
         let kind = packet.aeth().map(|aeth| aeth.kind);
@@ -286,8 +286,8 @@ impl Qp {
         }
     }
 
-    /// There is no room for the next message, or no way to the peer. The ack timeout runs from now on, as if it
-    /// had been sent.
+    /// There is no room for the next message, or no way to the peer. The ack timeout runs from now on, as
+    /// if it had been sent.
     #[cold]
     pub fn on_no_room(&mut self, now: Time) {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);

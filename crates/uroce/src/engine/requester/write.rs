@@ -84,7 +84,8 @@ impl Requester {
         }))
     }
 
-    /// Writes packet `next` of a WQE behind these headers, with `len` bytes of payload. None if the buffer is too small.
+    /// Writes packet `next` of a WQE behind these headers, with `len` bytes of payload. None if the buffer
+    /// is too small.
     #[inline(always)]
     pub(super) fn write_packet(
         &self,

@@ -364,10 +364,10 @@ pub fn capacity(wr: &RecvWr) -> u64 {
     wr.sges.iter().map(|sge| u64::from(sge.len)).sum()
 }
 
-/// The completion of a receive WR with a message of `len` bytes; `request` is the message's last part. The GRH
-/// flag is set for every service: each RoCE packet has a global route. ibv_poll_cq(3) defines it for UD only.
-/// But rxe sets it always, and rdma-core's mlx5, mlx4, mthca and hns take it from the CQE for every service;
-/// bnxt_re, irdma and ocrdma set it for UD only.
+/// The completion of a receive WR with a message of `len` bytes; `request` is the message's last part. The
+/// GRH flag is set for every service: each RoCE packet has a global route. ibv_poll_cq(3) defines it for UD
+/// only. But rxe sets it always, and rdma-core's mlx5, mlx4, mthca and hns take it from the CQE for every
+/// service; bnxt_re, irdma and ocrdma set it for UD only.
 #[inline(always)]
 pub fn recv_completion(
     wr: &RecvWr,

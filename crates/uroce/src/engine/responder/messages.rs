@@ -31,8 +31,8 @@ impl Responder {
         matches!(self.responses.front(), Some(Response::Ack { .. }))
     }
 
-    /// Writes the next response, or a part of it, into `buffer`, which has room for [`HEAD_LEN`] bytes or more.
-    /// With exactly so many: only a response without payload.
+    /// Writes the next response, or a part of it, into `buffer`, which has room for [`HEAD_LEN`] bytes or
+    /// more. With exactly that many: only a response without payload.
     #[inline]
     pub fn next_message(
         &mut self,

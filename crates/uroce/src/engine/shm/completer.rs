@@ -44,8 +44,8 @@ pub struct Timing {
 }
 
 impl Sender {
-    /// A response to the request with that PSN. Acknowledges what it covers and returns what else it requires;
-    /// None if it is old, or answers what was never sent.
+    /// A response to the request with that PSN. Acknowledges what it covers and returns what else it
+    /// requires; None if it is old, or answers what was never sent.
     #[inline(always)]
     pub fn on_response(
         &mut self,
@@ -147,8 +147,8 @@ impl Sender {
         self.rnr_until = None;
     }
 
-    /// Takes the data of a READ, the value of an atomic, or the answer to an ATOMIC WRITE or FLUSH: the oldest
-    /// request. All WQEs before it have completed. An error is the status that the WQE fails with.
+    /// Takes the data of a READ, the value of an atomic, or the answer to an ATOMIC WRITE or FLUSH: the
+    /// oldest request. All WQEs before it have completed. An error is the status that the WQE fails with.
     pub fn on_data(
         &mut self,
         queue: &SendQueue,

@@ -15,8 +15,8 @@
 
 use crate::wire::{Aeth, AethKind, AtomicEth, Feth, Operation, Part, Psn, Reth};
 
-/// The longest header, in bytes. A payload that does not fit into so many with its header begins behind them,
-/// at the start of a cache line: copies there and from there are up to twice as fast (benches/uroce).
+/// The longest header, in bytes. A payload that does not fit into that many with its header begins behind
+/// them, at the start of a cache line: copies there and from there are up to twice as fast (benches/uroce).
 pub const HEAD_LEN: usize = 56;
 
 /// The first part of a message.

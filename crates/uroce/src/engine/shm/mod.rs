@@ -2,11 +2,11 @@
 //! place of packets.
 //!
 //! A queue pair's requester is bound to it while nothing of it is in flight, and stays bound until it is in
-//! RESET again. Each direction is bound on its own. Shared memory keeps the order of what is written and loses
-//! nothing, so there is no path MTU, no congestion window, no RTT, no pacing and no ICRC: a request takes one
-//! PSN, whatever its length, and a long one is written in parts. The receiver still drops what it has no
-//! memory or no receive for. So a reliable service has the ack timeout, RNR NAKs and sequence error NAKs, and
-//! sends again from the oldest request.
+//! RESET again. Each direction is bound on its own. Shared memory keeps the order of what is written and
+//! loses nothing, so there is no path MTU, no congestion window, no RTT, no pacing and no ICRC: a request
+//! takes one PSN, whatever its length, and a long one is written in parts. The receiver still drops what it
+//! has no memory or no receive for. So a reliable service has the ack timeout, RNR NAKs and sequence error
+//! NAKs, and sends again from the oldest request.
 //!
 //! | module | responsible for |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `direct` | requests that wait until the host can execute them without the peer |
 //!
 //! Not here: the execution of requests, which both transports share (`responder`), and the memory
-//! (`crate::local`).
+//! (`local`).
 
 mod completer;
 mod direct;

@@ -51,8 +51,8 @@ pub struct Network {
     pub shared_from: Option<Time>,
     /// The longest part of a message, in bytes.
     pub part_len: usize,
-    /// Whether shared memory takes a message that a side sends. If not, it is lost, as when the receiver has no
-    /// memory for it.
+    /// Whether shared memory takes a message that a side sends. If not, it is lost, as when the receiver
+    /// has no memory for it.
     pub takes_message: Box<Takes>,
     /// How long after receiving a packet a side transmits.
     pub transmit_delay: Duration,

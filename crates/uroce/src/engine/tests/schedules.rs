@@ -223,8 +223,8 @@ fn impair(impairment: Impairment) -> Box<Impair> {
     })
 }
 
-/// Messages of 1000 that the receiver drops, because it has no memory: fewer than a network loses, as they are
-/// longer.
+/// Messages of 1000 that the receiver drops, because it has no memory: fewer than a network loses, as they
+/// are longer.
 fn take(impairment: Impairment) -> Box<Takes> {
     let mut random = Random(impairment.seed);
     Box::new(move |_, _| random.below(1000) >= impairment.loss / 4)
