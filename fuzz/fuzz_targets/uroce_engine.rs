@@ -294,8 +294,7 @@ impl Play {
                 assert!(count < 3000, "writes without end");
             }
         } else {
-            qp.unbind();
-            qp.on_no_room(self.now);
+            qp.unbind(self.now);
         }
         while let Some(packet) = qp.transmit(self.now, host, &mut buffer) {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();

@@ -40,12 +40,11 @@ impl Device {
             let is_found = self.find_path(paths, qp, inner);
             let (engine, mut host, channel) = inner.split_path(qp);
             let Some(channel) = channel.filter(|_| is_found) else {
-                engine.unbind();
+                engine.unbind(&ReadOnce::new(clock::coarse));
                 return false;
             };
             if channel.is_dead() {
-                engine.unbind();
-                engine.on_no_room(clock::coarse());
+                engine.unbind(&ReadOnce::new(clock::coarse));
                 if channel.has_ended() {
                     self.fail_unreachable(qp, inner);
                 }

@@ -30,13 +30,16 @@ impl Qp {
         true
     }
 
-    /// There is no shared memory. An unreliable connection goes on with packets; a reliable one that is bound
-    /// fails with its timers.
-    pub fn unbind(&mut self) {
+    /// There is no shared memory. An unreliable connection goes on with packets, from the start of the message
+    /// that it has written in part; a reliable one that is bound fails with its timers.
+    pub fn unbind(&mut self, clock: impl Clock) {
         self.requester.release();
-        let sender = self.sender.as_ref();
-        let may_unbind = sender.is_some_and(|sender| !sender.is_within_message());
-        if may_unbind && self.attributes.config.service == Service::Uc {
+        if self.sender.is_none() {
+            return;
+        }
+        if self.attributes.config.service.is_reliable() {
+            self.on_no_room(clock.time());
+        } else {
             self.sender = None;
             self.requester.restart();
         }

@@ -11,7 +11,7 @@
 //! | module | responsible for |
 //! |---|---|
 //! | `message` | requests and responses as bytes |
-//! | `sender` | which part of which request is written next |
+//! | `sender`, `write` | which part of which request is written next; writing it |
 //! | `completer` | responses, RNR waits, ack timeouts |
 //! | `direct` | requests that wait until the host can execute them without the peer |
 //!
@@ -22,6 +22,7 @@ mod completer;
 mod direct;
 mod message;
 mod sender;
+mod write;
 
 pub use completer::{Answer, Timing};
 pub use direct::is_executable;

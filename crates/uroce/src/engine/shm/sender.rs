@@ -10,14 +10,13 @@ use std::time::Duration;
 use ibverbs_abi::*;
 
 use super::direct::DirectWait;
-use super::message::{HEAD_LEN, MessageWriter};
+use super::message::HEAD_LEN;
 use crate::engine::attributes::Attributes;
-use crate::engine::emit::part_of;
 use crate::engine::requester::Finished;
 use crate::engine::retries::Retries;
 use crate::engine::send_queue::{OpClass, SendQueue, Wqe, WqeState, execute_local};
-use crate::engine::{Clock, Data, Host, LocalError, SendOp, Service, Time};
-use crate::wire::{AtomicEth, Feth, Operation, Part, Psn, Reth};
+use crate::engine::{Clock, Host, LocalError, SendOp, Service, Time};
+use crate::wire::{Operation, Psn};
 
 /// The most requests in flight: a PSN must identify each.
 const MAX_IN_FLIGHT: i32 = 1 << 22;
@@ -26,7 +25,7 @@ const MAX_IN_FLIGHT: i32 = 1 << 22;
 #[derive(Debug)]
 pub struct Sender {
     pub(super) is_reliable: bool,
-    is_xrc: bool,
+    pub(super) is_xrc: bool,
     /// The PSN of the oldest request that is not acknowledged.
     pub(super) acked: Psn,
     /// The PSN of the request at `current`.
@@ -125,11 +124,6 @@ impl Sender {
     #[inline]
     pub fn is_in_flight(&self) -> bool {
         self.is_reliable && (self.acked != self.next || self.sent > 0)
-    }
-
-    /// Whether a message has been written in part.
-    pub fn is_within_message(&self) -> bool {
-        self.sent > 0
     }
 
     /// Whether there is a WQE that is not written completely, or a local operation that is not executed. Not
@@ -275,19 +269,19 @@ impl Sender {
             SendOp::Send => self.write_part(Operation::Send, wqe, attributes, host, buffer),
             _ => self.write_any(wqe, attributes, host, buffer),
         };
-        let Some((len, payload_len, ends)) = written? else {
+        let Some(written) = written? else {
             return Ok(None);
         };
         self.is_starved = false;
         if wqe.class() != OpClass::Acked {
             self.rd_atomic_in_flight += 1;
         }
-        if ends {
+        if written.ends {
             self.on_message_written();
         } else {
-            self.sent += payload_len;
+            self.sent += written.payload_len;
         }
-        Ok(Some(len))
+        Ok(Some(written.len))
     }
 
     /// The last part of the current WQE has been written.
@@ -302,122 +296,6 @@ impl Sender {
         if !self.is_reliable {
             self.acked = self.next;
             self.finished += 1;
-        }
-    }
-
-    #[inline(never)]
-    fn write_any(
-        &self,
-        wqe: &Wqe,
-        attributes: &Attributes,
-        host: &mut impl Host,
-        buffer: &mut [u8],
-    ) -> Result<Option<(usize, u32, bool)>, LocalError> {
-        match wqe.operation() {
-            Some(operation) => self.write_part(operation, wqe, attributes, host, buffer),
-            None => Ok(None),
-        }
-    }
-
-    /// Writes the next part of a WQE. Returns the length of the message and of its payload in bytes, and
-    /// whether it is the last part.
-    #[inline(always)]
-    fn write_part(
-        &self,
-        operation: Operation,
-        wqe: &Wqe,
-        attributes: &Attributes,
-        host: &mut impl Host,
-        buffer: &mut [u8],
-    ) -> Result<Option<(usize, u32, bool)>, LocalError> {
-        let left = match wqe.class() {
-            OpClass::Acked => wqe.len - self.sent,
-            OpClass::EmptyResponse if operation == Operation::AtomicWrite => 8,
-            _ => 0,
-        };
-        let len = left.min(buffer.len().saturating_sub(HEAD_LEN) as u32);
-        let (starts, ends) = (self.sent == 0, len == left);
-        if starts && !ends && wqe.wr.inline().is_none() {
-            // A message must not be started that cannot be finished.
-            let found = host.check_local(wqe.wr.sges(), false)?;
-            if found < u64::from(wqe.len) {
-                return Err(LocalError::Length);
-            }
-        }
-        let part = part_of(starts, ends);
-        let to = (attributes.dest_qpn, self.next);
-        let message = MessageWriter::new(operation, part, to, self.sent, buffer);
-        let Some(mut message) = message else {
-            return Ok(None);
-        };
-        self.write_operands(wqe, part, &mut message);
-        if let Some(payload) = message.payload(len as usize) {
-            if !payload.is_empty() {
-                fill(wqe, self.sent, payload, host)?;
-            }
-        }
-        Ok(Some((message.len(len as usize), len, ends)))
-    }
-
-    #[inline(always)]
-    fn write_operands(&self, wqe: &Wqe, part: Part, message: &mut MessageWriter<'_>) {
-        let (starts, ends) = match part {
-            Part::Only => (true, true),
-            Part::First => (true, false),
-            Part::Middle => (false, false),
-            Part::Last => (false, true),
-        };
-        if wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe() {
-            message.solicited();
-        }
-        if self.is_xrc {
-            message.xrc_srqn(wqe.wr.xrc_srqn);
-        }
-        let len = wqe.len;
-        match wqe.wr.op {
-            SendOp::Send | SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
-            SendOp::SendImm { imm } => message.imm_or_rkey(imm),
-            SendOp::SendInv { rkey } => message.imm_or_rkey(rkey),
-            SendOp::Write { va, rkey } if starts => message.reth(&Reth { va, rkey, len }),
-            SendOp::Write { .. } => {}
-            SendOp::WriteImm { va, rkey, imm } => {
-                message.imm_or_rkey(imm);
-                if starts {
-                    message.reth(&Reth { va, rkey, len });
-                }
-            }
-            SendOp::Read { va, rkey } => message.reth(&Reth { va, rkey, len }),
-            SendOp::CmpSwap {
-                va,
-                rkey,
-                compare,
-                swap,
-            } => message.atomic(&AtomicEth {
-                va,
-                rkey,
-                swap_add: swap,
-                compare,
-            }),
-            SendOp::FetchAdd { va, rkey, add } => message.atomic(&AtomicEth {
-                va,
-                rkey,
-                swap_add: add,
-                compare: 0,
-            }),
-            SendOp::AtomicWrite { va, rkey, .. } => message.reth(&Reth { va, rkey, len: 8 }),
-            SendOp::Flush {
-                va,
-                rkey,
-                len,
-                placement,
-                selectivity,
-            } => {
-                message.feth(&Feth {
-                    placement,
-                    selectivity,
-                });
-                message.reth(&Reth { va, rkey, len });
-            }
         }
     }
 
@@ -483,24 +361,4 @@ impl Sender {
             _ => false,
         }
     }
-}
-
-/// Copies the payload of a WQE from byte `offset` on, as much as `payload` holds.
-#[inline(always)]
-fn fill(
-    wqe: &Wqe,
-    offset: u32,
-    payload: &mut [u8],
-    host: &mut impl Host,
-) -> Result<(), LocalError> {
-    match (&wqe.wr.op, &wqe.wr.data) {
-        (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
-        (_, Data::Inline(inline)) => {
-            let start = offset as usize;
-            let bytes = inline.get(start..start + payload.len());
-            payload.copy_from_slice(bytes.ok_or(LocalError::Length)?);
-        }
-        (_, Data::Sges(sges)) => host.gather(sges, offset.into(), payload)?,
-    }
-    Ok(())
 }

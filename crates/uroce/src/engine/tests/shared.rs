@@ -246,6 +246,23 @@ fn other_memory_loses_nothing() {
     assert_eq!(receives(&network, 1), [0, 1].map(|id| (id, IBV_WC_SUCCESS)));
 }
 
+/// A reliable connection that is bound takes no packets, and fails when its retries are used up.
+#[test]
+fn a_bound_connection_without_memory_fails() {
+    let mut network = shared();
+    network.post_recv(1, recv_wr(7, &[sge(0, 10)]));
+    post(&mut network, 1, SendOp::Send, 10);
+    network.run();
+    network.shared_from = None;
+    let before = network.packets_sent[0];
+    post(&mut network, 2, SendOp::Send, 10);
+    let now = network.now;
+    network.sides[0].qp.unbind(now);
+    network.run();
+    assert_eq!(network.packets_sent[0], before);
+    assert_eq!(sends(&network, 0)[1..], [(2, IBV_WC_RETRY_EXC_ERR)]);
+}
+
 fn uc() -> Network {
     let psns = [5, 6].map(Psn::new);
     let changes = [0, 1].map(|side| attributes(side, psns, 1024));
@@ -264,7 +281,8 @@ fn an_unreliable_connection_changes_at_any_time() {
         let is_shared = round == 1;
         network.shared_from = is_shared.then_some(network.now);
         if !is_shared {
-            network.sides[0].qp.unbind();
+            let now = network.now;
+            network.sides[0].qp.unbind(now);
         }
         for wr_id in [2 * round, 2 * round + 1] {
             post(&mut network, wr_id, SendOp::Send, 4000);
