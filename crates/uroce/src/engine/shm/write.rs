@@ -1,0 +1,161 @@
+//! Writes requests where the peer reads them.
+
+use super::Sender;
+use super::message::{HEAD_LEN, MessageWriter};
+use crate::engine::attributes::Attributes;
+use crate::engine::emit::part_of;
+use crate::engine::send_queue::{OpClass, Wqe};
+use crate::engine::{Data, Host, LocalError, SendOp};
+use crate::wire::{AtomicEth, Feth, Operation, Part, Reth};
+
+/// A part of a request that was written.
+pub(super) struct WrittenPart {
+    /// The length of the message in bytes.
+    pub len: usize,
+    /// The bytes of its payload.
+    pub payload_len: u32,
+    /// It is the last part.
+    pub ends: bool,
+}
+
+impl Sender {
+    /// [`Sender::write_part`] for any operation.
+    #[inline(never)]
+    pub(super) fn write_any(
+        &self,
+        wqe: &Wqe,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<WrittenPart>, LocalError> {
+        match wqe.operation() {
+            Some(operation) => self.write_part(operation, wqe, attributes, host, buffer),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes the next part of a WQE.
+    #[inline(always)]
+    pub(super) fn write_part(
+        &self,
+        operation: Operation,
+        wqe: &Wqe,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<WrittenPart>, LocalError> {
+        let left = match wqe.class() {
+            OpClass::Acked => wqe.len - self.sent,
+            OpClass::EmptyResponse if operation == Operation::AtomicWrite => 8,
+            _ => 0,
+        };
+        let len = left.min(buffer.len().saturating_sub(HEAD_LEN) as u32);
+        let (starts, ends) = (self.sent == 0, len == left);
+        if starts && !ends && wqe.wr.inline().is_none() {
+            // A message must not be started that cannot be finished.
+            let found = host.check_local(wqe.wr.sges(), false)?;
+            if found < u64::from(wqe.len) {
+                return Err(LocalError::Length);
+            }
+        }
+        let part = part_of(starts, ends);
+        let to = (attributes.dest_qpn, self.next);
+        let message = MessageWriter::new(operation, part, to, self.sent, buffer);
+        let Some(mut message) = message else {
+            return Ok(None);
+        };
+        self.write_operands(wqe, part, &mut message);
+        if let Some(payload) = message.payload(len as usize) {
+            if !payload.is_empty() {
+                fill(wqe, self.sent, payload, host)?;
+            }
+        }
+        Ok(Some(WrittenPart {
+            len: message.len(len as usize),
+            payload_len: len,
+            ends,
+        }))
+    }
+
+    #[inline(always)]
+    fn write_operands(&self, wqe: &Wqe, part: Part, message: &mut MessageWriter<'_>) {
+        let (starts, ends) = match part {
+            Part::Only => (true, true),
+            Part::First => (true, false),
+            Part::Middle => (false, false),
+            Part::Last => (false, true),
+        };
+        if wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe() {
+            message.solicited();
+        }
+        if self.is_xrc {
+            message.xrc_srqn(wqe.wr.xrc_srqn);
+        }
+        let len = wqe.len;
+        match wqe.wr.op {
+            SendOp::Send | SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
+            SendOp::SendImm { imm } => message.imm_or_rkey(imm),
+            SendOp::SendInv { rkey } => message.imm_or_rkey(rkey),
+            SendOp::Write { va, rkey } if starts => message.reth(&Reth { va, rkey, len }),
+            SendOp::Write { .. } => {}
+            SendOp::WriteImm { va, rkey, imm } => {
+                message.imm_or_rkey(imm);
+                if starts {
+                    message.reth(&Reth { va, rkey, len });
+                }
+            }
+            SendOp::Read { va, rkey } => message.reth(&Reth { va, rkey, len }),
+            SendOp::CmpSwap {
+                va,
+                rkey,
+                compare,
+                swap,
+            } => message.atomic(&AtomicEth {
+                va,
+                rkey,
+                swap_add: swap,
+                compare,
+            }),
+            SendOp::FetchAdd { va, rkey, add } => message.atomic(&AtomicEth {
+                va,
+                rkey,
+                swap_add: add,
+                compare: 0,
+            }),
+            SendOp::AtomicWrite { va, rkey, .. } => message.reth(&Reth { va, rkey, len: 8 }),
+            SendOp::Flush {
+                va,
+                rkey,
+                len,
+                placement,
+                selectivity,
+            } => {
+                message.feth(&Feth {
+                    placement,
+                    selectivity,
+                });
+                message.reth(&Reth { va, rkey, len });
+            }
+        }
+    }
+}
+
+/// Copies the payload of a WQE from byte `offset` on, as much as `payload` holds.
+#[inline(always)]
+fn fill(
+    wqe: &Wqe,
+    offset: u32,
+    payload: &mut [u8],
+    host: &mut impl Host,
+) -> Result<(), LocalError> {
+    match (&wqe.wr.op, &wqe.wr.data) {
+        (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
+        (_, Data::Inline(inline)) => {
+            let start = offset as usize;
+            let bytes = inline.get(start..start + payload.len());
+            payload.copy_from_slice(bytes.ok_or(LocalError::Length)?);
+        }
+        (_, Data::Sges(sges)) => host.gather(sges, offset.into(), payload)?,
+    }
+    Ok(())
+}
