@@ -269,15 +269,15 @@ mod tests {
     fn every_action_and_key() {
         for text in [
             "drop",
-            "drop:p=0.25,count=3,after=2,from=1s,to=2s,device=mlx5_0,qpn=17,opcode=send*,size=1-64",
+            "drop:p=25%,count=3,after=2,from=1s,to=2s,device=mlx5_0,qpn=17,opcode=send*,size=1-64",
             "corrupt:size=100-",
             "duplicate:opcode=ack",
-            "drop:p=0.5,direction=tx",
+            "drop:p=50%,direction=tx",
             "delay:time=5ms,size=-64",
             "delay:time=5ms,jitter=1ms",
             "delay:time=5ms,jitter=1ms,distribution=pareto,direction=both",
-            "burst:length=8,loss=0.5,p=0.25",
-            "burst:length=8,p=0.125,peer=192.0.2.0/24",
+            "burst:length=8,loss=50%,p=25%",
+            "burst:length=8,p=12.5%,peer=192.0.2.0/24",
             "rate:rate=100000000,queue=65536,direction=tx",
             "drop:direction=both,peer=fd00::1",
             "wc:status=retry-exc-err,count=1,after=2,per=qp",
@@ -287,7 +287,7 @@ mod tests {
             "fail:call=reg_mr,errno=4000,size=4096",
             "event:type=port-err,every=100us,count=4",
             "event:type=port-err,count=18446744073709551615",
-            "slow-cq:time=1500ns,p=0.5",
+            "slow-cq:time=1500ns,p=50%",
             "gids:state=removed,count=1",
             "gids:state=present,count=1,from=1s,device=a0",
         ] {
@@ -296,8 +296,8 @@ mod tests {
             assert_eq!(one(&rule.to_string()), rule);
         }
         assert_eq!(one("drop:p=25%"), one("drop:p=0.25"));
-        assert_eq!(one("drop:p=1%").to_string(), "drop:p=0.01");
-        assert_eq!(one("drop:p=0.1%").to_string(), "drop:p=0.001");
+        assert_eq!(one("drop:p=1%").to_string(), "drop:p=1%");
+        assert_eq!(one("drop:p=0.001").to_string(), "drop:p=0.1%");
         assert_eq!(one("drop:direction=rx"), one("drop"));
         assert_eq!(one("drop:qpn=0x11"), one("drop:qpn=17"));
         assert_eq!(

@@ -257,20 +257,19 @@ fn time(value: Duration) -> String {
     }
 }
 
-/// A probability in the fewest decimal places that stand for it.
+/// A probability in per cent, in the fewest decimal places that stand for it.
 fn probability(value: u64) -> String {
-    let p = value as f64 / CERTAIN as f64;
+    let percent = value as f64 / CERTAIN as f64 * 100.0;
     let stands_for = |text: &String| {
         let parsed = text
             .parse::<f64>()
-            .map(|p| (p * CERTAIN as f64).round() as u64);
+            .map(|percent| (percent / 100.0 * CERTAIN as f64).round() as u64);
         parsed == Ok(value)
     };
-    let texts = (1..12).map(|places| format!("{p:.places$}"));
-    texts
-        .into_iter()
-        .find(stands_for)
-        .unwrap_or_else(|| p.to_string())
+    let found = (0..12)
+        .map(|places| format!("{percent:.places$}"))
+        .find(stands_for);
+    format!("{}%", found.unwrap_or_else(|| percent.to_string()))
 }
 
 fn size(least: u64, largest: u64) -> String {
@@ -291,7 +290,7 @@ impl fmt::Display for Rule {
             Action::Burst { length, loss } => {
                 keys.push(format!("length={length}"));
                 if *loss < CERTAIN {
-                    keys.push(format!("loss={}", *loss as f64 / CERTAIN as f64));
+                    keys.push(format!("loss={}", probability(*loss)));
                 }
             }
             Action::Rate { bits, queue } => {
