@@ -138,26 +138,30 @@ fn red_keeps_queues_short() {
     assert!(longest(None) > 400_000);
 }
 
-/// A switch that marks packets keeps its queue short, and nobody loses any after the start.
+/// A switch that marks packets keeps its queue short: hardly anybody loses a packet after the start, and nobody
+/// waits for long.
 #[test]
 fn marks_keep_queues_short() {
-    let run = |mark| {
+    let run = |mark, milliseconds| {
         let mut network = network(10 * GIGABIT, 512 << 10, Duration::from_micros(10), 0.0);
         network.downlink.mark = mark;
-        let simulation = incast(network, 20, WRITES, 100, 5);
-        (
-            Report::of(&simulation, ms(20), ms(100)),
-            simulation.downlink(0).dropped,
-        )
+        let simulation = incast(network, 20, WRITES, milliseconds, 5);
+        let report = Report::of(&simulation, ms(20), ms(100));
+        (report, simulation.downlink(0).dropped)
     };
-    let ((without, lost), (with, lost_with)) = (run(None), run(Some(64 << 10)));
+    let lost_later = |mark| run(mark, 100).1 - run(mark, 20).1;
+    let (without, with) = (run(None, 100).0, run(Some(64 << 10), 100).0);
     assert!(
         with.goodput > 9.2e9 && with.goodput > without.goodput,
         "{with:?}"
     );
     assert!(with.fairness > 0.99, "{with:?}");
-    assert!(with.longest_stall < Duration::from_millis(1), "{with:?}");
-    assert!(lost_with * 3 < lost, "{lost_with} {lost}");
+    assert!(
+        with.longest_stall * 10 < without.longest_stall,
+        "{with:?} {without:?}"
+    );
+    let (lost, lost_with) = (lost_later(None), lost_later(Some(64 << 10)));
+    assert!(lost_with * 10 < lost, "{lost_with} {lost}");
 }
 
 /// Queue pairs that have lost all of their first packets get through soon, although all of them retransmit:
