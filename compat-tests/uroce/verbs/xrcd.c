@@ -1,5 +1,5 @@
-/* The XRC domain of a file belongs to one process: another one is refused, until that closes it or ends. (A
- * kernel's device lets them share it.) */
+/* The XRC domain of a file belongs to one process: another one that did not want to create it is refused,
+ * until that closes it or ends, and one that did gets its own. (A kernel's device lets them share it.) */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -54,9 +54,11 @@ void check_xrcd(void)
 	pid = owner(fds[0], pair[1]);
 	NEED(read(pair[0], &byte, 1) == 1);
 	set_up(&rig);
-	CHECK(!open_domain(&rig, fds[0], O_CREAT) && errno == EOPNOTSUPP);
 	CHECK(!open_domain(&rig, fds[0], 0) && errno == EOPNOTSUPP);
 	CHECK(!open_domain(&rig, fds[0], O_CREAT | O_EXCL) && errno == EINVAL);
+	NEED(xrcd = open_domain(&rig, fds[0], O_CREAT));
+	CHECK(ibv_close_xrcd(xrcd) == 0);
+	CHECK(!open_domain(&rig, fds[0], 0) && errno == EOPNOTSUPP);
 	NEED(xrcd = open_domain(&rig, fds[1], O_CREAT));
 	CHECK(ibv_close_xrcd(xrcd) == 0);
 	NEED(write(pair[0], &byte, 1) == 1 && read(pair[0], &byte, 1) == 1);
@@ -70,7 +72,7 @@ void check_xrcd(void)
 	/* A process that is killed has nothing left. */
 	pid = owner(fds[0], pair[1]);
 	NEED(read(pair[0], &byte, 1) == 1);
-	CHECK(!open_domain(&rig, fds[0], O_CREAT) && errno == EOPNOTSUPP);
+	CHECK(!open_domain(&rig, fds[0], 0) && errno == EOPNOTSUPP);
 	NEED(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
 	NEED(xrcd = open_domain(&rig, fds[0], O_CREAT));
 	CHECK(ibv_close_xrcd(xrcd) == 0);

@@ -303,7 +303,7 @@ mod tests {
                 access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
             })
         });
-        let xrcd = Arc::new(XrcDomain::new(None));
+        let xrcd = Arc::new(XrcDomain::new(None, None));
         let srqs = [0, 1].map(|i| srq(srqns[i], PdHandle(pds[i])));
         srqs.iter().for_each(|srq| xrcd.add(srq));
         let qp = QueuePair::new(QueuePairConfig {

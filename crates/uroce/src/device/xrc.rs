@@ -2,8 +2,9 @@
 //!
 //! An XRC domain exists in one process only, even if a file names it. A kernel's is shared by the processes
 //! that open the same file; here the queues are memory of their process, and so is the thread that fills
-//! them. A second process is refused ([`Claim`]): with a domain of its own, a peer's requests to the other
-//! process's queues would fail.
+//! them. A process that opens the domain of another one ([`Claim`]) is refused, as a peer's requests to the
+//! other process's queues would fail. But one that would also create the domain gets one of its own: programs
+//! whose two ends open the same file on one host share nothing in it (ibv_xsrq_pingpong).
 
 use std::collections::HashMap;
 use std::io;
@@ -27,7 +28,6 @@ pub struct Inode {
 
 /// The sole right of a process to the domain that a file names: an abstract name, which no two sockets have.
 pub struct Claim {
-    file: Inode,
     _name: Owned<OwnedFd>,
 }
 
@@ -37,7 +37,7 @@ impl Claim {
         let Inode { device, inode } = file;
         let name = format!("uroce-xrcd.{ifindex}.{device:x}.{inode:x}");
         let _name = descriptors::open(|| unix::bind(&name))?;
-        Ok(Claim { file, _name })
+        Ok(Claim { _name })
     }
 }
 
@@ -46,22 +46,20 @@ impl Claim {
 pub struct XrcDomain {
     /// By SRQ number.
     srqs: RwLock<HashMap<u32, Arc<SharedReceiveQueue>>>,
-    /// Of one that a file names.
-    claim: Option<Claim>,
+    /// The file that names it.
+    file: Option<Inode>,
+    /// This process was the first one that opened the file's.
+    _claim: Option<Claim>,
 }
 
 impl XrcDomain {
     /// A domain without SRQs.
-    pub fn new(claim: Option<Claim>) -> XrcDomain {
+    pub fn new(file: Option<Inode>, claim: Option<Claim>) -> XrcDomain {
         XrcDomain {
-            claim,
+            file,
+            _claim: claim,
             ..XrcDomain::default()
         }
-    }
-
-    /// The file that names it.
-    fn file(&self) -> Option<Inode> {
-        self.claim.as_ref().map(|claim| claim.file)
     }
 
     /// Adds an SRQ that was created in the domain.
@@ -91,7 +89,7 @@ impl NamedDomains {
         self.0
             .iter()
             .filter_map(Weak::upgrade)
-            .find(|domain| domain.file() == Some(file))
+            .find(|domain| domain.file == Some(file))
     }
 
     /// Adds a domain that a file names.

@@ -371,7 +371,7 @@ pub unsafe fn open_xrcd(
         return Err(Errno(EINVAL));
     }
     let domain = if attr.fd == -1 {
-        Arc::new(XrcDomain::new(None))
+        Arc::new(XrcDomain::new(None, None))
     } else {
         named_domain(device, attr.fd, attr.oflags)?
     };
@@ -406,30 +406,37 @@ fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Result<Arc<XrcDoma
         Some(_) if oflags & libc::O_EXCL != 0 => Err(Errno(EINVAL)),
         Some(domain) => Ok(domain),
         None => {
-            let claim = Claim::take(file, device.net.ifindex());
-            let claim = claim.map_err(|error| refuse_domain(&error, oflags))?;
+            let claim = claim(file, device, oflags)?;
             if oflags & libc::O_CREAT == 0 {
                 return Err(Errno(EAGAIN));
             }
-            let domain = Arc::new(XrcDomain::new(Some(claim)));
+            let domain = Arc::new(XrcDomain::new(Some(file), claim));
             named.add(&domain);
             Ok(domain)
         }
     }
 }
 
-/// The errno value for a domain that this process cannot have.
-fn refuse_domain(error: &std::io::Error, oflags: c_int) -> Errno {
-    match error.raw_os_error() {
-        Some(libc::EADDRINUSE) if oflags & libc::O_EXCL != 0 => Errno(EINVAL),
-        Some(libc::EADDRINUSE) => {
+/// The right to a file's domain. None: another process has it, and this one gets a domain of its own. An error
+/// if it would need that of the other one.
+fn claim(file: Inode, device: &Device, oflags: c_int) -> Result<Option<Claim>> {
+    let error = match Claim::take(file, device.net.ifindex()) {
+        Ok(claim) => return Ok(Some(claim)),
+        Err(error) => error.raw_os_error().unwrap_or(ENOMEM),
+    };
+    match error {
+        libc::EADDRINUSE if oflags & libc::O_EXCL != 0 => Err(Errno(EINVAL)),
+        libc::EADDRINUSE => {
             log::warn!(
-                "uroce: the XRC domain of that file is open in another process: uroce's domains are \
+                "uroce: the XRC domain of that file is open in another process, too: uroce's domains are \
                  not shared, as their queues are memory of one process"
             );
-            Errno(EOPNOTSUPP)
+            match oflags & libc::O_CREAT {
+                0 => Err(Errno(EOPNOTSUPP)),
+                _ => Ok(None),
+            }
         }
-        other => Errno(other.unwrap_or(ENOMEM)),
+        other => Err(Errno(other)),
     }
 }
 
