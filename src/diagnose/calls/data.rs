@@ -470,7 +470,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     look_up(address, &completions);
     let mut overdue = None;
     observe(|shadow| {
-        shadow.poll_ended(address);
+        shadow.left(address, thread);
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
         if count == 0 {

@@ -126,9 +126,10 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     observe(|shadow| shadow.polling(cq as usize, thread, CALL));
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
     let ret = unsafe { start(cq, attr) };
-    if ret != 0 {
-        with(|shadow| shadow.poll_ended(cq as usize));
-    }
+    with(|shadow| match ret {
+        0 => shadow.poll_begun(cq as usize, thread),
+        _ => shadow.poll_ended(cq as usize, thread),
+    });
     // SAFETY: the queue is alive, and this thread polls it.
     unsafe { polled(cq, ret, CALL) };
     ret
@@ -146,9 +147,10 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 }
 
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
+    let thread = facts::thread();
     observe(|shadow| {
-        let found = shadow.not_begun(cq as usize, facts::thread());
-        shadow.poll_ended(cq as usize);
+        let found = shadow.not_begun(cq as usize, thread);
+        shadow.poll_ended(cq as usize, thread);
         found.into_iter().collect()
     });
     if let Some(end) = ops(cq).and_then(|ops| ops.end) {

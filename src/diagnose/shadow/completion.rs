@@ -120,10 +120,6 @@ impl Shadow {
             if cq.open_by == thread {
                 return vec![not_ended(address, call)];
             }
-            // Another thread's poll: the lock of the queue waits for its end.
-            if cq.open_by == 0 {
-                cq.open_by = thread;
-            }
         }
         if !cq.single_threaded {
             return Vec::new();
@@ -137,6 +133,13 @@ impl Shadow {
         vec![super::overlap::overlap(
             object, call, other, thread, "CQ", flag,
         )]
+    }
+
+    /// ibv_start_poll has returned 0: the thread has the queue until ibv_end_poll.
+    pub fn poll_begun(&mut self, address: usize, thread: i32) {
+        if let Some(cq) = self.cqs.get_mut(&address) {
+            cq.open_by = thread;
+        }
     }
 
     /// ibv_end_poll without a poll that has begun.
@@ -161,11 +164,20 @@ impl Shadow {
         })
     }
 
-    /// The poll has ended.
-    pub fn poll_ended(&mut self, address: usize) {
-        if let Some(cq) = self.cqs.get_mut(&address) {
-            cq.thread = 0;
-            cq.open_by = 0;
+    /// The thread's call of ibv_poll_cq has ended.
+    pub fn left(&mut self, address: usize, thread: i32) {
+        let used = self.cqs.get_mut(&address).map(|cq| &mut cq.thread);
+        if let Some(thread) = used.filter(|by| **by == thread) {
+            *thread = 0;
+        }
+    }
+
+    /// The thread's poll, which ibv_start_poll has begun or not, has ended.
+    pub fn poll_ended(&mut self, address: usize, thread: i32) {
+        self.left(address, thread);
+        let open = self.cqs.get_mut(&address).map(|cq| &mut cq.open_by);
+        if let Some(thread) = open.filter(|by| **by == thread) {
+            *thread = 0;
         }
     }
 
