@@ -194,6 +194,10 @@ impl Completer {
                     IBV_WC_RETRY_EXC_ERR
                 })?
             }
+            Some(Expired::Alone) => {
+                self.counters.completer_retry_err += 1;
+                return Ok(());
+            }
             Some(Expired::Rto) => true,
         };
         if counts_as_loss {

@@ -29,6 +29,8 @@ pub enum Expired {
     AckTimeout { late: Duration },
     /// The RTO.
     Rto,
+    /// The time of a packet that is sent alone, which is sent once more.
+    Alone,
 }
 
 impl Requester {
@@ -221,7 +223,10 @@ impl Requester {
         if expired {
             self.timers.stop(Timer::Rto);
         }
-        (expired && !self.send_alone_again(now)).then_some(Expired::Rto)
+        expired.then(|| match self.send_alone_again(now) {
+            true => Expired::Alone,
+            false => Expired::Rto,
+        })
     }
 
     /// No acknowledgment arrived in time: reduces the congestion window and doubles the RTO.
