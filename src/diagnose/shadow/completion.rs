@@ -116,10 +116,8 @@ impl Shadow {
         let Some(cq) = self.cqs.get_mut(&address) else {
             return Vec::new();
         };
-        if call == "ibv_start_poll" {
-            if cq.open_by == thread {
-                return vec![not_ended(address, call)];
-            }
+        if call == "ibv_start_poll" && cq.open_by == thread {
+            return vec![not_ended(address, call)];
         }
         if !cq.single_threaded {
             return Vec::new();
