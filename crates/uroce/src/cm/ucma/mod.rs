@@ -159,15 +159,16 @@ unsafe fn write_to(
         // SAFETY: one writable byte. MSG_PEEK leaves it in the socket. Nothing here has a destructor, so
         // that the thread may be cancelled.
         let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) };
-        match got {
-            0 => return Err(Errno(libc::EIO)),
-            1.. => {}
-            _ => match Errno::last() {
-                // It is closed, or is another file by now.
-                Errno(libc::EBADF | libc::ENOTSOCK) => return Err(block_until_signal()),
-                error => return Err(error),
-            },
+        let error = match got {
+            1.. => continue,
+            0 => Errno(libc::EIO),
+            _ => Errno::last(),
+        };
+        // It is closed, or another file has its number by now, which fails in its own way.
+        if error != Errno(libc::EINTR) && process::file_of(fd) != Some(file) {
+            return Err(block_until_signal());
         }
+        return Err(error);
     }
 }
 

@@ -94,6 +94,27 @@ fn a_thread_waits_on_although_the_descriptor_is_closed() {
     goes_on_until_a_signal(waiting);
 }
 
+/// And its number is that of a socket by then, from which nothing can be read.
+#[test]
+fn a_thread_waits_on_although_the_number_is_another_file() {
+    let _one = ONE_TEST.lock();
+    let fd = open(0).unwrap();
+    let number = fd.as_raw_fd();
+    let locked = STATE.lock();
+    let waiting = waiting_thread(file_of(&fd), number);
+    // It waits for the lock.
+    std::thread::sleep(WHILE);
+    // SAFETY: the calls take no pointers. `fd` owns the number: it closes the new socket.
+    unsafe {
+        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        assert!(socket >= 0);
+        assert_eq!(libc::dup3(socket, number, libc::O_CLOEXEC), number);
+        libc::close(socket);
+    }
+    drop(locked);
+    goes_on_until_a_signal(waiting);
+}
+
 /// The descriptor is closed while GET_EVENT waits for an event.
 #[test]
 fn a_thread_that_blocks_is_not_disturbed_by_close() {
