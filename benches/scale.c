@@ -92,8 +92,7 @@ static int gid_index(struct ibv_context *context, union ibv_gid *gid)
 	struct ibv_gid_entry entry;
 
 	for (int i = 0; i < 16; i++)
-		if (!ibv_query_gid_ex(context, 1, i, &entry, 0) &&
-		    entry.gid_type == IBV_GID_TYPE_ROCE_V2) {
+		if (!ibv_query_gid_ex(context, 1, i, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V2) {
 			*gid = entry.gid;
 			return i;
 		}
@@ -108,8 +107,7 @@ static void connect_qp(struct ibv_qp *qp, uint32_t peer, int sgid, union ibv_gid
 		.port_num = 1,
 	};
 
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					     IBV_QP_ACCESS_FLAGS))
+	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		fail("INIT");
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
@@ -121,9 +119,9 @@ static void connect_qp(struct ibv_qp *qp, uint32_t peer, int sgid, union ibv_gid
 			     .port_num = 1,
 			     .grh = { .dgid = gid, .sgid_index = sgid, .hop_limit = 64 } },
 	};
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					     IBV_QP_MIN_RNR_TIMER))
+	if (ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		fail("RTR");
 }
 
@@ -137,9 +135,9 @@ static void send_rtr_to_rts(struct ibv_qp *qp)
 		.max_rd_atomic = 1,
 	};
 
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					     IBV_QP_MAX_QP_RD_ATOMIC))
+	if (ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
 		fail("RTS");
 }
 
@@ -205,8 +203,7 @@ static void run(int self, const char *device)
 	meet(4);
 	connected = now() - begun;
 	for (int i = 0; i < all; i++) {
-		struct ibv_send_wr send = { .sg_list = &sge, .num_sge = 1,
-					    .opcode = IBV_WR_SEND };
+		struct ibv_send_wr send = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 		struct ibv_send_wr *bad;
 
 		if (ibv_post_send(qps[i], &send, &bad))
@@ -236,9 +233,8 @@ static void run(int self, const char *device)
 		poll = (now() - poll) / POLLS;
 		printf("%d processes, %d queue pairs each: poll %.3f us, %ld KiB (%.1f each peer), "
 		       "%d descriptors, connected in %.0f ms",
-		       processes, all, poll, pss() - memory,
-		       (double)(pss() - memory) / (processes - 1), descriptors() - fds,
-		       connected / 1e3);
+		       processes, all, poll, pss() - memory, (double)(pss() - memory) / (processes - 1),
+		       descriptors() - fds, connected / 1e3);
 	}
 	meet(6);
 	for (int i = 0; i < all; i++)
@@ -246,12 +242,10 @@ static void run(int self, const char *device)
 			fail("ibv_destroy_qp");
 	meet(7);
 	if (self == 0)
-		printf("; destroyed: %ld KiB, %d descriptors\n", pss() - memory,
-		       descriptors() - fds);
+		printf("; destroyed: %ld KiB, %d descriptors\n", pss() - memory, descriptors() - fds);
 	fflush(stdout);
 	meet(8);
-	if (ibv_destroy_cq(cq) || ibv_dereg_mr(mr) || ibv_dealloc_pd(pd) ||
-	    ibv_close_device(context))
+	if (ibv_destroy_cq(cq) || ibv_dereg_mr(mr) || ibv_dealloc_pd(pd) || ibv_close_device(context))
 		fail("destroying objects");
 }
 
