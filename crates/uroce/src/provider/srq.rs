@@ -417,8 +417,8 @@ fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Result<Arc<XrcDoma
     }
 }
 
-/// The right to a file's domain. None: another process has it, and this one gets a domain of its own. An error
-/// if it would need that of the other one.
+/// The right to a file's domain. None: another process has it, and this one gets a domain of its own. An
+/// error if it would need that of the other one.
 fn claim(file: Inode, device: &Device, oflags: c_int) -> Result<Option<Claim>> {
     let error = match Claim::take(file, device.net.ifindex()) {
         Ok(claim) => return Ok(Some(claim)),
