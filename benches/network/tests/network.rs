@@ -138,8 +138,8 @@ fn red_keeps_queues_short() {
     assert!(longest(None) > 400_000);
 }
 
-/// A switch that marks packets keeps its queue short: hardly anybody loses a packet after the start, and nobody
-/// waits for long.
+/// A switch that marks packets keeps its queue short: hardly anybody loses a packet after the start, and
+/// nobody waits for long.
 #[test]
 fn marks_keep_queues_short() {
     let run = |mark, milliseconds| {

@@ -30,8 +30,8 @@ impl Qp {
         true
     }
 
-    /// There is no shared memory. An unreliable connection goes on with packets, from the start of the message
-    /// that it has written in part; a reliable one that is bound fails with its timers.
+    /// There is no shared memory. An unreliable connection goes on with packets, from the start of the
+    /// message that it has written in part; a reliable one that is bound fails with its timers.
     pub fn unbind(&mut self, clock: impl Clock) {
         self.requester.release();
         if self.sender.is_none() {
