@@ -221,11 +221,16 @@ impl Completer {
 
 /// What a NAK other than an RNR NAK requires (9.7.5.2).
 fn on_nak(code: NakCode) -> CompleterAction {
+    nak_status(code).map_or(CompleterAction::Retransmit, CompleterAction::Fail)
+}
+
+/// The status of the request that a NAK is for; None if it is to be sent again.
+pub fn nak_status(code: NakCode) -> Option<ibv_wc_status> {
     match code {
-        NakCode::PsnSequence => CompleterAction::Retransmit,
-        NakCode::InvalidRequest => CompleterAction::Fail(IBV_WC_REM_INV_REQ_ERR),
-        NakCode::RemoteAccess => CompleterAction::Fail(IBV_WC_REM_ACCESS_ERR),
-        NakCode::RemoteOperational => CompleterAction::Fail(IBV_WC_REM_OP_ERR),
-        NakCode::InvalidRdRequest => CompleterAction::Fail(IBV_WC_REM_INV_RD_REQ_ERR),
+        NakCode::PsnSequence => None,
+        NakCode::InvalidRequest => Some(IBV_WC_REM_INV_REQ_ERR),
+        NakCode::RemoteAccess => Some(IBV_WC_REM_ACCESS_ERR),
+        NakCode::RemoteOperational => Some(IBV_WC_REM_OP_ERR),
+        NakCode::InvalidRdRequest => Some(IBV_WC_REM_INV_RD_REQ_ERR),
     }
 }

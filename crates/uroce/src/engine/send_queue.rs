@@ -7,7 +7,7 @@ use ibverbs_abi::*;
 
 use super::slot_count::{PolledSends, SlotCount};
 use super::slots::Slots;
-use super::{Completion, Host, SendFlags, SendOp, SendWr};
+use super::{Completion, Data, Host, LocalError, SendFlags, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
 
 /// The longest message, in bytes (9.7.1.1).
@@ -103,6 +103,37 @@ impl Wqe {
                 | SendOp::SendInv { .. }
                 | SendOp::WriteImm { .. }
         )
+    }
+
+    /// Checks the memory of a message that is sent in several parts: none must be started that cannot be
+    /// finished.
+    pub fn check_payload(&self, host: &mut impl Host) -> Result<(), LocalError> {
+        if self.wr.inline().is_some() {
+            return Ok(());
+        }
+        let found = host.check_local(self.wr.sges(), false)?;
+        let is_enough = found >= u64::from(self.len);
+        is_enough.then_some(()).ok_or(LocalError::Length)
+    }
+
+    /// Copies what it sends, from byte `offset` on, as much as `into` holds.
+    #[inline(always)]
+    pub fn read_payload(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        host: &mut impl Host,
+    ) -> Result<(), LocalError> {
+        match (&self.wr.op, &self.wr.data) {
+            (SendOp::AtomicWrite { data, .. }, _) => into.copy_from_slice(data),
+            (_, Data::Inline(inline)) => {
+                let start = offset as usize;
+                let bytes = inline.get(start..start + into.len());
+                into.copy_from_slice(bytes.ok_or(LocalError::Length)?);
+            }
+            (_, Data::Sges(sges)) => host.gather(sges, offset, into)?,
+        }
+        Ok(())
     }
 
     /// The operation of its packets; None for local operations.

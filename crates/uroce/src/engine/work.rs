@@ -4,6 +4,7 @@ use ibverbs_abi::*;
 use smallvec::SmallVec;
 
 use super::AddressVector;
+use crate::wire::AtomicEth;
 
 /// A scatter/gather element: local memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,6 +262,28 @@ pub enum SendOp {
     },
     /// Bind of a memory window.
     BindMw(Bind),
+}
+
+impl SendOp {
+    /// The AtomicETH of an atomic operation.
+    pub fn atomic_eth(&self) -> Option<AtomicEth> {
+        let (va, rkey, swap_add, compare) = match *self {
+            SendOp::CmpSwap {
+                va,
+                rkey,
+                compare,
+                swap,
+            } => (va, rkey, swap, compare),
+            SendOp::FetchAdd { va, rkey, add } => (va, rkey, add, 0),
+            _ => return None,
+        };
+        Some(AtomicEth {
+            va,
+            rkey,
+            swap_add,
+            compare,
+        })
+    }
 }
 
 /// A memory window bind: of type 2 by a work request, or of type 1, which `ibv_bind_mw` posts.

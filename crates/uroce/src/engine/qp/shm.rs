@@ -4,7 +4,7 @@ use super::{Addresses, Clock, Host, Qp, QpState, Service, Time};
 use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
-use crate::engine::shm::{Answer, Message, NextMessage, Sender, Timing};
+use crate::engine::shm::{Answer, Message, NextMessage, Sender};
 use crate::wire::{AethKind, Operation, Packet};
 
 impl Qp {
@@ -82,10 +82,8 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<usize> {
-        if self.responder.is_shared() && self.responder.has_response() {
-            if let Some(len) = self.transmit_answer(host, buffer) {
-                return Some(len);
-            }
+        if let Some(len) = self.transmit_answer(host, buffer) {
+            return Some(len);
         }
         let sent = self.next_shared_request(clock, host, buffer)?;
         Some(self.count_sent(sent))
@@ -282,8 +280,7 @@ impl Qp {
         let Some(sender) = &mut self.sender else {
             return;
         };
-        let timing = Timing { peer, now };
-        let result = sender.on_timeout(&self.attributes, timing, &mut self.counters);
+        let result = sender.on_timeout(&self.attributes, peer, now, &mut self.counters);
         if let Err(status) = result {
             self.fail_oldest_send(status, host);
         }

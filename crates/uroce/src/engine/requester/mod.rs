@@ -219,11 +219,6 @@ impl Requester {
         self.current = 0;
     }
 
-    /// The packets that may be in flight.
-    fn window(&self) -> u64 {
-        self.congestion.cwnd()
-    }
-
     /// The destination of the oldest WQE, if it is a datagram.
     pub fn next_destination(&self) -> Option<&UdAddress> {
         self.queue.front()?.wr.ud.as_ref()
@@ -338,7 +333,8 @@ impl Requester {
             _ => 1,
         };
         let in_flight = self.next - self.oldest_unacked;
-        in_flight == 0 || in_flight + packets <= self.window() && !self.exceeds_credits(wqe)
+        in_flight == 0
+            || in_flight + packets <= self.congestion.cwnd() && !self.exceeds_credits(wqe)
     }
 
     /// Whether the peer is known to have no receive WQE for the message (9.7.7.2).
@@ -453,17 +449,13 @@ impl Requester {
     }
 }
 
-/// Checks the local memory of a WQE before its first packet: a message must not be started that cannot
-/// be finished. The memory of a single-packet message is checked when the packet is filled. That of a READ or
-/// atomic is checked when the response comes, as by kernel rxe and RNICs: the peer executes the request.
+/// Checks the local memory of a WQE before its first packet. The memory of a single-packet message is
+/// checked when the packet is filled. That of a READ or atomic is checked when the response comes, as by
+/// kernel rxe and RNICs: the peer executes the request.
 fn check_sges(wqe: &Wqe, host: &mut impl Host) -> Result<(), ibv_wc_status> {
     let is_written = matches!(wqe.class(), OpClass::Read | OpClass::Atomic);
-    if is_written || wqe.wr.inline().is_some() || wqe.end - wqe.first <= 1 {
+    if is_written || wqe.end - wqe.first <= 1 {
         return Ok(());
     }
-    match host.check_local(wqe.wr.sges(), false) {
-        Ok(len) if len < u64::from(wqe.len) => Err(IBV_WC_LOC_LEN_ERR),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.status()),
-    }
+    wqe.check_payload(host).map_err(|error| error.status())
 }

@@ -1,8 +1,7 @@
 //! The content of a request packet: extension headers and payload.
 
 use super::{SendOp, Wqe};
-use crate::engine::{Data, Host, LocalError};
-use crate::wire::{AtomicEth, Feth, HeaderWriter, Part, Reth};
+use crate::wire::{Feth, HeaderWriter, Part, Reth};
 
 /// What [`extend_headers`] found out about a packet.
 pub struct PacketContent {
@@ -61,26 +60,12 @@ pub fn extend_headers(
                 len: u64::from(remaining).min(limit) as u32,
             });
         }
-        SendOp::CmpSwap {
-            va,
-            rkey,
-            compare,
-            swap,
-        } => {
-            headers.atomic(&AtomicEth {
-                va,
-                rkey,
-                swap_add: swap,
-                compare,
-            });
-        }
-        SendOp::FetchAdd { va, rkey, add } => {
-            headers.atomic(&AtomicEth {
-                va,
-                rkey,
-                swap_add: add,
-                compare: 0,
-            });
+        SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => {
+            wqe.wr
+                .op
+                .atomic_eth()
+                .iter()
+                .for_each(|eth| headers.atomic(eth));
         }
         SendOp::AtomicWrite { va, rkey, .. } => {
             headers.reth(&Reth { va, rkey, len: 8 });
@@ -105,31 +90,4 @@ pub fn extend_headers(
         next_packet,
         payload_len: payload_len as usize,
     }
-}
-
-/// Copies the payload of a packet of `wqe`, as much as `payload` holds.
-#[inline(always)]
-pub fn fill(
-    wqe: &Wqe,
-    packet: u64,
-    mtu: u32,
-    payload: &mut [u8],
-    host: &mut impl Host,
-) -> Result<(), LocalError> {
-    if payload.is_empty() {
-        return Ok(());
-    }
-    let offset = (packet - wqe.first) * u64::from(mtu);
-    match (&wqe.wr.op, &wqe.wr.data) {
-        (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
-        (_, Data::Inline(inline)) => {
-            let start = offset as usize;
-            let bytes = inline
-                .get(start..start + payload.len())
-                .ok_or(LocalError::Length)?;
-            payload.copy_from_slice(bytes);
-        }
-        (_, Data::Sges(sges)) => host.gather(sges, offset, payload)?,
-    }
-    Ok(())
 }

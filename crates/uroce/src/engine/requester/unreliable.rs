@@ -81,10 +81,8 @@ impl Requester {
         let packet = self.next;
         let mtu = attributes.mtu;
         let (is_first, is_last) = (packet == wqe.first, packet + 1 == wqe.end);
-        if is_first && !is_last && wqe.wr.inline().is_none() {
-            // A message must not be started that cannot be finished.
-            host.check_local(wqe.wr.sges(), false)
-                .map_err(|error| error.status())?;
+        if is_first && !is_last {
+            wqe.check_payload(host).map_err(|error| error.status())?;
         }
         let part = part_of(is_first, is_last);
         let psn = self.queue.psn(packet);
@@ -148,8 +146,10 @@ impl Requester {
         let payload = layout
             .payload(headers.buffer())
             .ok_or(IBV_WC_LOC_QP_OP_ERR)?;
-        payload::fill(wqe, wqe.first, attributes.mtu, payload, host)
-            .map_err(|error| error.status())?;
+        if !payload.is_empty() {
+            wqe.read_payload(0, payload, host)
+                .map_err(|error| error.status())?;
+        }
         let encoded = layout.seal(headers);
         let len = encoded.ok_or(IBV_WC_LOC_QP_OP_ERR)?.len;
         self.on_unreliable_sent(end, true);

@@ -99,14 +99,17 @@ impl Requester {
         let Some(payload) = layout.payload(headers.buffer()) else {
             return Ok(None);
         };
-        payload::fill(wqe, self.next, mtu, payload, host)?;
+        if !payload.is_empty() {
+            let offset = (self.next - wqe.first) * u64::from(mtu);
+            wqe.read_payload(offset, payload, host)?;
+        }
         Ok(layout.seal(headers))
     }
 
     /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
     /// does can be expected to follow soon.
     pub(super) fn needs_ack_req(&self, wqe: &Wqe, next: u64) -> bool {
-        let window = self.window();
+        let window = self.congestion.cwnd();
         if self.force_ack_req
             || wqe.class() != OpClass::Acked
             || self.since_ack_req >= (window / 2).min(ACK_REQ_INTERVAL)

@@ -1,12 +1,10 @@
 //! Sends responses through shared memory.
 
+use super::transmit::ACK;
 use super::{Attributes, Host, Operation, Part, Responder, Response};
 use crate::engine::emit::part_of;
 use crate::engine::shm::{HEAD_LEN, MessageWriter};
 use crate::wire::{AethKind, NakCode, Psn};
-
-/// An ACK without credits.
-const ACK: AethKind = AethKind::Ack { credits: 31 };
 
 /// What [`Responder::next_message`] did.
 pub enum NextAnswer {
@@ -100,12 +98,7 @@ impl Responder {
             return Some(NextAnswer::None);
         };
         if len > 0 && read.read(payload, host).is_err() {
-            if read.duplicate {
-                self.responses.pop_front();
-                return None;
-            }
-            let psn = read.psn;
-            self.responses.clear();
+            let psn = self.on_read_failed()?;
             let kind = AethKind::Nak(NakCode::RemoteAccess);
             let nak = write(attributes, Operation::Ack, psn, buffer, |to| {
                 to.acknowledgment(kind)
@@ -113,13 +106,7 @@ impl Responder {
             return Some(nak.map_or(NextAnswer::None, NextAnswer::AccessError));
         }
         let size = message.len(len as usize);
-        if is_last {
-            let counted = (!read.duplicate).then_some(read.first_psn);
-            counted.inspect(|first_psn| self.report_read(*first_psn, host));
-            self.responses.on_sent();
-        } else {
-            self.responses.on_read_response_sent(len, 0);
-        }
+        self.on_read_sent(len, 0, host);
         Some(NextAnswer::Message(size))
     }
 }

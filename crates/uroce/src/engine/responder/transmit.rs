@@ -6,7 +6,7 @@ use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce/protocol.md has the reason.
-const ACK: AethKind = AethKind::Ack { credits: 31 };
+pub(super) const ACK: AethKind = AethKind::Ack { credits: 31 };
 
 /// What [`Responder::next_response`] did.
 pub enum NextResponse {
@@ -146,12 +146,7 @@ impl Responder {
             return Some(NextResponse::None);
         };
         if len > 0 && read.read(payload, host).is_err() {
-            if read.duplicate {
-                self.responses.pop_front();
-                return None;
-            }
-            let psn = read.psn;
-            self.responses.clear();
+            let psn = self.on_read_failed()?;
             let kind = AethKind::Nak(NakCode::RemoteAccess);
             let nak = self.headers(attributes, Operation::Ack, psn, kind, buffer);
             let layout = Layout::new(nak.size(), 0);
@@ -161,13 +156,36 @@ impl Responder {
             return Some(NextResponse::None);
         };
         self.pacer.on_sent(encoded.len);
-        if is_last {
-            let counted = (!read.duplicate).then_some(read.first_psn);
-            counted.inspect(|first_psn| self.report_read(*first_psn, host));
-            self.responses.pop_front();
-        } else {
-            self.responses.on_read_response_sent(len, 1);
-        }
+        self.on_read_sent(len, 1, host);
         Some(NextResponse::Packet(encoded))
+    }
+
+    /// The memory of the READ that is the next response is not accessible any more. Returns the PSN of the
+    /// NAK; None for a duplicate, which is dropped.
+    pub(super) fn on_read_failed(&mut self) -> Option<Psn> {
+        let Some(Response::Read(read)) = self.responses.front() else {
+            return None;
+        };
+        let psn = (!read.duplicate).then_some(read.psn);
+        match psn {
+            Some(_) => self.responses.clear(),
+            None => self.responses.pop_front(),
+        }
+        psn
+    }
+
+    /// `len` bytes of the READ that is the next response have been sent, which take that number of PSNs if
+    /// more of them follow.
+    pub(super) fn on_read_sent(&mut self, len: u32, psns: u32, host: &mut impl Host) {
+        let Some(Response::Read(read)) = self.responses.front() else {
+            return;
+        };
+        if len < read.remaining {
+            return self.responses.on_read_response_sent(len, psns);
+        }
+        if !read.duplicate {
+            self.report_read(read.first_psn, host);
+        }
+        self.responses.pop_front();
     }
 }

@@ -6,11 +6,12 @@ use ibverbs_abi::*;
 
 use super::{Message, Sender};
 use crate::engine::attributes::Attributes;
+use crate::engine::completer::nak_status;
 use crate::engine::counters::Counters;
 use crate::engine::retries::Exhausted;
 use crate::engine::send_queue::{OpClass, SendQueue, WqeState};
 use crate::engine::{Clock, Host, PeerActivity, Time, encoding};
-use crate::wire::{AethKind, NakCode, Operation, Psn};
+use crate::wire::{AethKind, Operation, Psn};
 
 /// Without an answer, a request that the peer has taken is sent again after this time, or after the ack
 /// timeout if that is shorter: the peer has dropped it because it had no memory, or was not ready to receive.
@@ -32,15 +33,6 @@ pub enum Answer {
     },
     /// The oldest WQE fails.
     Fail(ibv_wc_status),
-}
-
-/// What a timer of the sender needs to know.
-#[derive(Clone, Copy)]
-pub struct Timing {
-    /// The peer.
-    pub peer: PeerActivity,
-    /// The time.
-    pub now: Time,
 }
 
 impl Sender {
@@ -71,13 +63,10 @@ impl Sender {
         Some(match (operation, kind) {
             (_, Some(AethKind::Ack { .. })) => Answer::Done,
             (_, Some(AethKind::RnrNak { timer })) => Answer::RnrWait { timer },
-            (_, Some(AethKind::Nak(code))) => match code {
-                NakCode::PsnSequence if self.rnr_until.is_some() => Answer::Done,
-                NakCode::PsnSequence => Answer::Again,
-                NakCode::InvalidRequest => Answer::Fail(IBV_WC_REM_INV_REQ_ERR),
-                NakCode::RemoteAccess => Answer::Fail(IBV_WC_REM_ACCESS_ERR),
-                NakCode::RemoteOperational => Answer::Fail(IBV_WC_REM_OP_ERR),
-                NakCode::InvalidRdRequest => Answer::Fail(IBV_WC_REM_INV_RD_REQ_ERR),
+            (_, Some(AethKind::Nak(code))) => match nak_status(code) {
+                Some(status) => Answer::Fail(status),
+                None if self.rnr_until.is_some() => Answer::Done,
+                None => Answer::Again,
             },
             (Operation::Ack, None) => Answer::Fail(IBV_WC_BAD_RESP_ERR),
             (_, None) => Answer::Data,
@@ -225,7 +214,7 @@ impl Sender {
         self.current = 0;
         self.sent = 0;
         self.rd_atomic_in_flight = 0;
-        self.direct_wait = super::direct::DirectWait::default();
+        self.send_waiting();
     }
 
     /// Whether the sender waits after an RNR NAK.
@@ -273,10 +262,10 @@ impl Sender {
     pub fn on_timeout(
         &mut self,
         attributes: &Attributes,
-        timing: Timing,
+        peer: PeerActivity,
+        now: Time,
         counters: &mut Counters,
     ) -> Result<(), ibv_wc_status> {
-        let now = timing.now;
         if self.rnr_until.is_some_and(|until| until <= now) {
             self.rnr_until = None;
         }
@@ -288,7 +277,7 @@ impl Sender {
             return Ok(());
         }
         // Or it is this side that has not written the rest of a message.
-        let is_ours = self.sent > 0 && timing.peer == PeerActivity::Unknown;
+        let is_ours = self.sent > 0 && peer == PeerActivity::Unknown;
         if self.has_progress || is_ours {
             self.start_timer(attributes, now);
             return Ok(());
@@ -298,13 +287,13 @@ impl Sender {
         if timeout.is_some_and(|timeout| self.unanswered >= timeout) {
             self.unanswered = Duration::ZERO;
             let late = now.since(deadline);
-            if let Err(Exhausted) = self.retries.consume(late, attributes, timing.peer, now) {
+            if let Err(Exhausted) = self.retries.consume(late, attributes, peer, now) {
                 counters.retry_exceeded_err += 1;
                 return Err(IBV_WC_RETRY_EXC_ERR);
             }
         }
         // What the peer has not taken is not lost.
-        if timing.peer == PeerActivity::Unknown {
+        if peer == PeerActivity::Unknown {
             counters.completer_retry_err += 1;
             self.send_again();
         }

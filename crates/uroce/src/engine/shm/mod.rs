@@ -24,7 +24,7 @@ mod message;
 mod sender;
 mod write;
 
-pub use completer::{Answer, Timing};
+pub use completer::Answer;
 pub use direct::is_executable;
 pub use message::{HEAD_LEN, Message, MessageCopy, MessageWriter};
 pub use sender::{NextMessage, Sender};

@@ -65,7 +65,7 @@ pub struct Sender {
 struct Draining {
     /// The WQEs in the queue that had begun.
     left: usize,
-    /// It has not been reported that they are gone.
+    /// It has been reported that they are gone.
     is_reported: bool,
 }
 

@@ -5,8 +5,8 @@ use super::message::{HEAD_LEN, MessageWriter};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::part_of;
 use crate::engine::send_queue::{OpClass, Wqe};
-use crate::engine::{Data, Host, LocalError, SendOp};
-use crate::wire::{AtomicEth, Feth, Operation, Part, Reth};
+use crate::engine::{Host, LocalError, SendOp};
+use crate::wire::{Feth, Operation, Part, Reth};
 
 /// A part of a request that was written.
 pub(super) struct WrittenPart {
@@ -51,12 +51,8 @@ impl Sender {
         };
         let len = left.min(buffer.len().saturating_sub(HEAD_LEN) as u32);
         let (starts, ends) = (self.sent == 0, len == left);
-        if starts && !ends && wqe.wr.inline().is_none() {
-            // A message must not be started that cannot be finished.
-            let found = host.check_local(wqe.wr.sges(), false)?;
-            if found < u64::from(wqe.len) {
-                return Err(LocalError::Length);
-            }
+        if starts && !ends {
+            wqe.check_payload(host)?;
         }
         let part = part_of(starts, ends);
         let to = (attributes.dest_qpn, self.next);
@@ -67,7 +63,7 @@ impl Sender {
         self.write_operands(wqe, part, &mut message);
         if let Some(payload) = message.payload(len as usize) {
             if !payload.is_empty() {
-                fill(wqe, self.sent, payload, host)?;
+                wqe.read_payload(self.sent.into(), payload, host)?;
             }
         }
         Ok(Some(WrittenPart {
@@ -105,23 +101,13 @@ impl Sender {
                 }
             }
             SendOp::Read { va, rkey } => message.reth(&Reth { va, rkey, len }),
-            SendOp::CmpSwap {
-                va,
-                rkey,
-                compare,
-                swap,
-            } => message.atomic(&AtomicEth {
-                va,
-                rkey,
-                swap_add: swap,
-                compare,
-            }),
-            SendOp::FetchAdd { va, rkey, add } => message.atomic(&AtomicEth {
-                va,
-                rkey,
-                swap_add: add,
-                compare: 0,
-            }),
+            SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => {
+                wqe.wr
+                    .op
+                    .atomic_eth()
+                    .iter()
+                    .for_each(|eth| message.atomic(eth));
+            }
             SendOp::AtomicWrite { va, rkey, .. } => message.reth(&Reth { va, rkey, len: 8 }),
             SendOp::Flush {
                 va,
@@ -138,24 +124,4 @@ impl Sender {
             }
         }
     }
-}
-
-/// Copies the payload of a WQE from byte `offset` on, as much as `payload` holds.
-#[inline(always)]
-fn fill(
-    wqe: &Wqe,
-    offset: u32,
-    payload: &mut [u8],
-    host: &mut impl Host,
-) -> Result<(), LocalError> {
-    match (&wqe.wr.op, &wqe.wr.data) {
-        (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
-        (_, Data::Inline(inline)) => {
-            let start = offset as usize;
-            let bytes = inline.get(start..start + payload.len());
-            payload.copy_from_slice(bytes.ok_or(LocalError::Length)?);
-        }
-        (_, Data::Sges(sges)) => host.gather(sges, offset.into(), payload)?,
-    }
-    Ok(())
 }
