@@ -58,12 +58,12 @@ impl Missed {
     }
 
     /// Adds a packet, unless there are too many or there is no memory. Returns whether it is the first.
-    fn keep(&self, packet: Option<KeptPacket>, from: &Addresses) -> bool {
+    fn keep(&self, copy: impl FnOnce() -> Option<KeptPacket>, from: &Addresses) -> bool {
         let mut packets = self.packets.lock();
         if packets.len() == MAX_MISSED || packets.try_reserve(1).is_err() {
             return false;
         }
-        let Some(packet) = packet else {
+        let Some(packet) = copy() else {
             return false;
         };
         packets.push(Kept {
@@ -124,10 +124,10 @@ impl Device {
     pub(super) fn keep_missed(
         &self,
         qp: &Arc<QueuePair>,
-        packet: Option<KeptPacket>,
+        copy: impl FnOnce() -> Option<KeptPacket>,
         from: &Addresses,
     ) {
-        if !qp.missed.keep(packet, from) {
+        if !qp.missed.keep(copy, from) {
             return;
         }
         let mut deferred = self.deferred_sends.lock();

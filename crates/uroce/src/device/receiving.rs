@@ -29,7 +29,7 @@ pub(super) fn lock_for(
     match LockedQp::lock(qp) {
         Ok(locked) => Some(locked),
         Err((qp, Unavailable::Preempted)) => {
-            device.keep_missed(&qp, KeptPacket::of_packet(packet), from);
+            device.keep_missed(&qp, || KeptPacket::of_packet(packet), from);
             None
         }
         Err((_, Unavailable::Destroyed)) => None,
@@ -65,7 +65,7 @@ impl Receiver for Batch<'_> {
         let qpn = message.dest_qpn();
         if self.qpn != Some(qpn) {
             if let Err(preempted) = self.begin_receiving(qpn) {
-                return self.keep_message(preempted, message, from);
+                return self.keep(preempted, || KeptPacket::of_message(message), from);
             }
         }
         // Only a wait that a NAK begins has to end at the right time.
@@ -203,18 +203,16 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The queue pair of a message cannot be locked now, or there is none.
+    /// The queue pair of a packet or message cannot be locked now, or there is none.
     #[cold]
-    fn keep_message(
+    fn keep(
         &self,
         preempted: Option<Arc<QueuePair>>,
-        message: &Message<'_>,
+        copy: impl FnOnce() -> Option<KeptPacket>,
         from: &Addresses,
     ) {
         match preempted {
-            Some(qp) => self
-                .device
-                .keep_missed(&qp, KeptPacket::of_message(message), from),
+            Some(qp) => self.device.keep_missed(&qp, copy, from),
             None => self.device.net.dropped.count_without_queue_pair(),
         }
     }
@@ -239,10 +237,7 @@ impl<'a> Batch<'a> {
         }
         if self.qpn != Some(qpn) {
             if let Err(preempted) = self.begin_receiving(qpn) {
-                match preempted {
-                    Some(qp) => device.keep_missed(&qp, KeptPacket::of_packet(packet), from),
-                    None => device.net.dropped.count_without_queue_pair(),
-                }
+                self.keep(preempted, || KeptPacket::of_packet(packet), from);
                 return false;
             }
         }
