@@ -1,24 +1,11 @@
 /* Programs with one mistake each, made with librdmacm. */
 #pragma once
 
-#include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-extern int failures;
-
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
-			failures++; \
-		} \
-	} while (0)
+#include "../../uroce/verbs/failures.h"
 
 #define PORT 17923
 
@@ -43,5 +30,3 @@ struct sockaddr_in address(const char *ip);
 int next(struct cm cm);
 void resolve(struct cm cm, bool route);
 void make_qp(struct cm cm);
-/* What follows does not return: the program ends after some seconds. */
-void leave_after(unsigned seconds);

@@ -154,19 +154,6 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-static void leave(int signal)
-{
-	(void)signal;
-	_exit(0);
-}
-
-void leave_after(unsigned seconds)
-{
-	fflush(NULL);
-	signal(SIGALRM, leave);
-	alarm(seconds);
-}
-
 /* Waits for an event that nothing causes. */
 static void waits_unresolved(bool wrong)
 {

@@ -128,19 +128,6 @@ int next_status(struct ibv_cq *cq)
 	return -1;
 }
 
-static void leave(int signal)
-{
-	(void)signal;
-	_exit(0);
-}
-
-void leave_after(unsigned seconds)
-{
-	fflush(NULL);
-	signal(SIGALRM, leave);
-	alarm(seconds);
-}
-
 /* Two processes, connected by a socket. */
 static void run_pair(const struct mistake *mistake, bool wrong)
 {

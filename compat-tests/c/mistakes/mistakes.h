@@ -48,7 +48,5 @@ int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned 
 int poll_for(struct ibv_cq *cq, int count, double seconds);
 /* The status of the next completion, or -1 after 3 s. */
 int next_status(struct ibv_cq *cq);
-/* What follows does not return: the program ends after some seconds. */
-void leave_after(unsigned seconds);
 /* Longer than IBV_EXPLAIN_WAIT. */
 #define LONG 2.2

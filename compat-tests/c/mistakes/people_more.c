@@ -148,12 +148,6 @@ static void mr_without_remote_write(struct rig *rig, bool wrong)
 	free(data);
 }
 
-static void leave(int signal)
-{
-	(void)signal;
-	_exit(0);
-}
-
 /* A poll is begun and not ended. */
 static void poll_not_ended(struct rig *rig, bool wrong)
 {
@@ -167,14 +161,10 @@ static void poll_not_ended(struct rig *rig, bool wrong)
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	while (ibv_start_poll(cq, &attr) && tries++ < 10000)
 		usleep(100);
-	if (!wrong)
+	if (wrong)
+		leave_after(1);
+	else
 		ibv_end_poll(cq);
-	if (wrong) {
-		/* It does not return. */
-		fflush(NULL);
-		signal(SIGALRM, leave);
-		alarm(1);
-	}
 	if (ibv_start_poll(cq, &attr) == 0)
 		ibv_end_poll(cq);
 	unlink_qps(ends);

@@ -1,4 +1,4 @@
-/* Shared by the checks: a device, two connected QPs in one process, and macros that report failures. */
+/* Shared by the checks: a device, and two connected QPs in one process. */
 #pragma once
 
 #include <errno.h>
@@ -12,26 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-extern int failures;
-
-/* Reports a failure and continues. */
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
-			failures++; \
-		} \
-	} while (0)
-
-/* Reports a failure and exits: the rest depends on it. */
-#define NEED(condition) \
-	do { \
-		if (!(condition)) { \
-			printf("%s:%d: needed: %s (errno %d: %s)\n", __FILE__, __LINE__, #condition, errno, \
-			       strerror(errno)); \
-			exit(1); \
-		} \
-	} while (0)
+#include "failures.h"
 
 #define SIZE 8192
 #define PORT 1

@@ -1,0 +1,44 @@
+/* How programs of the tests report failures. */
+#pragma once
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern int failures;
+
+/* Reports a failure and continues. */
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
+			failures++; \
+		} \
+	} while (0)
+
+/* Reports a failure and exits: the rest depends on it. */
+#define NEED(condition) \
+	do { \
+		if (!(condition)) { \
+			printf("%s:%d: needed: %s (errno %d: %s)\n", __FILE__, __LINE__, #condition, errno, \
+			       strerror(errno)); \
+			exit(1); \
+		} \
+	} while (0)
+
+static inline void leave(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
+/* What follows does not return: the program ends after some seconds. */
+static inline void leave_after(unsigned seconds)
+{
+	fflush(NULL);
+	signal(SIGALRM, leave);
+	alarm(seconds);
+}
