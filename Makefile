@@ -30,7 +30,7 @@ export UROCE
 CRATES := --workspace
 ifeq ($(UROCE),0)
 FEATURES := --no-default-features --features exports
-CRATES   += --exclude uroce --exclude uroce-network
+CRATES   += --exclude roce --exclude uroce --exclude uroce-network
 # What tests and measures both: its own unit tests are the same without uroce.
 UNIT_CRATES := --exclude compat-tests --exclude uroce-bench --exclude uroce-network
 endif

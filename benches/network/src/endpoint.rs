@@ -5,8 +5,8 @@ use std::time::Duration;
 use ibverbs_abi::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_WC_SUCCESS,
 };
-use uroce::engine::*;
-use uroce::wire::Psn;
+use roce::engine::*;
+use roce::wire::Psn;
 
 use crate::memory::Memory;
 

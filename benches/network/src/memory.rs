@@ -1,7 +1,7 @@
 //! What a queue pair needs of its device. Memory is only checked for its length: nothing is copied, as no run
 //! depends on the bytes.
 
-use uroce::engine::*;
+use roce::engine::*;
 
 /// The device of one queue pair.
 #[derive(Debug, Default)]

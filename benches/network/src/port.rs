@@ -1,6 +1,6 @@
 //! A line with a queue in front of it: an output port of a switch, or of a NIC.
 
-use uroce::engine::Time;
+use roce::engine::Time;
 
 use crate::random::Random;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce::engine::Time;
+use roce::engine::Time;
 
 use crate::endpoint::Endpoint;
 use crate::simulation::Simulation;

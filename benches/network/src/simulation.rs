@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use uroce::engine::*;
-use uroce::wire::{ICRC_LEN, MAX_HEADERS, PORT, Packet};
+use roce::engine::*;
+use roce::wire::{ICRC_LEN, MAX_HEADERS, PORT, Packet};
 
 use crate::endpoint::{Connection, Endpoint, Program, gid};
 use crate::port::{Line, Port};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce::engine::Time;
+use roce::engine::Time;
 use uroce_network::endpoint::{Connection, Operation, Program};
 use uroce_network::port::{Line, Red};
 use uroce_network::report::Report;

@@ -12,8 +12,8 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// In the order in which they can be published.
 const CRATES: &[&str] = &[
-    "ibverbs-abi", "ibverbs-faults", "ibverbs-host", "ibverbs-netlink", "uroce", "libibverbs-rs",
-    "with-ibverbs-rs", "uroce-ctl",
+    "ibverbs-abi", "ibverbs-faults", "ibverbs-host", "ibverbs-netlink", "roce", "uroce",
+    "libibverbs-rs", "with-ibverbs-rs", "uroce-ctl",
 ];
 
 pub fn case() -> Case {

@@ -14,7 +14,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::buffer::{Buffer, Taken};
 use super::*;
-use crate::wire::{Flow, Fragmentation};
+use roce::wire::{Flow, Fragmentation};
 
 /// A packet as a reader sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use super::clock::{AtomicTime, NEVER};
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// What pollers and the background thread know of each other. The fields are relaxed: they order no other
 /// memory access. Where a thread must not miss what another one does at that moment, both store, fence, and

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// Consecutive redundant wakeups before the thread stops watching the sockets.
 const REDUNDANT_WAKEUPS: u32 = 8;

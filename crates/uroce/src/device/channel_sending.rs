@@ -12,9 +12,9 @@ use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
-use crate::engine::{Clock, Pace, Qp, Service, Time};
 use crate::local::Sender;
-use crate::wire::MAX_PACKET;
+use roce::engine::{Clock, Pace, Qp, Service, Time};
+use roce::wire::MAX_PACKET;
 
 /// After this time without anything taken from a full channel, unreliable services drop what is for the peer.
 const STALLED_AFTER: Duration = Duration::from_millis(500);

@@ -9,8 +9,8 @@ use ibverbs_abi::*;
 
 use super::events::{AsyncEvents, CompletionEvents};
 use super::{Device, clock};
-use crate::engine::{Completion, Overrun, Time};
 use crate::sync::Mutex;
+use roce::engine::{Completion, Overrun, Time};
 
 /// A completion queue entry.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use ibverbs_abi::*;
 
-use crate::engine::{Access, Completion, WorkQueue};
+use roce::engine::{Access, Completion, WorkQueue};
 
 /// The operations that can be counted, `IBV_QP_ATTACH_COMP_CNTR_OP_*`.
 pub const COUNTED_OPS: u32 = IBV_QP_ATTACH_COMP_CNTR_OP_SEND

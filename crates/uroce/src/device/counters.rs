@@ -1,6 +1,6 @@
 //! The counters of a device, under the names that kernel devices use in sysfs.
 //!
-//! Queue pairs count for themselves ([`crate::engine::Counters`]); [`Device::counters`] adds them up. What no
+//! Queue pairs count for themselves ([`roce::engine::Counters`]); [`Device::counters`] adds them up. What no
 //! queue pair sees (packets that are dropped or cannot be sent, the link) is rare and counted in atomics.
 //!
 //! Invariant: no counter of the sum ever decreases (`qp_table.rs`).
@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Device;
-use crate::engine::Counters;
+use roce::engine::Counters;
 
 /// A device's counters since this process opened it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

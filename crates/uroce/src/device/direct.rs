@@ -10,7 +10,7 @@ use super::Device;
 use super::qp_host::QpHost;
 use super::queue_pair::{Export, Inner, QueuePair};
 use crate::direct::{ExportedQp, Exports, Request};
-use crate::engine::{Gid, SendOp, SendWr, Target};
+use roce::engine::{Gid, SendOp, SendWr, Target};
 
 /// Longer requests are sent: the thread that posts a request copies all of it, and has the queue pair locked.
 const MAX_LEN: u64 = 64 << 20;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::receiving::Batch;
 use super::recent::RecentQps;
 use super::{Device, clock};
-use crate::engine::{Addresses, PacketCopy, Time, Transmit};
 use crate::sync::Mutex;
 use crate::transport::Outbox;
-use crate::wire::{Operation, Packet, Part, Transport, ip_of};
+use roce::engine::{Addresses, PacketCopy, Time, Transmit};
+use roce::wire::{Operation, Packet, Part, Transport, ip_of};
 
 /// Delayed packets, and events that wait, have this key among the device's timers: it is no queue pair's
 /// number.

@@ -6,9 +6,9 @@
 use std::sync::OnceLock;
 
 use super::Device;
-use crate::engine::{AddressVector, Addresses, Gid, Transmit};
 use crate::transport::GSI_QPN;
-use crate::wire::{Bth, Deth, Headers, Opcode, Operation, Packet, Part, Psn, Transport};
+use roce::engine::{AddressVector, Addresses, Gid, Transmit};
+use roce::wire::{Bth, Deth, Headers, Opcode, Operation, Packet, Part, Psn, Transport};
 
 /// The length of a MAD, in bytes.
 pub const MAD_LEN: usize = 256;

@@ -6,9 +6,9 @@
 use super::Device;
 use super::faults::{Faults, PacketFault};
 use super::receiving::Batch;
-use crate::engine::{Addresses, Transmit};
 use crate::transport::{Consumer, Net, Outbox};
-use crate::wire::Packet;
+use roce::engine::{Addresses, Transmit};
+use roce::wire::Packet;
 
 /// The faults of a device, or its recording, or both.
 pub struct Interposed {

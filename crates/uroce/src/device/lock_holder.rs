@@ -20,10 +20,10 @@ use lock_api::MutexGuard;
 use super::clock::{self, AtomicTime};
 use super::queue_pair::QueuePair;
 use super::recent::RecentQps;
-use crate::engine::Time;
 use crate::local::SeenChannels;
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::Inbox;
+use roce::engine::Time;
 
 /// A thread that holds a lock for this long is taken for preempted. Longer than a batch takes, also one
 /// that waits for the socket's send buffer; much shorter than a peer's ack timeout times its retries.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
-use crate::engine::{Addresses, Message, MessageCopy, PacketCopy};
 use crate::sync::Mutex;
-use crate::wire::Packet;
+use roce::engine::{Addresses, Message, MessageCopy, PacketCopy};
+use roce::wire::Packet;
 
 /// The most packets that a queue pair keeps, about as many as a socket buffer has room for. Further ones are
 /// dropped, as there.

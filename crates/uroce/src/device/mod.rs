@@ -77,7 +77,6 @@ use ibverbs_host::thread;
 
 use crate::config::Config;
 use crate::direct::Exports;
-use crate::engine::Time;
 use crate::local::Paths;
 use crate::memory::{Busy, Memory, Reregistration};
 use crate::process;
@@ -94,6 +93,7 @@ use lock_holder::Inboxes;
 use multicast::MulticastGroups;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
+use roce::engine::Time;
 use timers::Timers;
 use wait::Waker;
 use xrc::NamedDomains;

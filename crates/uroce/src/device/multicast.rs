@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 
 use super::Device;
 use super::queue_pair::QueuePair;
-use crate::engine::{Gid, Service};
 use crate::profile::{DEFAULT, Limits};
 use crate::sync::RwLock;
-use crate::wire::{gid_of, ip_of};
+use roce::engine::{Gid, Service};
+use roce::wire::{gid_of, ip_of};
 
 /// Queue pairs that may be attached to a multicast group.
 const MAX_QPS_PER_MULTICAST_GROUP: usize = DEFAULT.limits.max_mcast_qp_attach as usize;

@@ -1,7 +1,7 @@
 //! The way to a peer: through shared memory to processes of this host ([`crate::local`]), by UDP to all
 //! others.
 //!
-//! A connected queue pair takes a channel when nothing of it is in flight (`engine::shm`). Datagrams may
+//! A connected queue pair takes a channel when nothing of it is in flight (`roce::engine`). Datagrams may
 //! take either, one by one; a reordering would not be repaired. Therefore what takes a channel first waits
 //! for what other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP,
 //! unless there is a channel to its peer already.
@@ -15,10 +15,10 @@ use super::Device;
 use super::lock_holder::InboxGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use crate::direct::Exports;
-use crate::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
 use crate::local::{Channel, Ends, Paths, Peers};
 use crate::transport::Net;
-use crate::wire::{Flow, port_of};
+use roce::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
+use roce::wire::{Flow, port_of};
 
 /// A poller checks the sockets at every poll of this number only. At the others it checks shared memory,
 /// which takes no system call.

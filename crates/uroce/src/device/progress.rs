@@ -25,9 +25,9 @@ use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
 use super::sink::Sink;
 use super::{Device, clock, faults};
-use crate::engine::{Addresses, Clock, Qp, Time};
 use crate::transport::Inbox;
-use crate::wire::Packet;
+use roce::engine::{Addresses, Clock, Qp, Time};
+use roce::wire::Packet;
 
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
 /// [`YIELD_INTERVAL`]th.

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use super::queue_pair::{Export, QueuePair};
 use super::shared_queue::SharedReceiveQueue;
 use super::sink::Sink;
-use crate::engine::{
+use crate::local::Channel;
+use crate::memory::{AccessingQp, MrCache, PdHandle};
+use roce::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, PolledSends, QpEvent, RecvWr, RemoteError,
     RemoteKey, SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
-use crate::local::Channel;
-use crate::memory::{AccessingQp, MrCache, PdHandle};
 
 /// The host of one queue pair, while a thread runs it.
 pub struct QpHost<'a> {
@@ -265,8 +265,8 @@ mod tests {
     use crate::device::shared_queue::{SrqConfig, SrqSizes};
     use crate::device::wait::Waker;
     use crate::device::xrc::XrcDomain;
-    use crate::engine::{Limits, QpConfig};
     use crate::memory::{Memory, MemoryRegion, MrRange};
+    use roce::engine::{Limits, QpConfig};
 
     fn srq(number: u32, pd: PdHandle) -> Arc<SharedReceiveQueue> {
         let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();

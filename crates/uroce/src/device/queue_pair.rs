@@ -17,11 +17,11 @@ use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
-use crate::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
 use crate::local::{Channel, Unlocked};
 use crate::memory::{Memory, MrCache, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
+use roce::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
 
 /// What a queue pair is created with.
 pub struct QueuePairConfig {

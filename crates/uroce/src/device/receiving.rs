@@ -10,10 +10,10 @@ use super::queue_pair::{LockedQp, QueuePair, Unavailable};
 use super::recent::RecentQps;
 use super::sink::Sink;
 use super::{Device, clock};
-use crate::engine::{Addresses, Clock, Message, Time};
 use crate::local::Receiver;
 use crate::transport::GSI_QPN;
-use crate::wire::{MULTICAST_QPN, Packet};
+use roce::engine::{Addresses, Clock, Message, Time};
+use roce::wire::{MULTICAST_QPN, Packet};
 
 /// Batches of datagrams that are received before the first packets of a new channel.
 const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;

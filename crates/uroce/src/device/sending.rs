@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
-use crate::engine::Time;
 use crate::process;
 use crate::transport::Outbox;
+use roce::engine::Time;
 
 /// How long a thread of the program waits for another one that is sending. Such a thread may have been
 /// preempted; on a busy host, for hundreds of milliseconds.

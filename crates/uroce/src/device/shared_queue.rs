@@ -7,9 +7,9 @@ use ibverbs_abi::*;
 
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
-use crate::engine::RecvWr;
 use crate::memory::PdHandle;
 use crate::sync::{Mutex, RwLock};
+use roce::engine::RecvWr;
 
 struct SrqState {
     receives: VecDeque<RecvWr>,
@@ -148,7 +148,7 @@ impl SharedReceiveQueue {
 mod tests {
     use super::super::wait::Waker;
     use super::*;
-    use crate::engine::Sges;
+    use roce::engine::Sges;
 
     fn queue(max_wr: usize, limit: usize) -> SharedReceiveQueue {
         let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();

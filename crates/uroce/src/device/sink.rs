@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::completion::{CompletionQueue, Cqe};
-use crate::engine::Completion;
+use roce::engine::Completion;
 
 /// The most entries. Further ones take the ring.
 const MAX: usize = 4;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::counters::DeviceCounters;
 use super::queue_pair::QueuePair;
 use super::{Device, OPEN_DEVICES};
-use crate::engine::{Counters, QpState, Service};
-use crate::wire::ip_of;
+use roce::engine::{Counters, QpState, Service};
+use roce::wire::ip_of;
 
 /// A device that this process has open.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! What a target exports, and what an initiator may do with it: the checks of the target's responder
 //! (specification 9.7.4.1, 10.6). Pure.
 
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// The words of an entry in the table. The last one is [`VALID`] in an entry that is in use.
 pub const WORDS: usize = 6;

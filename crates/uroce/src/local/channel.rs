@@ -16,9 +16,9 @@ use super::peer_memory::{Access, Connection, PeerMemory};
 use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
 use super::segment::Segment;
 use crate::direct::Request;
-use crate::engine::{Addresses, Gid, Message};
 use crate::sync::Mutex;
-use crate::wire::{
+use roce::engine::{Addresses, Gid, Message};
+use roce::wire::{
     Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Opcode, Packet,
     grh::{GrhTemplate, IpHeader},
 };

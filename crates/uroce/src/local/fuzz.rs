@@ -10,8 +10,8 @@ use super::ring::BODY_MAX;
 use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends, Receiver};
 use crate::descriptors;
-use crate::engine::{Addresses, Message};
-use crate::wire::{Flow, MAX_PACKET, Packet, gid_of};
+use roce::engine::{Addresses, Message};
+use roce::wire::{Flow, MAX_PACKET, Packet, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
 const MAX_SENT: usize = 640;

@@ -16,7 +16,7 @@ use super::Peers;
 use super::segment::SEGMENT_LEN;
 use crate::cancellation;
 use crate::direct::TableFd;
-use crate::wire::{Flow, gid_of, ip_of};
+use roce::wire::{Flow, gid_of, ip_of};
 
 /// Wakeups that one call reads at most.
 pub const MESSAGES_PER_CALL: usize = 256;

@@ -1,7 +1,7 @@
 //! Messages between processes of one host through shared memory, in place of UDP.
 //!
 //! [`Paths`] has the channels of a device. A channel carries the requests and responses of connected queue
-//! pairs (`engine::shm`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP. The
+//! pairs (`roce::engine`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP. The
 //! device decides which queue pair uses which channel.
 //!
 //! | file | responsible for |
@@ -38,11 +38,11 @@ pub use channel::{Channel, Ends, Sender, Unlocked};
 
 use crate::descriptors::{self, Owned};
 use crate::direct::Exports;
-use crate::engine::{Addresses, Message};
 use crate::sync::{Changes, Mutex, RwLock};
-use crate::wire::{Flow, Packet};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
+use roce::engine::{Addresses, Message};
+use roce::wire::{Flow, Packet};
 use segment::Segment;
 
 /// The most channels of a device. Peers beyond that use UDP.

@@ -21,7 +21,7 @@ use crate::descriptors::{self, Owned};
 use crate::direct::{self, TableFd};
 use crate::process;
 use crate::transport::udp_owners::{self, PortOwner};
-use crate::wire::Flow;
+use roce::wire::Flow;
 
 /// The most connections without a channel yet.
 const MAX_PENDING: usize = 64;

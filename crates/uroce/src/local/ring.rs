@@ -28,9 +28,9 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use crate::arch;
-use crate::engine::{self, Time};
-use crate::wire::MAX_PACKET;
 use lines::{LINE, LINES, Lines, WORD_LEN};
+use roce::engine::{self, Time};
+use roce::wire::MAX_PACKET;
 
 /// The bytes of a body that are in the line of its word.
 pub const HEAD_LEN: usize = LINE - WORD_LEN;

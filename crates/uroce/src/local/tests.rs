@@ -7,8 +7,8 @@ use super::offers::reversed;
 use super::ring::Room;
 use super::*;
 use crate::cancellation;
-use crate::engine::MessageWriter;
-use crate::wire::{Opcode, Operation, Part, Psn, gid_of};
+use roce::engine::MessageWriter;
+use roce::wire::{Opcode, Operation, Part, Psn, gid_of};
 
 mod offers;
 

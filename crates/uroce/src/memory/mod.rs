@@ -35,9 +35,9 @@ use libc::iovec;
 use smallvec::SmallVec;
 
 use crate::direct::Exports;
-use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
+use roce::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
 pub use cached_by::CachedBy;
 pub use device_memory::{Allocated, DeviceMemory};

@@ -8,7 +8,7 @@
 //! is stale.
 
 use super::mr_table::{MemoryRegion, MrSlice, PdHandle};
-use crate::engine::Sge;
+use roce::engine::Sge;
 
 /// The regions that a queue pair has used last.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::cached_by::{CachedBy, CachedBySet};
 use crate::direct::ExportedRegion;
-use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
+use roce::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
 /// A protection domain, by its number in the device (`ibv_pd.handle`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! The parts of scatter/gather lists.
 
-use crate::engine::Sge;
+use roce::engine::Sge;
 
 /// The one part of a scatter/gather list that holds its bytes `offset .. offset + len`, if the list has one
 /// entry, as most have, which is long enough.

@@ -12,9 +12,9 @@ use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
-use crate::engine::{AddressVector, Service};
 use crate::transport::{GidEntry, GidType};
-use crate::wire::ip_of;
+use roce::engine::{AddressVector, Service};
+use roce::wire::ip_of;
 
 /// An address handle; its private part is the resolved address vector.
 pub type Ah = Object<ibv_ah, AddressVector>;
@@ -143,7 +143,7 @@ fn is_ipv4_group(gid: &[u8; 16]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::gid_of;
+    use roce::wire::gid_of;
 
     #[test]
     fn source_and_destination_have_one_family() {

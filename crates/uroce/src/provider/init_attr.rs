@@ -5,8 +5,8 @@ use libc::{EINVAL, EOPNOTSUPP};
 
 use super::ffi::Result;
 use super::object::Zeroable;
-use crate::engine::Service;
 use crate::profile::{Limits, Services};
+use roce::engine::Service;
 
 /// Copies extended attributes. Reads only the fields that the mask announces. EOPNOTSUPP for attributes that
 /// uroce does not know, and for create flags.

@@ -11,10 +11,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
-use crate::engine::Gid;
 use crate::profile::{Fabric, Profile};
 use crate::transport::{GidEntry, GidType};
-use crate::wire::gid_of;
+use roce::engine::Gid;
+use roce::wire::gid_of;
 
 /// Which bits of an IPv4 address are a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub fn port_lid(profile: &Profile, gids: &[Option<GidEntry>]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::link_local_gid_of;
+    use roce::wire::link_local_gid_of;
 
     fn entry(gid: Gid, gid_type: GidType, ip: [u8; 4]) -> Option<GidEntry> {
         Some(GidEntry {

@@ -12,9 +12,9 @@ use super::handle;
 use super::object::{Object, Room, Zeroable};
 use super::pd::Pd;
 use crate::device::handles::{self, ObjectKind, ReservedHandle};
-use crate::engine::Sge;
 use crate::memory::{Busy, DmaBufMapping, MemoryRegion, MrRange, Reregistration, prefault};
 use crate::profile::Profile;
+use roce::engine::Sge;
 
 /// The private part of a memory region.
 pub struct MrPrivate {

@@ -7,7 +7,7 @@ use super::ah::Ah;
 use super::ffi::{Result, ReturnToC};
 use super::mw;
 use super::qp::{self, Qp, QpPrivate};
-use crate::engine::{Data, Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
+use roce::engine::{Data, Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
 
 /// QP numbers have 24 bits.
 const QPN_MASK: u32 = 0xff_ffff;

@@ -17,8 +17,8 @@ use super::{cq, handle, srq};
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::device::queue_pair::{QpListener, QueuePair, QueuePairConfig};
-use crate::engine::{Limits, QpConfig, Service};
 use crate::sync::Mutex;
+use roce::engine::{Limits, QpConfig, Service};
 
 /// The private part of a queue pair.
 pub struct QpPrivate {

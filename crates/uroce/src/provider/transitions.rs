@@ -3,7 +3,7 @@
 
 use ibverbs_abi::*;
 
-use crate::engine::{QpState, Service};
+use roce::engine::{QpState, Service};
 
 /// The attributes of a transition, as masks of `IBV_QP_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

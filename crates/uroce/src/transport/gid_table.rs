@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::engine::Gid;
 use crate::profile::{DEFAULT, Fabric};
-use crate::wire::{gid_of, ip_of, link_local_gid_of};
+use roce::engine::Gid;
+use roce::wire::{gid_of, ip_of, link_local_gid_of};
 
 /// The most entries that the table has: `ibv_global_route.sgid_index` has 8 bits. Devices of some profiles
 /// report fewer.

@@ -15,8 +15,8 @@ use super::socket_table::SocketTable;
 use super::zeroed_pages;
 use crate::cancellation;
 use crate::capture::{Direction, Frame};
-use crate::engine::Addresses;
-use crate::wire::{Flow, Fragmentation, MULTICAST_QPN, Packet, Transport, grh::IpHeader, ip_of};
+use roce::engine::Addresses;
+use roce::wire::{Flow, Fragmentation, MULTICAST_QPN, Packet, Transport, grh::IpHeader, ip_of};
 
 /// The longest datagram, also of those that UDP_GRO has coalesced.
 const DATAGRAM_MAX: usize = 1 << 16;

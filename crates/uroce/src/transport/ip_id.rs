@@ -9,7 +9,7 @@
 //!   segmented;
 //! - those that continue the numbers of a sender that numbers its packets, as kernel rxe does ([`Senders`]).
 //!
-//! [`Flow::check_expecting`]: crate::wire::Flow::check_expecting
+//! [`Flow::check_expecting`]: roce::wire::Flow::check_expecting
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use rustc_hash::FxHashMap;
 
 use super::{GSO_LEN_MAX, GSO_PACKETS_MAX};
-use crate::wire::Fragmentation;
+use roce::wire::Fragmentation;
 
 /// The largest identification of a packet of uroce.
 pub const LAST_LOW_ID: u16 = GSO_PACKETS_MAX as u16 - 1;

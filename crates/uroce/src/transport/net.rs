@@ -27,10 +27,10 @@ use super::{GidEntry, NetChange, PortState};
 use crate::capture::Tap;
 use crate::config::Config;
 use crate::descriptors::{self, Owned};
-use crate::engine::Gid;
 use crate::random::random;
 use crate::sync::{Mutex, RwLock};
-use crate::wire::{PORT, gid_of, ip_of};
+use roce::engine::Gid;
+use roce::wire::{PORT, gid_of, ip_of};
 
 /// How many ports to try while the ones tried are in use.
 const PORT_TRIES: u32 = 1000;

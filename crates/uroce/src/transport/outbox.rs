@@ -16,8 +16,8 @@ use super::socket_table::SocketTable;
 use super::{GSO_LEN_MAX, GSO_PACKETS_MAX, zeroed_pages};
 use crate::cancellation;
 use crate::capture::{Direction, Frame, Tap};
-use crate::engine::{AddressVector, Transmit};
-use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_PACKET, PORT, port_of};
+use roce::engine::{AddressVector, Transmit};
+use roce::wire::{Flow, Fragmentation, ICRC_LEN, MAX_PACKET, PORT, port_of};
 
 /// The longest packet with its ICRC, in bytes.
 const PACKET_MAX: usize = MAX_PACKET + ICRC_LEN;

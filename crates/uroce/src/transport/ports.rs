@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
-use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
+use roce::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 
 /// The last queue pair number of port 4791. Its first is 2: 0 and 1 are the management queue pairs'.
 const LAST_QPN: u32 = 0x7f_ffff;
@@ -220,8 +220,8 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::wire::MULTICAST_QPN;
     use proptest::prelude::*;
+    use roce::wire::MULTICAST_QPN;
 
     const NOW: Duration = Duration::ZERO;
 

@@ -11,8 +11,8 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Type};
 use super::gid_table::GidAddress;
 use super::ip_id::{IpIds, LAST_LOW_ID};
 use crate::descriptors::{self, LastCheck, Owned};
-use crate::engine::AddressVector;
-use crate::wire::{PORT, ip_of};
+use roce::engine::AddressVector;
+use roce::wire::{PORT, ip_of};
 
 type Socket2 = Owned<socket2::Socket>;
 

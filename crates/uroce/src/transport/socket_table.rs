@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::gid_table::{GidAddress, GidKind};
 use super::socket::Socket;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// The sockets of a device, and the GID table that they are bound to. Senders and receivers read it without a
 /// lock; [`super::Net`] replaces it as a whole.
@@ -91,7 +91,7 @@ impl SocketTable {
         let is_alias = |entry: &&GidAddress| entry.ip == ip && entry.kind() == GidKind::Alias;
         match first.find(is_alias) {
             Some(default) => default.gid,
-            None => crate::wire::gid_of(ip),
+            None => roce::wire::gid_of(ip),
         }
     }
 }

@@ -23,7 +23,7 @@ use super::mad::{
     About, CmMad, CmMessage, Ids, Mad, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
     sidr_status,
 };
-use crate::engine::{Gid, Time};
+use roce::engine::{Gid, Time};
 
 /// Bits of a communication ID below the prefix.
 const INDEX_BITS: u32 = 8;

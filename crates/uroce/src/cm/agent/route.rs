@@ -1,7 +1,7 @@
 //! Messages to send, messages that were received, and the route between the two ends.
 
 use crate::cm::mad::Mad;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// The GIDs of both ends, and the GRH fields of packets between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

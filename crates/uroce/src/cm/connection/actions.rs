@@ -9,7 +9,7 @@ use super::super::mad::{
     reason, sidr_status,
 };
 use super::{Connection, Event, State};
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// How long a DREQ is retransmitted for a connection that the program has destroyed.
 const LINGER: Duration = Duration::from_secs(4);

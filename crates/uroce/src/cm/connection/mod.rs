@@ -14,7 +14,7 @@ mod timeout;
 use super::mad::{
     About, CmMad, CmMessage, ConnectionType, Ids, Mad, Rej, Rep, Req, SidrRep, SidrReq,
 };
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// The first retransmission happens after this time; each further one after twice the time, up to the
 /// response timeout of the peer. The peer may have been scheduled out, or a datagram may be lost.

@@ -3,7 +3,7 @@
 use super::{
     REJ, REJ_PRIVATE, REP, REP_PRIVATE, REQ, REQ_PRIVATE, SIDR_REP_PRIVATE, SIDR_REQ_PRIVATE,
 };
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// The message that an MRA or a REJ is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 fn ids() -> impl Strategy<Value = Ids> {
     any::<(u32, u32)>().prop_map(|(local, remote)| Ids { local, remote })

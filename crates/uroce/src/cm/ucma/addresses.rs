@@ -6,7 +6,7 @@ use super::fake::Process;
 use super::tests::*;
 use super::{Command, Errno};
 use crate::cm::agent::Incoming;
-use crate::wire::gid_of;
+use roce::wire::gid_of;
 
 /// Where a REQ and a SIDR_REQ have the header of annex A11, and where that has the last byte of the two
 /// addresses.

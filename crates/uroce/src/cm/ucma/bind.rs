@@ -11,8 +11,8 @@ use super::input::Input;
 use super::manager::Manager;
 use super::os::{CmOs, DeviceInfo, FileId, Port};
 use super::{EINVAL, ENODEV};
-use crate::engine::Gid;
-use crate::wire::{gid_of, ip_of};
+use roce::engine::Gid;
+use roce::wire::{gid_of, ip_of};
 
 const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 const EADDRNOTAVAIL: Errno = Errno(libc::EADDRNOTAVAIL);

@@ -12,7 +12,7 @@ use super::os::{CmOs, FileId};
 use super::{EINVAL, ENODEV};
 use crate::cm::connection::Connection;
 use crate::cm::mad::{REJ_PRIVATE, SIDR_REP_PRIVATE, SidrRep, reason, sidr_status};
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// How long a peer may take for a SIDR_REP.
 const SIDR_TIMEOUT: Duration = Duration::from_millis(1 << (RESPONSE_TIMEOUT - 8));

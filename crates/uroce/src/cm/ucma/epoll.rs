@@ -7,7 +7,7 @@ use ibverbs_abi::Errno;
 use super::names;
 use crate::descriptors::Owned;
 use crate::device::clock;
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// What an epoll event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

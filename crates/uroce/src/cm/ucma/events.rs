@@ -3,7 +3,7 @@
 use super::event_queue::EVENT_LEN;
 use super::id::PathRecord;
 use super::input::ReplyWriter;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// `enum rdma_cm_event_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

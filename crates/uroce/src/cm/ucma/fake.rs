@@ -14,8 +14,8 @@ use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
 use crate::cm::agent::Agent;
 #[cfg(test)]
 use crate::cm::agent::Incoming;
-use crate::engine::{Gid, Time};
-use crate::wire::{gid_of, link_local_gid_of};
+use roce::engine::{Gid, Time};
+use roce::wire::{gid_of, link_local_gid_of};
 
 /// Ports that processes have reserved, at each address.
 type Ports = Rc<RefCell<HashSet<(Port, Gid)>>>;

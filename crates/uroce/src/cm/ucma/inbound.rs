@@ -18,7 +18,7 @@ use super::names;
 use super::trust::{Sender, Trust, read_owners};
 use crate::cm::agent::Incoming;
 use crate::descriptors::Owned;
-use crate::engine::{Gid, Time};
+use roce::engine::{Gid, Time};
 
 /// The most connections that are kept. Further ones are closed when what has come through them is read.
 const CONNECTIONS_MAX: usize = 1024;
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn another_user_passes_on_messages_to_its_address_only() {
         let (mut inbound, listener, name) = listening("other");
-        inbound.trust = Trust::new(|| vec![(crate::wire::ip_of(&[2; 16]), 1001)]);
+        inbound.trust = Trust::new(|| vec![(roce::wire::ip_of(&[2; 16]), 1001)]);
         inbound.set_gids(vec![[2; 16], [3; 16]]);
         let client = names::connect(&name).unwrap();
         send(&client, 1);

@@ -17,7 +17,7 @@ use super::neighbour::NeighbourQueries;
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::prefixes::Prefixes;
 use crate::cm::agent::{Agent, Outgoing};
-use crate::engine::Time;
+use roce::engine::Time;
 
 const ENOSPC: Errno = Errno(libc::ENOSPC);
 

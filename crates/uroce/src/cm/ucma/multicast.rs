@@ -13,7 +13,7 @@ use super::kernel_commands::KernelCm;
 use super::manager::{Caller, Manager};
 use super::os::{CmOs, FileId};
 use super::{EINVAL, ENODEV};
-use crate::wire::gid_of;
+use roce::wire::gid_of;
 
 /// `RDMA_MC_JOIN_FLAG_*`.
 const FULL_MEMBER: u16 = 0;

@@ -14,7 +14,7 @@ use super::os::Port;
 use crate::cm::agent::{Incoming, PREFIXES};
 use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// Bytes of a message that one process passes on to another: the GIDs of sender and receiver, the MAD.
 const MESSAGE_LEN: usize = 16 + 16 + MAD_LEN;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn names_of_many_ports_are_in_different_lists() {
-        let gid = crate::wire::gid_of(std::net::Ipv4Addr::LOCALHOST.into());
+        let gid = roce::wire::gid_of(std::net::Ipv4Addr::LOCALHOST.into());
         let mut lists = [0; 256];
         for number in 20_000..39_000 {
             let port = Port {

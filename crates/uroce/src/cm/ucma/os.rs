@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use ibverbs_abi::Errno;
 
 use super::input::Command;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// A device, as an id that is bound to it needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]

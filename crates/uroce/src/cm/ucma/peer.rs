@@ -13,7 +13,7 @@ use crate::cm::connection::Event;
 use crate::cm::mad::{
     CmMad, CmMessage, ConnectionType, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
 };
-use crate::engine::Time;
+use roce::engine::Time;
 
 impl<H: CmOs> Manager<H> {
     /// Handles a message of a peer. Returns it if it asks for a service that nobody in this process offers.

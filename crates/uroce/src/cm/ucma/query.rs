@@ -10,7 +10,7 @@ use super::manager::{Caller, Manager};
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::{EINVAL, ENODEV};
 use crate::cm::connection;
-use crate::wire::gid_of;
+use roce::wire::gid_of;
 
 /// Bytes of `rdma_ucm_query_route_resp` and `rdma_ucm_query_addr_resp`. Old programs do not know the
 /// device index at their ends.

@@ -15,8 +15,8 @@ use super::neighbour::{NextHop, ResolvedAddress, WaitingId};
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::{EINVAL, ENODEV};
 use crate::cm::agent::Route;
-use crate::engine::{Gid, Time};
-use crate::wire::{gid_of, ip_of};
+use roce::engine::{Gid, Time};
+use roce::wire::{gid_of, ip_of};
 
 /// The device and the source address of packets to an address.
 struct Egress {

@@ -8,7 +8,7 @@ use ibverbs_netlink::{RtnlClient, rtnl::Route};
 
 use crate::descriptors::Owned;
 use crate::transport;
-use crate::wire::PORT;
+use roce::wire::PORT;
 
 /// The discard service (RFC 863).
 const DISCARD: u16 = 9;

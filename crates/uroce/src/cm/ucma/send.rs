@@ -10,7 +10,7 @@ use super::process::{INCOMING_MAX, ProcessState, QUEUE, WANTS_PORT};
 use crate::cm::agent::{Incoming, Outgoing, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::device::Device;
-use crate::wire::ip_of;
+use roce::wire::ip_of;
 
 /// A message to send.
 pub(super) struct Send {

@@ -20,9 +20,9 @@ use crate::cm::agent::Outgoing;
 use crate::config::Config;
 use crate::descriptors::Owned;
 use crate::device::Device;
-use crate::engine::Gid;
 use crate::random;
 use crate::transport;
+use roce::engine::Gid;
 
 const CAP_NET_BIND_SERVICE: u32 = 10;
 /// The kernel's default range of ephemeral ports.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use ibverbs_host::unix::{self, Peer};
 
 use crate::device::paths;
-use crate::engine::{Gid, Time};
 use crate::transport::udp_owners::{self, PortOwner};
-use crate::wire::{PORT, ip_of};
+use roce::engine::{Gid, Time};
+use roce::wire::{PORT, ip_of};
 
 /// How long the owners of port 4791 are used as they were read: another user who connects again and again
 /// causes no more reading than this.
@@ -105,7 +105,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::wire::gid_of;
+    use roce::wire::gid_of;
 
     const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 88, 0, 1));
     const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 88, 0, 2));

@@ -9,10 +9,10 @@ use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
 use crate::direct::Request;
-use crate::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
 use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
-use crate::wire::Psn;
+use roce::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
+use roce::wire::Psn;
 
 const REMOTE: u32 = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 

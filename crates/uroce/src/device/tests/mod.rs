@@ -14,7 +14,7 @@ use super::queue_pair::{QueuePairConfig, Unavailable};
 use super::sink::Sink;
 use super::*;
 use crate::config::Netdev;
-use crate::engine::{Limits, QpChange, QpConfig, QpState, Service};
+use roce::engine::{Limits, QpChange, QpConfig, QpState, Service};
 
 /// Held by tests that open devices: one of them counts threads.
 pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());

@@ -10,9 +10,9 @@ use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
 use super::{BACKGROUND_THREADS, QpState};
 use crate::device::handles::ObjectKind;
 use crate::device::sink::Sink;
-use crate::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
 use crate::local::Peers;
 use crate::transport::Inbox;
+use roce::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
 
 /// The system's allocator. Fails in a thread that runs [`without_memory`].
 struct FailingAllocator;

@@ -8,8 +8,8 @@ use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
 use crate::device::events::AsyncEvents;
 use crate::device::queue_pair::QueuePair;
 use crate::device::{direct, paths};
-use crate::engine::{QpState, Service};
 use crate::local::Peers;
+use roce::engine::{QpState, Service};
 
 /// Two devices without background threads that use shared memory, or not.
 fn two_devices(local: bool) -> (Device, Device) {

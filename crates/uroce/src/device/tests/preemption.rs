@@ -9,12 +9,12 @@ use super::super::receiving::Batch;
 use super::super::sink::Sink;
 use super::super::*;
 use super::{BACKGROUND_THREADS, loopback};
-use crate::engine::{
+use crate::memory::PdHandle;
+use roce::engine::{
     AddressVector, Limits, QpChange, QpConfig, QpState, RecvWr, SendFlags, SendOp, SendWr, Service,
     Sges,
 };
-use crate::memory::PdHandle;
-use crate::wire::Psn;
+use roce::wire::Psn;
 
 /// An RC queue pair without completion queues.
 pub fn queue_pair(device: &Device) -> Arc<QueuePair> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use lock_api::MutexGuard;
 
 use super::{Channel, MESSAGE_TAG};
-use crate::engine::Time;
 use crate::local::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
+use roce::engine::Time;
 
 /// The state of a channel when a [`Sender`] has unlocked it.
 #[must_use]
@@ -57,7 +57,7 @@ impl<'a> Sender<'a> {
         self.producer.full_for(now)
     }
 
-    /// Room for a packet that [`crate::engine::Qp::transmit_answer`] returns, when there is none for
+    /// Room for a packet that [`roce::engine::Qp::transmit_answer`] returns, when there is none for
     /// others.
     pub fn room_for_response(&self) -> Option<Room> {
         self.producer.reserve_for_response()

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::super::ip_id::{LAST_LOW_ID, Millis, Senders, is_low};
-use crate::wire::{Flow, Fragmentation, PORT};
+use roce::wire::{Flow, Fragmentation, PORT};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const DST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);

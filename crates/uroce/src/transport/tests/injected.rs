@@ -6,7 +6,7 @@ use super::super::*;
 use super::namespaces::{await_carrier, in_namespace, ip};
 use super::{at, datagram, payload, write};
 use crate::config::Netdev;
-use crate::wire::{Flow, Fragmentation, Headers, MULTICAST_QPN, PORT, Packet, Part, gid_of};
+use roce::wire::{Flow, Fragmentation, Headers, MULTICAST_QPN, PORT, Packet, Part, gid_of};
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
 const DEVICE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);

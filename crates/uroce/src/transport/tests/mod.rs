@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::config::Netdev;
-use crate::engine::{AddressVector, Addresses, Transmit};
-use crate::wire::{
+use roce::engine::{AddressVector, Addresses, Transmit};
+use roce::wire::{
     Bth, Deth, Headers, MULTICAST_QPN, Opcode, Operation, PORT, Packet, Part, Psn, Reth, Transport,
     gid_of, ip_of, port_of,
 };

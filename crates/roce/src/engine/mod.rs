@@ -27,8 +27,6 @@
 //! `handle_timeout` and `modify`, call [`Qp::transmit`] until it returns None, then read
 //! [`Qp::next_timeout`].
 
-#![forbid(unsafe_code)]
-
 mod attributes;
 mod completer;
 mod congestion;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use ibverbs_abi::{IBV_ACCESS_REMOTE_WRITE, IBV_WC_SUCCESS};
-use uroce::engine::*;
-use uroce::wire::{ICRC_LEN, PORT, Packet, Psn};
+use roce::engine::*;
+use roce::wire::{ICRC_LEN, PORT, Packet, Psn};
 
 const KEY: u32 = 0x1234;
 const SIZE: usize = 10_000;

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pcap_file::DataLink;
 use pcap_file::pcapng::{Block, PcapNgReader};
-use uroce::wire::{Flow, PORT, Packet};
+use roce::wire::{Flow, PORT, Packet};
 
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
