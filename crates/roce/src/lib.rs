@@ -8,5 +8,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod cm;
 pub mod engine;
 pub mod wire;

@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use super::agent::Incoming;
-use super::mad::{CmMad, MAD_LEN, Mad};
 use super::ucma::fake::Process;
 use super::ucma::input::{COMMANDS, Command};
+use roce::cm::agent::Incoming;
+use roce::cm::mad::{CmMad, MAD_LEN, Mad};
 use roce::engine::Time;
 
 /// The bytes as a MAD: what parses is written to bytes that parse to the same.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::fake::Process;
 use super::tests::*;
 use super::{Command, Errno};
-use crate::cm::agent::Incoming;
+use roce::cm::agent::Incoming;
 use roce::wire::gid_of;
 
 /// Where a REQ and a SIDR_REQ have the header of annex A11, and where that has the last byte of the two

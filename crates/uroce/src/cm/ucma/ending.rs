@@ -3,7 +3,7 @@
 use super::fake::Process;
 use super::tests::*;
 use super::*;
-use crate::cm::agent::IDS_PER_PREFIX;
+use roce::cm::agent::IDS_PER_PREFIX;
 
 /// A process with a connection, and its peer, which has it established.
 fn connected() -> (Process, Process) {

@@ -11,9 +11,9 @@ use ibverbs_abi::Errno;
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
-use crate::cm::agent::Agent;
+use roce::cm::agent::Agent;
 #[cfg(test)]
-use crate::cm::agent::Incoming;
+use roce::cm::agent::Incoming;
 use roce::engine::{Gid, Time};
 use roce::wire::{gid_of, link_local_gid_of};
 

@@ -2,8 +2,8 @@
 
 use super::address::Address;
 use super::os::{FileId, Port};
-use crate::cm::agent::Route;
-use crate::cm::mad::ConnectionType;
+use roce::cm::agent::Route;
+use roce::cm::mad::ConnectionType;
 
 /// Port spaces, `rdma_ucm_port_space`.
 pub mod space {

@@ -16,8 +16,8 @@ use super::epoll::{Epoll, Token};
 use super::named::NamedSocket;
 use super::names;
 use super::trust::{Sender, Trust, read_owners};
-use crate::cm::agent::Incoming;
 use crate::descriptors::Owned;
+use roce::cm::agent::Incoming;
 use roce::engine::{Gid, Time};
 
 /// The most connections that are kept. Further ones are closed when what has come through them is read.
@@ -196,8 +196,8 @@ impl Inbound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cm::mad::MAD_LEN;
     use crate::cm::ucma::names::Blocking;
+    use roce::cm::mad::MAD_LEN;
 
     const TOKEN: Token = Token::Listener(7);
 

@@ -11,9 +11,9 @@ use ibverbs_host::unix;
 
 use super::EAGAIN;
 use super::os::Port;
-use crate::cm::agent::{Incoming, PREFIXES};
-use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};
+use roce::cm::agent::{Incoming, PREFIXES};
+use roce::cm::mad::{MAD_LEN, Mad};
 use roce::engine::Gid;
 
 /// Bytes of a message that one process passes on to another: the GIDs of sender and receiver, the MAD.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::address::Address;
 use super::os::CmOs;
-use crate::cm::agent::Route;
+use roce::cm::agent::Route;
 use roce::engine::Time;
 
 /// The first interval between two reads of the neighbour table. It doubles up to [`INTERVAL_MAX`].

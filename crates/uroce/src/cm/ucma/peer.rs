@@ -8,9 +8,9 @@ use super::listeners::Requested;
 use super::manager::Manager;
 use super::messages::IP_HEADER;
 use super::os::{CmOs, DeviceInfo};
-use crate::cm::agent::{Incoming, Received, Route};
-use crate::cm::connection::Event;
-use crate::cm::mad::{
+use roce::cm::agent::{Incoming, Received, Route};
+use roce::cm::connection::Event;
+use roce::cm::mad::{
     CmMad, CmMessage, ConnectionType, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
 };
 use roce::engine::Time;

@@ -26,12 +26,12 @@ use super::names::Blocking;
 use super::os::FileId;
 use super::send::{enqueue, send_all};
 use super::system::{InterfaceChange, System, inode_of, set_nonblocking, socket_pair};
-use crate::cm::agent::{Agent, Incoming, prefix_of};
-use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
 use crate::device::gsi::{ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
 use crate::sync::Mutex;
+use roce::cm::agent::{Agent, Incoming, prefix_of};
+use roce::cm::mad::{CmMad, Recipient};
 use roce::engine::Time;
 
 /// How often the process tries to get port 4791 while another one has it.

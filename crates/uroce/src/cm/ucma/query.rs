@@ -9,7 +9,7 @@ use super::input::{Input, ReplyWriter};
 use super::manager::{Caller, Manager};
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::{EINVAL, ENODEV};
-use crate::cm::connection;
+use roce::cm::connection;
 use roce::wire::gid_of;
 
 /// Bytes of `rdma_ucm_query_route_resp` and `rdma_ucm_query_addr_resp`. Old programs do not know the
@@ -385,7 +385,7 @@ pub(super) fn parse_sa_path<R>(record: &[u8], id: &Id<R>) -> Option<PathRecord> 
         record.get(48..)?.first_chunk::<9>()?;
     let low = u32::from_be_bytes([0, record.get(44)? & 0xf, f0, f1]);
     Some(PathRecord {
-        route: crate::cm::agent::Route {
+        route: roce::cm::agent::Route {
             traffic_class,
             flow_label: low,
             ..route

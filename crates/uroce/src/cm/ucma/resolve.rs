@@ -14,7 +14,7 @@ use super::manager::Manager;
 use super::neighbour::{NextHop, ResolvedAddress, WaitingId};
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::{EINVAL, ENODEV};
-use crate::cm::agent::Route;
+use roce::cm::agent::Route;
 use roce::engine::{Gid, Time};
 use roce::wire::{gid_of, ip_of};
 

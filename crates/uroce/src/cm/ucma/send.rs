@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use super::forward;
 use super::names::Blocking;
 use super::process::{INCOMING_MAX, ProcessState, QUEUE, WANTS_PORT};
-use crate::cm::agent::{Incoming, Outgoing, prefix_of};
-use crate::cm::mad::{CmMad, Recipient};
 use crate::device::Device;
+use roce::cm::agent::{Incoming, Outgoing, prefix_of};
+use roce::cm::mad::{CmMad, Recipient};
 use roce::wire::ip_of;
 
 /// A message to send.

@@ -16,12 +16,12 @@ use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
 use super::routes::Routes;
 use super::{kernel_file, names};
 
-use crate::cm::agent::Outgoing;
 use crate::config::Config;
 use crate::descriptors::Owned;
 use crate::device::Device;
 use crate::random;
 use crate::transport;
+use roce::cm::agent::Outgoing;
 use roce::engine::Gid;
 
 const CAP_NET_BIND_SERVICE: u32 = 10;

@@ -2,7 +2,7 @@
 
 use super::super::mad::{REJ_PRIVATE, reason};
 use super::{Connection, Effects, Event, State};
-use roce::engine::Time;
+use crate::engine::Time;
 
 impl Connection {
     /// The time of [`Connection::deadline`] has come: retransmits, gives up, or leaves TimeWait.

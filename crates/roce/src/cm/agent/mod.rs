@@ -13,17 +13,17 @@ mod tests;
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
-use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
 pub use route::{Incoming, Outgoing, Route};
 
+use super::Error;
 use super::connection::{Connection, Effects, Event, FIRST_RETRY};
 use super::mad::{
     About, CmMad, CmMessage, Ids, Mad, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
     sidr_status,
 };
-use roce::engine::{Gid, Time};
+use crate::engine::{Gid, Time};
 
 /// Bits of a communication ID below the prefix.
 const INDEX_BITS: u32 = 8;
@@ -45,11 +45,26 @@ pub enum Received {
     /// It was handled; there is no event to report.
     Handled,
     /// The owner of a connection gets an event.
-    Event { owner: u32, event: Event },
+    Event {
+        /// Its owner, as [`Agent::start`] and the like got it.
+        owner: u32,
+        /// What happened.
+        event: Event,
+    },
     /// A peer asks for a connection, and this process has none with its IDs.
-    Request { req: Box<Req>, mad: CmMad },
+    Request {
+        /// The REQ.
+        req: Box<Req>,
+        /// The MAD that it came in.
+        mad: CmMad,
+    },
     /// A peer asks for the queue pair of a service.
-    Resolution { req: Box<SidrReq>, mad: CmMad },
+    Resolution {
+        /// The SIDR_REQ.
+        req: Box<SidrReq>,
+        /// The MAD that it came in.
+        mad: CmMad,
+    },
 }
 
 struct AgentEntry {
@@ -138,10 +153,10 @@ impl Agent {
         self.entries.values().all(done)
     }
 
-    /// A communication ID for a new connection. ENOMEM if there are too many, or without a prefix.
-    pub fn alloc_id(&mut self) -> Result<u32, Errno> {
+    /// A communication ID for a new connection. Fails if there are too many, or without a prefix.
+    pub fn alloc_id(&mut self) -> Result<u32, Error> {
         if self.entries.len() >= CONNECTIONS_MAX || self.needs_prefix() {
-            return Err(Errno(libc::ENOMEM));
+            return Err(Error::TooMany);
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
@@ -163,7 +178,7 @@ impl Agent {
         tid: u64,
         route: Route,
         own_guid: u64,
-    ) -> Result<u32, Errno> {
+    ) -> Result<u32, Error> {
         let id = self.alloc_id()?;
         let remote = Remote {
             guid: req.ca_guid,
@@ -182,7 +197,7 @@ impl Agent {
         req: &SidrReq,
         tid: u64,
         route: Route,
-    ) -> Result<u32, Errno> {
+    ) -> Result<u32, Error> {
         let id = self.alloc_id()?;
         let connection = Connection::resolution_requested(req, tid, id);
         self.resolutions.insert((route.dgid, req.request_id), id);
@@ -227,13 +242,13 @@ impl Agent {
         self.entries.get(&id).map(|entry| &entry.connection)
     }
 
-    /// Lets `step` act on a connection, and sends the message that it returns. EINVAL if there is none.
+    /// Lets `step` act on a connection, and sends the message that it returns. Fails if there is none.
     pub fn act(
         &mut self,
         id: u32,
-        step: impl FnOnce(&mut Connection) -> Result<Mad, Errno>,
-    ) -> Result<(), Errno> {
-        let entry = self.entries.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
+        step: impl FnOnce(&mut Connection) -> Result<Mad, Error>,
+    ) -> Result<(), Error> {
+        let entry = self.entries.get_mut(&id).ok_or(Error::NoConnection)?;
         let before = entry.connection.deadline();
         let result = step(&mut entry.connection);
         let route = entry.route;
@@ -246,8 +261,8 @@ impl Agent {
     }
 
     /// The program received a packet of the peer before the peer's RTU.
-    pub fn communication_established(&mut self, id: u32) -> Result<Event, Errno> {
-        let entry = self.entries.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
+    pub fn communication_established(&mut self, id: u32) -> Result<Event, Error> {
+        let entry = self.entries.get_mut(&id).ok_or(Error::NoConnection)?;
         let before = entry.connection.deadline();
         let result = entry.connection.communication_established();
         self.rearm(id, before);

@@ -12,7 +12,7 @@ fn connect(agent: &mut Agent) -> u32 {
 fn a_prefix_is_used_up() {
     let mut agent = Agent::new();
     assert!(agent.needs_prefix());
-    assert_eq!(agent.alloc_id(), Err(Errno(libc::ENOMEM)));
+    assert_eq!(agent.alloc_id(), Err(Error::TooMany));
     let mut ids = Vec::new();
     for prefix in [PREFIXES, 1] {
         agent.add_prefix(prefix);

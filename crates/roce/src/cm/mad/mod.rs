@@ -81,23 +81,35 @@ const APR_UNSUPPORTED: u8 = 2;
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CmMessage {
+    /// A request for a connection.
     Req(Box<Req>),
     /// The receiver needs more time: up to 4.096 µs · 2^`timeout`.
     Mra {
+        /// The communication IDs.
         ids: Ids,
+        /// The message that needs time.
         about: About,
+        /// The time, encoded.
         timeout: u8,
     },
+    /// A rejection.
     Rej(Box<Rej>),
+    /// A reply: the connection is accepted.
     Rep(Box<Rep>),
+    /// Ready to use: confirms a REP.
     Rtu(Ids),
+    /// A request to disconnect.
     Dreq {
+        /// The communication IDs.
         ids: Ids,
         /// The receiver's queue pair.
         remote_qpn: u32,
     },
+    /// The answer to a DREQ.
     Drep(Ids),
+    /// A request for the queue pair of a datagram service.
     SidrReq(Box<SidrReq>),
+    /// The answer to a SIDR_REQ.
     SidrRep(Box<SidrRep>),
     /// A request to load an alternate path.
     Lap(Ids),
@@ -112,6 +124,7 @@ pub struct CmMad {
     pub tid: u64,
     /// Attribute modifier: part of the options of enhanced connection establishment.
     pub modifier: u32,
+    /// The message.
     pub message: CmMessage,
 }
 

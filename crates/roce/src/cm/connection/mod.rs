@@ -14,7 +14,7 @@ mod timeout;
 use super::mad::{
     About, CmMad, CmMessage, ConnectionType, Ids, Mad, Rej, Rep, Req, SidrRep, SidrReq,
 };
-use roce::engine::Time;
+use crate::engine::Time;
 
 /// The first retransmission happens after this time; each further one after twice the time, up to the
 /// response timeout of the peer. The peer may have been scheduled out, or a datagram may be lost.
@@ -27,19 +27,29 @@ const MRA_TIMEOUT: u8 = 24;
 pub enum State {
     /// Nothing is outstanding, and nothing can be received.
     Idle,
+    /// A REQ was sent.
     ReqSent,
     /// The peer needs more time for its REP.
     MraReqReceived,
+    /// The peer has sent a REQ, which the program has not answered.
     ReqReceived,
+    /// A REP was sent.
     RepSent,
     /// The peer needs more time for its RTU.
     MraRepReceived,
+    /// The peer has sent a REP; an RTU has to be sent.
     RepReceived,
+    /// The connection is established.
     Established,
+    /// A DREQ was sent.
     DreqSent,
+    /// The peer has sent a DREQ, which the program has not answered.
     DreqReceived,
+    /// The connection is over; packets of it may still arrive.
     TimeWait,
+    /// A SIDR_REQ was sent.
     SidrReqSent,
+    /// The peer has sent a SIDR_REQ, which the program has not answered.
     SidrReqReceived,
 }
 
@@ -50,10 +60,14 @@ pub enum Event {
     Unreachable,
     /// The peer accepts; [`Connection::ready`] completes the connection.
     Reply {
+        /// The REP.
         rep: Box<Rep>,
+        /// The attribute modifier of its MAD ([`CmMad::modifier`]).
         modifier: u32,
     },
+    /// The peer has sent an RTU, or a packet.
     Established,
+    /// The peer rejects, or ends what it has accepted.
     Rejected(Box<Rej>),
     /// The peer disconnects, or has answered our DREQ.
     Disconnected,
@@ -61,8 +75,11 @@ pub enum Event {
     DisconnectTimeout,
     /// The queue pair's number may be used again.
     TimewaitExit,
+    /// The peer has answered a service ID resolution.
     SidrReply {
+        /// The SIDR_REP.
         rep: Box<SidrRep>,
+        /// The attribute modifier of its MAD ([`CmMad::modifier`]).
         modifier: u32,
     },
 }

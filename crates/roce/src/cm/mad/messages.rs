@@ -3,13 +3,16 @@
 use super::{
     REJ, REJ_PRIVATE, REP, REP_PRIVATE, REQ, REQ_PRIVATE, SIDR_REP_PRIVATE, SIDR_REQ_PRIVATE,
 };
-use roce::engine::Gid;
+use crate::engine::Gid;
 
 /// The message that an MRA or a REJ is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
+    /// A REQ.
     Req,
+    /// A REP.
     Rep,
+    /// Another message.
     Other,
 }
 
@@ -36,12 +39,17 @@ impl About {
 /// The transport service of a connection that a REQ asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionType {
+    /// Reliable connection.
     Rc,
+    /// Unreliable connection.
     Uc,
+    /// Extended reliable connection.
     Xrc,
     /// Another one, such as RD: the values of the field, and of the field for extended services.
     Unsupported {
+        /// The transport service type, 2 bits.
         service: u8,
+        /// The extended transport type, 3 bits.
         extended: u8,
     },
 }
@@ -49,105 +57,156 @@ pub enum ConnectionType {
 /// The communication IDs of a message. `local` is the sender's, `remote` the receiver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ids {
+    /// The sender's.
     pub local: u32,
+    /// The receiver's; 0 if it is not known.
     pub remote: u32,
 }
 
 /// A request for a connection (12.6.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Req {
+    /// The sender's communication ID.
     pub local_id: u32,
+    /// The vendor ID, 24 bits.
     pub vendor_id: u32,
+    /// The service ID that it is for.
     pub service_id: u64,
+    /// The GUID of the sender's device.
     pub ca_guid: u64,
+    /// The queue pair number of the sender.
     pub qpn: u32,
+    /// READs and atomics that the sender takes at a time.
     pub responder_resources: u8,
+    /// READs and atomics that the sender starts at a time.
     pub initiator_depth: u8,
     /// Encoded time in which the receiver answers, as 4.096 µs · 2^n.
     pub remote_response_timeout: u8,
+    /// The transport service.
     pub connection: ConnectionType,
+    /// Whether the sender has end-to-end flow control.
     pub flow_control: bool,
+    /// The first PSN of the sender's requests.
     pub starting_psn: u32,
     /// Encoded time in which the sender answers, as 4.096 µs · 2^n.
     pub local_response_timeout: u8,
+    /// The other end's retries.
     pub retry_count: u8,
+    /// The partition key.
     pub pkey: u16,
     /// As in `ibv_qp_attr.path_mtu`.
     pub path_mtu: u8,
+    /// The other end's RNR retries.
     pub rnr_retry_count: u8,
+    /// How often a message of the communication manager is retransmitted.
     pub max_cm_retries: u8,
+    /// Whether the queue pair has a shared receive queue.
     pub srq: bool,
+    /// The sender's GID.
     pub local_gid: Gid,
+    /// The receiver's GID.
     pub remote_gid: Gid,
+    /// The flow label, 20 bits.
     pub flow_label: u32,
+    /// The static rate, 6 bits.
     pub packet_rate: u8,
+    /// The traffic class.
     pub traffic_class: u8,
+    /// The hop limit.
     pub hop_limit: u8,
+    /// The service level, 4 bits.
     pub sl: u8,
     /// As in `ibv_qp_attr.timeout`.
     pub ack_timeout: u8,
+    /// Private data.
     pub private: [u8; REQ_PRIVATE],
 }
 
 /// A reply: the connection is accepted (12.6.8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rep {
+    /// The communication IDs.
     pub ids: Ids,
+    /// The vendor ID, 24 bits.
     pub vendor_id: u32,
+    /// The queue pair number of the sender.
     pub qpn: u32,
     /// The number of an XRC target, in the place of the EE context number.
     pub xrc_qpn: u32,
+    /// The first PSN of the sender's requests.
     pub starting_psn: u32,
+    /// READs and atomics that the sender takes at a time.
     pub responder_resources: u8,
+    /// READs and atomics that the sender starts at a time.
     pub initiator_depth: u8,
+    /// The encoded time that the sender takes for an ACK.
     pub target_ack_delay: u8,
+    /// Whether the sender has end-to-end flow control.
     pub flow_control: bool,
+    /// The other end's RNR retries.
     pub rnr_retry_count: u8,
+    /// Whether the queue pair has a shared receive queue.
     pub srq: bool,
+    /// The GUID of the sender's device.
     pub ca_guid: u64,
+    /// Private data.
     pub private: [u8; REP_PRIVATE],
 }
 
 /// A rejection (12.6.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rej {
+    /// The communication IDs.
     pub ids: Ids,
+    /// The message that is rejected.
     pub about: About,
+    /// One of [`reason`](super::reason), or another number (12.6.7.2).
     pub reason: u16,
-    /// The GUID in the additional information, which a REJ for [`reason::TIMEOUT`] has.
+    /// The GUID in the additional information, which a REJ for [`reason::TIMEOUT`](super::reason::TIMEOUT) has.
     pub info: Option<u64>,
+    /// Private data.
     pub private: [u8; REJ_PRIVATE],
 }
 
 /// A request for the queue pair of a datagram service (12.11.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidrReq {
+    /// The sender's number of the request.
     pub request_id: u32,
+    /// The partition key.
     pub pkey: u16,
+    /// The service ID.
     pub service_id: u64,
+    /// Private data.
     pub private: [u8; SIDR_REQ_PRIVATE],
 }
 
 /// The answer to a [`SidrReq`] (12.11.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidrRep {
+    /// The number of the request.
     pub request_id: u32,
+    /// One of [`sidr_status`](super::sidr_status), or another number.
     pub status: u8,
+    /// The queue pair number of the service.
     pub qpn: u32,
+    /// The service ID.
     pub service_id: u64,
+    /// The Q_Key of the queue pair.
     pub qkey: u32,
+    /// Private data.
     pub private: [u8; SIDR_REP_PRIVATE],
 }
 
 impl Ids {
     /// Writes the IDs, which all messages but REQ and the SIDR messages begin with.
-    pub fn write(self, body: &mut [u8]) {
+    pub(super) fn write(self, body: &mut [u8]) {
         put(body, 0, &self.local.to_be_bytes());
         put(body, 4, &self.remote.to_be_bytes());
     }
 
     /// Writes a message that has only the IDs; returns its attribute ID.
-    pub fn write_as(self, attribute: u16, body: &mut [u8]) -> u16 {
+    pub(super) fn write_as(self, attribute: u16, body: &mut [u8]) -> u16 {
         self.write(body);
         attribute
     }
@@ -155,7 +214,7 @@ impl Ids {
 
 impl Req {
     /// Parses the body of a REQ.
-    pub fn parse(body: Fields<'_>) -> Req {
+    pub(super) fn parse(body: Fields<'_>) -> Req {
         // Transport service type, and the extended one if that is 3.
         let connection = match (body.u8(43) >> 1 & 3, body.u8(51) & 7) {
             (0, _) => ConnectionType::Rc,
@@ -195,7 +254,7 @@ impl Req {
     }
 
     /// Writes the body; returns the attribute ID.
-    pub fn write(&self, body: &mut [u8]) -> u16 {
+    pub(super) fn write(&self, body: &mut [u8]) -> u16 {
         let (service, extended) = match self.connection {
             ConnectionType::Rc => (0, 0),
             ConnectionType::Uc => (1, 0),
@@ -231,7 +290,7 @@ impl Req {
 
 impl Rep {
     /// Parses the body of a REP.
-    pub fn parse(body: Fields<'_>) -> Rep {
+    pub(super) fn parse(body: Fields<'_>) -> Rep {
         Rep {
             ids: Ids {
                 local: body.u32(0),
@@ -253,7 +312,7 @@ impl Rep {
     }
 
     /// Writes the body; returns the attribute ID.
-    pub fn write(&self, body: &mut [u8]) -> u16 {
+    pub(super) fn write(&self, body: &mut [u8]) -> u16 {
         self.ids.write(body);
         let [_, high, middle, low] = self.vendor_id.to_be_bytes();
         put24(body, 12, self.qpn);
@@ -274,7 +333,7 @@ impl Rep {
 
 impl Rej {
     /// Writes the body; returns the attribute ID.
-    pub fn write(&self, body: &mut [u8]) -> u16 {
+    pub(super) fn write(&self, body: &mut [u8]) -> u16 {
         self.ids.write(body);
         body[8] = self.about.bits() << 6;
         if let Some(info) = self.info {
@@ -289,7 +348,7 @@ impl Rej {
 
 /// Big-endian fields of a message by their offset, which the layouts of this file keep within it.
 #[derive(Clone, Copy)]
-pub struct Fields<'a>(pub &'a [u8]);
+pub(super) struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
     /// `LEN` bytes at offset `at`.
@@ -327,11 +386,11 @@ impl Fields<'_> {
 }
 
 /// Copies `bytes` to offset `at`.
-pub fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
+pub(super) fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
     to[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 /// Writes a 24-bit field at offset `at`.
-pub fn put24(to: &mut [u8], at: usize, value: u32) {
+pub(super) fn put24(to: &mut [u8], at: usize, value: u32) {
     put(to, at, &value.to_be_bytes()[1..]);
 }

@@ -2,25 +2,22 @@
 
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
-
 use super::super::mad::{
     About, CmMad, CmMessage, ConnectionType, Mad, REJ_PRIVATE, Rej, Rep, SIDR_REP_PRIVATE, SidrRep,
     reason, sidr_status,
 };
 use super::{Connection, Event, State};
-use roce::engine::Time;
+use crate::cm::Error;
+use crate::engine::Time;
 
 /// How long a DREQ is retransmitted for a connection that the program has destroyed.
 const LINGER: Duration = Duration::from_secs(4);
-/// The connection is in another state.
-const WRONG_STATE: Errno = Errno(libc::EINVAL);
 
 impl Connection {
-    /// Accepts a request of a peer. Returns the REP to send. EINVAL in another state.
-    pub fn reply(&mut self, mut rep: Rep, modifier: u32, now: Time) -> Result<Mad, Errno> {
+    /// Accepts a request of a peer. Returns the REP to send. Fails in another state.
+    pub fn reply(&mut self, mut rep: Rep, modifier: u32, now: Time) -> Result<Mad, Error> {
         if self.state != State::ReqReceived {
-            return Err(WRONG_STATE);
+            return Err(Error::WrongState);
         }
         rep.ids = self.ids;
         self.local_qpn = if self.kind == ConnectionType::Xrc {
@@ -39,43 +36,43 @@ impl Connection {
         Ok(mad)
     }
 
-    /// Confirms a reply of the peer. Returns the RTU to send. EINVAL in another state.
-    pub fn ready(&mut self) -> Result<Mad, Errno> {
+    /// Confirms a reply of the peer. Returns the RTU to send. Fails in another state.
+    pub fn ready(&mut self) -> Result<Mad, Error> {
         if self.state != State::RepReceived {
-            return Err(WRONG_STATE);
+            return Err(Error::WrongState);
         }
         self.state = State::Established;
         Ok(self.message(CmMessage::Rtu(self.ids)))
     }
 
-    /// The first packet of the peer has arrived before its RTU. Returns the event to report. EISCONN if the
-    /// connection is established already, EINVAL in another state.
-    pub fn communication_established(&mut self) -> Result<Event, Errno> {
+    /// The first packet of the peer has arrived before its RTU. Returns the event to report. Fails in
+    /// other states, with [`Error::Established`] if the connection is established already.
+    pub fn communication_established(&mut self) -> Result<Event, Error> {
         match self.state {
             State::RepSent | State::MraRepReceived => {
                 self.state = State::Established;
                 self.cancel();
                 Ok(Event::Established)
             }
-            State::Established => Err(Errno(libc::EISCONN)),
-            _ => Err(WRONG_STATE),
+            State::Established => Err(Error::Established),
+            _ => Err(Error::WrongState),
         }
     }
 
-    /// Rejects a request or a reply of the peer. Returns the REJ to send. EINVAL in another state.
+    /// Rejects a request or a reply of the peer. Returns the REJ to send. Fails in another state.
     pub fn reject(
         &mut self,
         reason: u16,
         private: [u8; REJ_PRIVATE],
         now: Time,
-    ) -> Result<Mad, Errno> {
+    ) -> Result<Mad, Error> {
         let about = match self.state {
             State::ReqReceived => About::Req,
             State::RepReceived => About::Rep,
             State::ReqSent | State::MraReqReceived | State::RepSent | State::MraRepReceived => {
                 About::Other
             }
-            _ => return Err(WRONG_STATE),
+            _ => return Err(Error::WrongState),
         };
         let replied = matches!(self.state, State::RepSent | State::MraRepReceived);
         let info = (reason == reason::TIMEOUT).then_some(self.own_guid);
@@ -95,10 +92,10 @@ impl Connection {
         Ok(mad)
     }
 
-    /// Answers a service ID resolution. Returns the SIDR_REP to send. EINVAL in another state.
-    pub fn answer(&mut self, mut rep: SidrRep, modifier: u32) -> Result<Mad, Errno> {
+    /// Answers a service ID resolution. Returns the SIDR_REP to send. Fails in another state.
+    pub fn answer(&mut self, mut rep: SidrRep, modifier: u32) -> Result<Mad, Error> {
         if self.state != State::SidrReqReceived {
-            return Err(WRONG_STATE);
+            return Err(Error::WrongState);
         }
         rep.request_id = self.ids.remote;
         rep.service_id = self.service_id;
@@ -113,9 +110,9 @@ impl Connection {
         Ok(mad)
     }
 
-    /// Disconnects, or confirms that the peer has. Returns the DREQ or DREP to send. EINVAL if there is no
+    /// Disconnects, or confirms that the peer has. Returns the DREQ or DREP to send. Fails if there is no
     /// connection.
-    pub fn disconnect(&mut self, now: Time) -> Result<Mad, Errno> {
+    pub fn disconnect(&mut self, now: Time) -> Result<Mad, Error> {
         match self.state {
             State::Established => {
                 // A transaction of its own: the request's may be the peer's.
@@ -132,7 +129,7 @@ impl Connection {
                 self.enter_timewait(now);
                 Ok(self.message(CmMessage::Drep(self.ids)))
             }
-            _ => Err(WRONG_STATE),
+            _ => Err(Error::WrongState),
         }
     }
 

@@ -1,14 +1,18 @@
 //! Messages to send, messages that were received, and the route between the two ends.
 
 use crate::cm::mad::Mad;
-use roce::engine::Gid;
+use crate::engine::Gid;
 
 /// The GIDs of both ends, and the GRH fields of packets between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// The GID of this end.
     pub sgid: Gid,
+    /// The GID of the peer.
     pub dgid: Gid,
+    /// The traffic class.
     pub traffic_class: u8,
+    /// The flow label, 20 bits.
     pub flow_label: u32,
 }
 
@@ -27,7 +31,9 @@ impl Route {
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
+    /// The way to the peer.
     pub route: Route,
+    /// The message.
     pub mad: Mad,
 }
 
@@ -38,5 +44,6 @@ pub struct Incoming {
     pub src: Gid,
     /// The GID of this host that it was sent to.
     pub dst: Gid,
+    /// The message.
     pub mad: Mad,
 }

@@ -4,7 +4,7 @@ use super::super::mad::{
     About, CmMad, CmMessage, ConnectionType, Ids, Mad, REJ_PRIVATE, Rej, Rep, reason,
 };
 use super::{Connection, Effects, Event, State, decode_time};
-use roce::engine::Time;
+use crate::engine::Time;
 
 impl Connection {
     /// Handles a message for this connection.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use roce::engine::Gid;
+use crate::engine::Gid;
 
 fn ids() -> impl Strategy<Value = Ids> {
     any::<(u32, u32)>().prop_map(|(local, remote)| Ids { local, remote })

@@ -3,7 +3,7 @@
 use super::{Agent, Incoming, Outgoing, Received, Remote, Route};
 use crate::cm::connection::{Connection, State};
 use crate::cm::mad::{About, CmMad, CmMessage, ConnectionType, Ids, Rep, Req, reason};
-use roce::engine::Time;
+use crate::engine::Time;
 
 impl Agent {
     /// Handles a message. `mad` is what [`CmMad::parse`] made of it.
