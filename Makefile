@@ -213,6 +213,7 @@ lint-rust:
 ifneq ($(UROCE),0)
 	$(CLIPPY) --manifest-path fuzz/Cargo.toml -- -D warnings
 	$(CLIPPY) -p uroce --all-targets --features internals -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --no-deps -p roce --target-dir $(TARGET)/lint
 endif
 
 lint-c:

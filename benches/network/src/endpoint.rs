@@ -176,20 +176,13 @@ fn changes(peer: u32, dgid: Gid, connection: &Connection) -> [QpChange; 3] {
         ..QpChange::default()
     };
     let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    let av = AddressVector {
-        dgid,
-        sgid_index: 0,
-        traffic_class: 0,
-        hop_limit: 64,
-        flow_label: 0,
-    };
     [
         QpChange {
             access: Some(access),
             ..to(QpState::Init)
         },
         QpChange {
-            av: Some(av),
+            av: Some(AddressVector::new(dgid)),
             path_mtu: Some(connection.mtu),
             dest_qpn: Some(peer),
             rq_psn: Some(psn),

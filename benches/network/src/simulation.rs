@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use roce::engine::*;
-use roce::wire::{ICRC_LEN, MAX_HEADERS, PORT, Packet};
+use roce::wire::{ICRC_LEN, MAX_HEADERS, Packet};
 
 use crate::endpoint::{Connection, Endpoint, Program, gid};
 use crate::port::{Line, Port};
@@ -179,13 +179,10 @@ impl Simulation {
             return;
         };
         let endpoint = &self.endpoints[to];
+        let peer = gid(self.endpoints[endpoint.peer].host);
         let from = Addresses {
-            src: gid(self.endpoints[endpoint.peer].host),
-            dst: gid(endpoint.host),
-            src_port: PORT,
             is_marked,
-            grh: [0; 40],
-            pkey_index: 0,
+            ..Addresses::new(peer, gid(endpoint.host))
         };
         let Endpoint {
             qp,

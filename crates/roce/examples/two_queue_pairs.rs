@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use ibverbs_abi::{IBV_ACCESS_REMOTE_WRITE, IBV_WC_SUCCESS};
 use roce::engine::*;
-use roce::wire::{ICRC_LEN, PORT, Packet, Psn};
+use roce::ibverbs_abi::{IBV_ACCESS_REMOTE_WRITE, IBV_WC_SUCCESS};
+use roce::wire::{ICRC_LEN, Packet, Psn};
 
 const KEY: u32 = 0x1234;
 const SIZE: usize = 10_000;
@@ -79,55 +79,11 @@ impl Host for Memory {
     fn event(&mut self, event: QpEvent) {
         println!("event: {event:?}");
     }
-
-    fn may_reorder(&self) -> bool {
-        false
-    }
-
     fn scatter(&mut self, _: &[Sge], _: u64, _: &[u8]) -> Result<(), LocalError> {
         Err(LocalError::Protection)
     }
     fn scatter_recv(&mut self, _: &[Sge], _: u64, _: &[u8]) -> Result<(), LocalError> {
         Err(LocalError::Protection)
-    }
-    fn read_remote(&mut self, _: RemoteKey, _: u64, _: &mut [u8]) -> Result<(), RemoteError> {
-        Err(RemoteError)
-    }
-    fn atomic(
-        &mut self,
-        _: RemoteKey,
-        _: u64,
-        _: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, RemoteError> {
-        Err(RemoteError)
-    }
-    fn atomic_write(&mut self, _: RemoteKey, _: u64, _: [u8; 8]) -> Result<(), RemoteError> {
-        Err(RemoteError)
-    }
-    fn flush(
-        &mut self,
-        _: RemoteKey,
-        _: u64,
-        _: u64,
-        _: bool,
-        _: Access,
-    ) -> Result<(), RemoteError> {
-        Err(RemoteError)
-    }
-    fn invalidate_remote(&mut self, _: RemoteKey) -> Result<(), RemoteError> {
-        Err(RemoteError)
-    }
-    fn invalidate_local(&mut self, _: u32) -> Result<(), LocalError> {
-        Err(LocalError::Bind)
-    }
-    fn bind_mw(&mut self, _: &Bind) -> Result<(), LocalError> {
-        Err(LocalError::Bind)
-    }
-    fn take_srq_wr(&mut self) -> Option<RecvWr> {
-        None
-    }
-    fn take_xrc_srq_wr(&mut self, _: u32) -> Result<RecvWr, XrcError> {
-        Err(XrcError::NoSuchQueue)
     }
 }
 
@@ -163,13 +119,7 @@ fn connected(side: usize, bytes: Vec<u8>, now: Time) -> Side {
             completions: Vec::new(),
         },
     );
-    let av = AddressVector {
-        dgid: gid(1 - side),
-        sgid_index: 0,
-        traffic_class: 0,
-        hop_limit: 64,
-        flow_label: 0,
-    };
+    let av = AddressVector::new(gid(1 - side));
     let to = |state| QpChange {
         state: Some(state),
         ..QpChange::default()
@@ -241,14 +191,7 @@ fn main() {
                 // The line has no ICRC, but the format has a place for it.
                 let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
                 let packet = Packet::parse(&datagram).expect("the engine makes valid packets");
-                let from = Addresses {
-                    src: gid(side),
-                    dst: gid(1 - side),
-                    src_port: PORT,
-                    is_marked: false,
-                    grh: [0; 40],
-                    pkey_index: 0,
-                };
+                let from = Addresses::new(gid(side), gid(1 - side));
                 let Side { qp, memory } = &mut sides[1 - side];
                 qp.receive(&packet, &from, now, memory);
             }

@@ -93,6 +93,19 @@ pub struct AddressVector {
     pub flow_label: u32,
 }
 
+impl AddressVector {
+    /// The route to a destination from the first source GID, with the hop limit 64 and no traffic class.
+    pub fn new(dgid: Gid) -> AddressVector {
+        AddressVector {
+            dgid,
+            sgid_index: 0,
+            traffic_class: 0,
+            hop_limit: 64,
+            flow_label: 0,
+        }
+    }
+}
+
 /// The peer of a queue pair, as the target of its requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {

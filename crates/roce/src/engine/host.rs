@@ -104,6 +104,9 @@ pub enum WorkQueue {
 /// none may call back into the queue pair.
 ///
 /// A memory region may be deregistered between two calls, so each call looks up the keys.
+///
+/// A host refuses the operations whose methods it does not implement: those of the peer on its memory, memory
+/// windows, invalidation, shared receive queues.
 pub trait Host {
     /// Checks the SGEs: keys, protection domain, ranges, and the right to write locally if `writable`.
     /// Returns the sum of their lengths.
@@ -128,13 +131,22 @@ pub trait Host {
         va: u64,
         len: u64,
         access: Access,
-    ) -> Result<(), RemoteError>;
+    ) -> Result<(), RemoteError> {
+        let _ = (key, va, len, access);
+        Err(RemoteError)
+    }
 
     /// Writes a peer's bytes. The last bytes become visible to the program last.
-    fn write_remote(&mut self, key: RemoteKey, va: u64, from: &[u8]) -> Result<(), RemoteError>;
+    fn write_remote(&mut self, key: RemoteKey, va: u64, from: &[u8]) -> Result<(), RemoteError> {
+        let _ = (key, va, from);
+        Err(RemoteError)
+    }
 
     /// Reads bytes for a peer.
-    fn read_remote(&mut self, key: RemoteKey, va: u64, into: &mut [u8]) -> Result<(), RemoteError>;
+    fn read_remote(&mut self, key: RemoteKey, va: u64, into: &mut [u8]) -> Result<(), RemoteError> {
+        let _ = (key, va, into);
+        Err(RemoteError)
+    }
 
     /// Replaces the eight bytes at `va` by `change` of them, atomically with respect to all accesses
     /// through this device. The engine has checked that `va` is aligned. Returns the original value.
@@ -144,10 +156,16 @@ pub trait Host {
         key: RemoteKey,
         va: u64,
         change: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, RemoteError>;
+    ) -> Result<u64, RemoteError> {
+        let _ = (key, va, change);
+        Err(RemoteError)
+    }
 
     /// Writes eight bytes with one store. The engine has checked that `va` is aligned.
-    fn atomic_write(&mut self, key: RemoteKey, va: u64, data: [u8; 8]) -> Result<(), RemoteError>;
+    fn atomic_write(&mut self, key: RemoteKey, va: u64, data: [u8; 8]) -> Result<(), RemoteError> {
+        let _ = (key, va, data);
+        Err(RemoteError)
+    }
 
     /// Makes earlier writes to the range, or with `whole` to the memory region, globally visible or
     /// persistent. Checks the access rights too.
@@ -158,17 +176,29 @@ pub trait Host {
         len: u64,
         whole: bool,
         access: Access,
-    ) -> Result<(), RemoteError>;
+    ) -> Result<(), RemoteError> {
+        let _ = (key, va, len, whole, access);
+        Err(RemoteError)
+    }
 
     /// Invalidates the R_Key of a peer's SEND with invalidate. Fails unless it belongs to a memory
     /// region or type 2 window that this queue pair may invalidate.
-    fn invalidate_remote(&mut self, key: RemoteKey) -> Result<(), RemoteError>;
+    fn invalidate_remote(&mut self, key: RemoteKey) -> Result<(), RemoteError> {
+        let _ = key;
+        Err(RemoteError)
+    }
 
     /// Executes a local invalidate.
-    fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError>;
+    fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError> {
+        let _ = rkey;
+        Err(LocalError::Bind)
+    }
 
     /// Executes a memory window bind.
-    fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError>;
+    fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError> {
+        let _ = bind;
+        Err(LocalError::Bind)
+    }
 
     /// Executes an RDMA WRITE or READ on the peer's memory without the peer's responder. False if the host
     /// cannot, or the responder would refuse it: then the request is sent, and some of its bytes may have
@@ -186,10 +216,15 @@ pub trait Host {
     }
 
     /// Takes the next WR of the shared receive queue. Only called if [`super::QpConfig::has_srq`].
-    fn take_srq_wr(&mut self) -> Option<RecvWr>;
+    fn take_srq_wr(&mut self) -> Option<RecvWr> {
+        None
+    }
 
     /// Takes the next WR of the XRC shared receive queue with that number.
-    fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError>;
+    fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError> {
+        let _ = srqn;
+        Err(XrcError::NoSuchQueue)
+    }
 
     /// Adds a completion to the work queue's completion queue.
     fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun>;
@@ -220,5 +255,7 @@ pub trait Host {
 
     /// Whether the host may pass packets to the queue pair in another order than they arrived in: several of
     /// its threads receive at the same time.
-    fn may_reorder(&self) -> bool;
+    fn may_reorder(&self) -> bool {
+        false
+    }
 }

@@ -1,5 +1,8 @@
 //! Whole packets: parsing and writing the headers that an opcode has.
 
+use std::error::Error;
+use std::fmt;
+
 use super::{
     Aeth, AtomicEth, Bth, Deth, Feth, HeaderWriter, ICRC_LEN, MAX_HEADERS, Opcode, Operation, Part,
     Psn, Reth, Transport,
@@ -45,6 +48,14 @@ pub struct Packet<'a> {
 /// The datagram is not a valid packet; receivers drop it silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a RoCEv2 packet")
+    }
+}
+
+impl Error for Malformed {}
 
 impl<'a> Packet<'a> {
     /// Parses a datagram, which ends with the ICRC. The ICRC is not checked here, but by

@@ -162,7 +162,7 @@ pub struct Rej {
     pub about: About,
     /// One of [`reason`](super::reason), or another number (12.6.7.2).
     pub reason: u16,
-    /// The GUID in the additional information, which a REJ for [`reason::TIMEOUT`](super::reason::TIMEOUT) has.
+    /// The GUID in the additional information, which a REJ for [`TIMEOUT`](super::reason::TIMEOUT) has.
     pub info: Option<u64>,
     /// Private data.
     pub private: [u8; REJ_PRIVATE],

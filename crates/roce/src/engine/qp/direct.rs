@@ -36,7 +36,7 @@ impl Qp {
     }
 
     /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
-    /// before [`Qp::transmit`], which sends them otherwise, and the one behind [`MAX_DIRECT_LEN`] bytes.
+    /// before [`Qp::transmit`], which sends them otherwise, and the one behind `MAX_DIRECT_LEN` bytes.
     pub fn execute_direct(&mut self, host: &mut impl Host) {
         let mut len = 0;
         while self.has_direct() && len < MAX_DIRECT_LEN {

@@ -28,7 +28,7 @@ use super::{
     AddressVector, Clock, Gid, Host, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
     SendWr, Service, Time, UdAddress, WorkQueue,
 };
-use crate::wire::{ICRC_LEN, Operation, Packet, Psn};
+use crate::wire::{ICRC_LEN, Operation, PORT, Packet, Psn};
 
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,20 @@ pub struct Addresses {
     /// The index of the packet's P_Key in the P_Key table. The host drops packets with an unknown
     /// P_Key.
     pub pkey_index: u16,
+}
+
+impl Addresses {
+    /// The addresses of a packet from port 4791, unmarked, with the first P_Key and an empty GRH.
+    pub fn new(src: Gid, dst: Gid) -> Addresses {
+        Addresses {
+            src,
+            dst,
+            src_port: PORT,
+            is_marked: false,
+            grh: [0; 40],
+            pkey_index: 0,
+        }
+    }
 }
 
 /// A packet to send. It is in the buffer that [`Qp::transmit`] was given, without the ICRC.
