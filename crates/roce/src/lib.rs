@@ -7,8 +7,8 @@
 //! | [`cm`] | the communication manager: its messages, the state machine of a connection |
 //!
 //! It does no I/O, reads no clock, and has no unsafe code: packets and the time go in, packets and
-//! completions come out. uroce, the software device of libibverbs-rs, is built on it. Section numbers are those of the
-//! InfiniBand Architecture Specification 1.7, volume 1; annex A17 is RoCEv2.
+//! completions come out. uroce, the software device of libibverbs-rs, is built on it. Section numbers are
+//! those of the InfiniBand Architecture Specification 1.7, volume 1; annex A17 is RoCEv2.
 //!
 //! It follows Semantic Versioning: before 1.0, an incompatible change increases the second number of the
 //! version. Statuses and access flags are the constants of [`ibverbs_abi`], as in verbs.h. What only

@@ -34,8 +34,9 @@
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
 //! Layers: `arch`, `c_library`, `cancellation`, `config`, `descriptors`, `nofault`, `pci`, `process`,
-//! `profile`, `random`, `restart`, `sync` < `capture` < `direct` < `local`, `memory`, `transport` < `device` <
-//! `cm` < `provider` < `view`. No module imports from a layer above its own (`scripts/lint-layers`).
+//! `profile`, `random`, `restart`, `sync` < `capture` < `direct` < `local`, `memory`, `transport` <
+//! `device` < `cm` < `provider` < `view`. No module imports from a layer above its own
+//! (`scripts/lint-layers`).
 //!
 //! The other modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets drive directly; it promises no stability.

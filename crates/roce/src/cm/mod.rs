@@ -1,5 +1,5 @@
-//! The communication manager of the specification (volume 1, chapter 12), with the private data header of annex
-//! A11: how two ends agree on a connection, by MADs between their queue pairs 1.
+//! The communication manager of the specification (volume 1, chapter 12): how two ends agree on a connection,
+//! by MADs between their queue pairs 1.
 //!
 //! | module | responsible for |
 //! |---|---|
