@@ -85,6 +85,7 @@ struct Remote {
 }
 
 /// All connections of a process.
+#[derive(Default)]
 pub struct Agent {
     /// The next communication ID, and how many there are with its prefix from there.
     next_id: u32,
@@ -105,17 +106,7 @@ pub struct Agent {
 impl Agent {
     /// An agent without connections.
     pub fn new() -> Agent {
-        Agent {
-            next_id: 0,
-            ids_left: 0,
-            prefixes: FxHashMap::default(),
-            entries: FxHashMap::default(),
-            remote_ids: FxHashMap::default(),
-            remote_qpns: FxHashMap::default(),
-            resolutions: FxHashMap::default(),
-            deadlines: BTreeSet::new(),
-            outgoing: Vec::new(),
-        }
+        Agent::default()
     }
 
     /// Whether [`Agent::alloc_id`] needs a new prefix.
