@@ -16,7 +16,7 @@
 //! function, because `view` calls open(2) as a function of three arguments, and syscall(2) as one of seven.
 //!
 //! The layouts in shared memory and in packets have explicit byte orders and sizes. The order of accesses to
-//! shared memory is stated by atomic operations (`local::ring`), and not left to the architecture.
+//! shared memory is stated by atomic operations (`shm::ring`), and not left to the architecture.
 
 #[cfg(target_arch = "aarch64")]
 #[macro_use]

@@ -13,7 +13,7 @@ use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
 use crate::engine::{Clock, Pace, Qp, Service, Time};
-use crate::local::Sender;
+use crate::shm::Sender;
 use crate::wire::MAX_PACKET;
 
 /// After this time without anything taken from a full channel, unreliable services drop what is for the peer.

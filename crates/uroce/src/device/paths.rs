@@ -1,4 +1,4 @@
-//! The way to a peer: through shared memory to processes of this host ([`crate::local`]), by UDP to all
+//! The way to a peer: through shared memory to processes of this host ([`crate::shm`]), by UDP to all
 //! others.
 //!
 //! A connected queue pair takes a channel when nothing of it is in flight (`engine::shm`). Datagrams may
@@ -16,7 +16,7 @@ use super::lock_holder::InboxGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use crate::direct::Exports;
 use crate::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
-use crate::local::{Channel, Ends, Paths, Peers};
+use crate::shm::{Channel, Ends, Paths, Peers};
 use crate::transport::Net;
 use crate::wire::{Flow, port_of};
 
@@ -85,9 +85,9 @@ impl QpPath {
 }
 
 /// The paths of a new device, and what peers may access directly. None if they are switched off, or the
-/// packets of the device are to be datagrams (`interposed`).
-pub fn open(net: &Net, interposed: bool) -> io::Result<(Option<Paths>, Option<Arc<Exports>>)> {
-    if interposed || !ENABLED.load(Ordering::Relaxed) {
+/// packets of the device are to be datagrams (`has_hooks`).
+pub fn open(net: &Net, has_hooks: bool) -> io::Result<(Option<Paths>, Option<Arc<Exports>>)> {
+    if has_hooks || !ENABLED.load(Ordering::Relaxed) {
         return Ok((None, None));
     }
     let peers = match ANY_USER.load(Ordering::Relaxed) {

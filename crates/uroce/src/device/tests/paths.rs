@@ -9,7 +9,7 @@ use crate::device::events::AsyncEvents;
 use crate::device::queue_pair::QueuePair;
 use crate::device::{direct, paths};
 use crate::engine::{QpState, Service};
-use crate::local::Peers;
+use crate::shm::Peers;
 
 /// Two devices without background threads that use shared memory, or not.
 fn two_devices(local: bool) -> (Device, Device) {
@@ -197,7 +197,7 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
     assert_eq!(read(), [0; 0]);
     // Nothing wakes the background thread up until the program polls.
     assert!(!a.activity.has_deferred.load(Ordering::Relaxed));
-    a.poll(&mut Sink::default());
+    a.poll(&mut PolledCompletions::default());
     assert_eq!(read(), [IBV_WC_RETRY_EXC_ERR]);
     assert_eq!(one.inner.lock().engine().state(), QpState::Err);
 }
