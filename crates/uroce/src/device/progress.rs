@@ -19,13 +19,12 @@ use std::time::Duration;
 
 use super::clock::NEVER;
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
-use super::paths::QpPath;
 use super::polled::PolledCompletions;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
 use super::{Device, clock, faults};
-use crate::engine::{Addresses, Clock, Qp, Time};
+use crate::engine::{Addresses, Clock, Qp, QpState, Time};
 use crate::transport::Inbox;
 use crate::wire::Packet;
 
@@ -75,7 +74,8 @@ impl Device {
         inner.receive_missed(qp);
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
-        inner.path = QpPath::default();
+        let is_reset = engine.state() == QpState::Reset;
+        inner.path.forget(is_reset);
         inner.follow_peer(qp, &self.net);
         self.open_path(qp, inner.engine());
         let was_exported = self.export_qp(qp, &mut inner);
