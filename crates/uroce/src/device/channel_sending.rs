@@ -12,7 +12,7 @@ use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
-use crate::local::Sender;
+use crate::shm::Sender;
 use roce::engine::{Clock, Pace, Qp, Service, Time};
 use roce::wire::MAX_PACKET;
 
@@ -41,11 +41,16 @@ impl Device {
             let (engine, mut host, channel) = inner.split_path(qp);
             let Some(channel) = channel.filter(|_| is_found) else {
                 engine.unbind(&ReadOnce::new(clock::coarse));
-                return false;
+                if !inner.path.has_peer_ended() {
+                    return false;
+                }
+                self.fail_unreachable(qp, inner);
+                return !inner.engine().uses_packets();
             };
             if channel.is_dead() {
                 engine.unbind(&ReadOnce::new(clock::coarse));
                 if channel.has_ended() {
+                    inner.path.end();
                     self.fail_unreachable(qp, inner);
                 }
                 return !inner.engine().uses_packets();

@@ -17,8 +17,8 @@ use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
-use crate::local::{Channel, Unlocked};
 use crate::memory::{Memory, MrCache, PdHandle};
+use crate::shm::{Channel, Unlocked};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
 use roce::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
@@ -351,7 +351,7 @@ impl Inner {
             receives: &mut self.receives,
             export: &mut self.export,
             channel,
-            sink: None,
+            polled: None,
         };
         (&mut self.engine, host, channel)
     }

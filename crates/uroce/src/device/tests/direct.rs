@@ -9,8 +9,8 @@ use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
 use crate::direct::Request;
-use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
+use crate::shm::Peers;
 use roce::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
 use roce::wire::Psn;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_api::MutexGuard;
 
 use super::{Channel, MESSAGE_TAG};
-use crate::local::ring::{Broken, Filled, Producer, Room};
+use crate::shm::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
 use roce::engine::Time;
 
