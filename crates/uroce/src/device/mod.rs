@@ -84,7 +84,7 @@ use crate::shm::Paths;
 use crate::sync::Mutex;
 use crate::transport::{Net, NetChange, Outbox};
 use activity::Activity;
-use command_file::CommandFile;
+use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
 use events::OpenQueues;
 use handles::ObjectCounts;
@@ -122,9 +122,10 @@ pub struct Device {
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: QpTable,
     multicast_groups: MulticastGroups,
-    events: OpenQueues,
+    /// The event queues of open contexts and completion channels.
+    pub events: OpenQueues,
     /// The command file of each open context.
-    command_files: Mutex<Vec<CommandFile>>,
+    pub command_files: CommandFiles,
     next_handle: AtomicU32,
     /// How often the port has lost its link.
     link_downed: AtomicU64,
@@ -201,6 +202,7 @@ impl Device {
         let net = Net::open(config)?;
         let hooks = PacketHooks::open(&net);
         let memory = Arc::<Memory>::default();
+        let waker = Arc::new(Waker::new()?);
         let (paths, exports) = paths::open(&net, hooks.is_some())?;
         if let Some(exports) = &exports {
             memory.set_exports(Arc::clone(exports));
@@ -220,8 +222,8 @@ impl Device {
             xrc_domains: Mutex::default(),
             queue_pairs: QpTable::default(),
             multicast_groups: MulticastGroups::default(),
-            events: OpenQueues::default(),
-            command_files: Mutex::default(),
+            events: OpenQueues::new(waker.clone()),
+            command_files: CommandFiles::default(),
             next_handle: AtomicU32::new(1),
             link_downed: AtomicU64::new(0),
             objects: Arc::default(),
@@ -233,7 +235,7 @@ impl Device {
             spare_outbox: Mutex::new(Outbox::try_new().ok_or(io::ErrorKind::OutOfMemory)?),
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
-            waker: Arc::new(Waker::new()?),
+            waker,
         })
     }
 

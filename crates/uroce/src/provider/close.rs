@@ -63,7 +63,9 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
             ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
-            ObjectKind::Channel => device.remove_channel(&CompChannel::of(public.cast()).events),
+            ObjectKind::Channel => device
+                .events
+                .remove_channel(&CompChannel::of(public.cast()).events),
             // An imported one: its original may stay.
             ObjectKind::Pd => Pd::of(public.cast()).release_parents(),
             ObjectKind::Ah

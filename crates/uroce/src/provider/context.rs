@@ -210,7 +210,7 @@ unsafe fn open(
 ) -> Result<*mut verbs_context> {
     ucma::serve();
     let opened = Device::open(&listed.config).map_err(errno)?;
-    let (events, async_fd) = match opened.add_context() {
+    let (events, async_fd) = match opened.events.add_context() {
         Ok(created) => created,
         Err(error) => {
             opened.close();
@@ -231,12 +231,12 @@ unsafe fn open(
     if context.is_null() {
         // SAFETY: opened above, and known to nobody else.
         unsafe { libc::close(async_fd) };
-        opened.remove_context(&events);
+        opened.events.remove_context(&events);
         opened.close();
         return Err(Errno(ENOMEM));
     }
     let num_comp_vectors = opened.completion_vectors as c_int;
-    opened.add_command_file(command_file);
+    opened.command_files.add(command_file);
     let private = ContextPrivate {
         device: opened,
         events,
@@ -302,8 +302,9 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
         let private = Box::from_raw((*whole).private);
         close::close_objects(context, &private.device);
         if private.device.owned_by_this_process() {
-            private.device.remove_context(&private.events);
-            private.device.remove_command_file(private.command_file);
+            let device = &private.device;
+            device.events.remove_context(&private.events);
+            device.command_files.remove(private.command_file);
         }
         (private.core.uninit_context)(&raw mut (*whole).verbs);
         let ContextPrivate { device, events, .. } = *private;
