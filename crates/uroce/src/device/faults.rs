@@ -250,7 +250,7 @@ impl Device {
             return;
         };
         let due = faults.take_due(now);
-        self.with_outbox(|outbox: &mut Outbox| {
+        self.outboxes.with(|outbox: &mut Outbox| {
             for Delayed { packet, .. } in &due {
                 if let DelayedPacket::Sent { bytes, src_qpn, to } = packet {
                     outbox.buffer()[..bytes.len()].copy_from_slice(bytes);

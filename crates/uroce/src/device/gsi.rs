@@ -90,7 +90,7 @@ impl Device {
             hop_limit: HOP_LIMIT,
             flow_label: 0,
         };
-        self.with_outbox(|outbox| {
+        self.outboxes.with(|outbox| {
             let buffer = outbox.buffer();
             let start = headers.write(buffer);
             buffer[start..start + MAD_LEN].copy_from_slice(mad);

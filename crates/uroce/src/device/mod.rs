@@ -17,7 +17,7 @@
 //! | `paths.rs` | the path of packets: shared memory or UDP |
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
-//! | `sending.rs` | sending what queue pairs have to send, in PSN order |
+//! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
@@ -51,6 +51,7 @@ pub mod handles;
 mod lock_holder;
 mod missed;
 mod multicast;
+mod outboxes;
 mod packet_hooks;
 pub mod paths;
 pub mod polled;
@@ -82,7 +83,7 @@ use crate::process;
 use crate::profile::Profile;
 use crate::shm::Paths;
 use crate::sync::Mutex;
-use crate::transport::{Net, NetChange, Outbox};
+use crate::transport::{Net, NetChange};
 use activity::Activity;
 use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
@@ -90,6 +91,7 @@ use events::OpenQueues;
 use handles::ObjectCounts;
 use lock_holder::Inboxes;
 use multicast::MulticastGroups;
+use outboxes::Outboxes;
 use packet_hooks::PacketHooks;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
@@ -140,8 +142,7 @@ pub struct Device {
     deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
     unreachable: Mutex<Vec<Arc<QueuePair>>>,
-    /// For threads without memory for an outbox of their own.
-    spare_outbox: Mutex<Outbox>,
+    outboxes: Outboxes,
     /// Held by the thread that receives.
     inboxes: Inboxes,
     activity: Activity,
@@ -232,7 +233,7 @@ impl Device {
             moderated: Mutex::default(),
             deferred_sends: Mutex::default(),
             unreachable: Mutex::default(),
-            spare_outbox: Mutex::new(Outbox::try_new().ok_or(io::ErrorKind::OutOfMemory)?),
+            outboxes: Outboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
             waker,
