@@ -150,7 +150,7 @@ impl Device {
         if let SleepMode::Suspended(time) = mode {
             until = until.min(now.after(time));
         }
-        if self.activity.has_deferred.load(Ordering::Relaxed) {
+        if self.deferred_sends.any() {
             until = until.min(now.after(DEFERRED_RETRY));
         }
         if backlog {

@@ -18,6 +18,7 @@
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
+//! | `pending.rs` | queue pairs that are left to a thread that runs later (pure) |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
@@ -54,6 +55,7 @@ mod multicast;
 mod outboxes;
 mod packet_hooks;
 pub mod paths;
+mod pending;
 pub mod polled;
 mod progress;
 mod qp_cache;
@@ -93,6 +95,7 @@ use lock_holder::Inboxes;
 use multicast::MulticastGroups;
 use outboxes::Outboxes;
 use packet_hooks::PacketHooks;
+use pending::Pending;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
 use roce::engine::Time;
@@ -139,9 +142,9 @@ pub struct Device {
     /// Completion queues whose events may wait.
     moderated: Mutex<Vec<Weak<CompletionQueue>>>,
     /// Queue pairs that have something to send, which was deferred.
-    deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
+    deferred_sends: Pending<Arc<QueuePair>>,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
-    unreachable: Mutex<Vec<Arc<QueuePair>>>,
+    unreachable: Pending<Arc<QueuePair>>,
     outboxes: Outboxes,
     /// Held by the thread that receives.
     inboxes: Inboxes,
@@ -231,8 +234,8 @@ impl Device {
             generation,
             timers: Mutex::default(),
             moderated: Mutex::default(),
-            deferred_sends: Mutex::default(),
-            unreachable: Mutex::default(),
+            deferred_sends: Pending::default(),
+            unreachable: Pending::default(),
             outboxes: Outboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
@@ -268,8 +271,8 @@ impl Device {
         self.log_counters();
         // Queue pairs that the program has not destroyed hold references to the device's objects.
         self.queue_pairs.clear();
-        self.deferred_sends.lock().clear();
-        self.unreachable.lock().clear();
+        self.deferred_sends.clear();
+        self.unreachable.clear();
         self.multicast_groups.clear();
     }
 

@@ -194,7 +194,7 @@ impl Device {
         // The program has read completions, and may not poll again. See `Device::fail_unreachable`.
         fence(Ordering::SeqCst);
         let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
-        if suspended || activity.has_unreachable.load(Ordering::Relaxed) {
+        if suspended || self.unreachable.any() {
             activity.wakeups_suspended.store(false, Ordering::Relaxed);
             self.waker.wake();
         }

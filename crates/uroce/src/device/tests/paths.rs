@@ -219,7 +219,7 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
     }
     assert_eq!(read(), [0; 0]);
     // Nothing wakes the background thread up until the program polls.
-    assert!(!a.activity.has_deferred.load(Ordering::Relaxed));
+    assert!(!a.deferred_sends.any());
     a.poll(&mut PolledCompletions::default());
     assert_eq!(read(), [IBV_WC_RETRY_EXC_ERR]);
     assert_eq!(one.inner.lock().engine().state(), QpState::Err);
