@@ -20,7 +20,7 @@ fn two_devices(local: bool) -> (Device, Device) {
 pub fn two_devices_with(peers: Option<Peers>, direct: bool) -> (Device, Device) {
     paths::enable(peers);
     direct::enable(direct);
-    let new = |name| Device::new(&loopback(name), process::generation()).unwrap();
+    let new = |name| Device::new(&loopback(name)).unwrap();
     let devices = (new("a"), new("b"));
     paths::enable(None);
     direct::enable(false);
@@ -31,6 +31,8 @@ pub fn make_progress(device: &Device) {
     let mut inbox = device.inboxes.take();
     inbox.poll_all_sockets();
     device.make_progress(&mut inbox);
+    drop(inbox);
+    device.send_deferred();
 }
 
 fn has_local_packets(device: &Device) -> bool {
