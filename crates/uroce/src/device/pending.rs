@@ -1,5 +1,5 @@
-//! What is left to a thread that runs later: a list, and a flag that tells without a lock whether it is worth a
-//! look. Pure.
+//! What is left to a thread that runs later: a list, and a flag that tells without a lock whether it is worth
+//! a look. Pure.
 //!
 //! Invariant: while nobody adds or takes, the flag is set if the list is not empty.
 

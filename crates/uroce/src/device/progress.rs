@@ -275,7 +275,7 @@ impl Device {
         from: &Addresses,
         clock: impl Clock,
     ) {
-        for qp in self.attached_to(&from.dst) {
+        for qp in self.multicast_groups.of(&from.dst) {
             if let Some(mut locked) = receiving::lock_for(self, qp, packet, from) {
                 receiving::receive(&mut locked, packet, from, clock, None);
                 self.finish_receiving(locked, false);
@@ -344,7 +344,7 @@ impl Device {
                 Some(qp) => self.run_timer(&qp, due.at),
                 None => {
                     self.deliver_delayed(now);
-                    self.end_waits(now);
+                    self.moderated.end_waits(now);
                 }
             }
         }
