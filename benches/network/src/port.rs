@@ -15,7 +15,7 @@ pub struct Red {
     pub probability: f64,
 }
 
-/// What a port is.
+/// The properties of a port: its speed, its delay and its queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// Bits per second.

@@ -1,4 +1,4 @@
-//! What a run has reached.
+//! The results of a run: goodput, losses, and the share of each program.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! What is compared: programs that send messages of one size from one process to another, and print a latency
-//! or a bandwidth.
+//! The programs that are compared: each sends messages of one size from one process to another, and
+//! prints a latency or a bandwidth.
 
-/// What a peer measures.
+/// The figure that a peer measures, with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     /// Half a round trip for sends and writes, a whole one for reads and atomics, in microseconds.
@@ -74,7 +74,7 @@ pub struct Peer {
     pub tool: Tool,
     /// The largest message in bytes.
     pub largest: usize,
-    /// It runs only where both processes are in one network namespace.
+    /// The peer runs only where both processes are in one network namespace.
     pub one_host: bool,
 }
 
