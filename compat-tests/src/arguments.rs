@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::pattern::Patterns;
 
-/// What the runner passes to the process, as arguments in this order.
+/// The arguments that the runner passes to a case's process, in this order.
 pub struct Arguments {
     pub name: String,
     pub dir: PathBuf,

@@ -51,7 +51,7 @@ pub struct Row {
     /// A library of programs.toml that the programs preload. It fills the data that they send, checks it at
     /// the other end, and prints a line for each message that ends with `right` or `wrong at byte N`.
     pub checker: Option<String>,
-    /// What the client must print, on either stream.
+    /// The text that the client must print, on either stream.
     pub says: Option<String>,
     /// The port, for a program that has no option for it.
     pub port: Option<u16>,

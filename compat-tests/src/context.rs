@@ -1,4 +1,4 @@
-//! What the body of a case works with.
+//! The context that the body of a case works with: its files, its programs and what it reports.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@ use std::{env, fs, io};
 pub struct Paths {
     /// The source tree.
     pub repo: PathBuf,
-    /// What `artifacts` made for this run: `lib/ours`, `lib/c`, `bin`.
+    /// The directory that `artifacts` made for this run: `lib/ours`, `lib/c`, `bin`.
     pub staged: PathBuf,
     /// The case's own directory. All users may write to it.
     pub case: PathBuf,

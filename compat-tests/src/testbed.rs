@@ -46,7 +46,7 @@ pub struct Host {
     pub libdir: Option<PathBuf>,
     /// A process in its network namespace; none for that of the case.
     pub namespace: Option<u32>,
-    /// Its network interface.
+    /// The host's network interface.
     pub interface: String,
     /// The root directory in which programs run; none for that of the machine.
     pub root: Option<PathBuf>,

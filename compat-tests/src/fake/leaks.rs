@@ -1,4 +1,4 @@
-//! What valgrind finds: memory that a program has lost, and errors.
+//! Reports of valgrind: memory that a program has lost, and errors.
 
 use std::fmt;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn numbers(line: &str) -> Vec<u64> {
 /// A report of valgrind.
 pub struct Leaks {
     pub counts: Counts,
-    /// Its first lines, without the names of the files that it reads.
+    /// The first lines of the report, without the names of the files that the program reads.
     pub report: String,
 }
 

@@ -1,4 +1,4 @@
-//! What runs on the host: boots a machine until all selected members have a verdict.
+//! The host's side: boots a machine until all selected members have a verdict.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -24,7 +24,7 @@ const MODULES: [&str; 19] = [
     "ipv6", "crc32_generic", "crc32-pclmul", "ib_uverbs", "rdma_rxe", "rdma_ucm", "ib_umad",
     "sch_netem", "sch_prio", "cls_u32",
 ];
-/// Of these, what a kernel must have, as modules or built in.
+/// The modules that a kernel must have, loadable or built in; the others are optional.
 const REQUIRED: [&str; 4] = ["ib_uverbs", "rdma_rxe", "overlay", "9p"];
 
 /// The directory with the kernel and its modules. Fetches them if they are not there.

@@ -65,7 +65,8 @@ fn failover(cx: &Context, local: &str, scene: &str, rules: &str) -> Verdict {
     cx.report_lines(&on_uroce(cx, argv, local, rules).run()?, 6)
 }
 
-/// What perftest's client prints, with these rules in both processes; and whether both have succeeded.
+/// Runs perftest with these rules in both processes: returns what the client prints, and whether
+/// both have succeeded.
 fn perftest(
     cx: &Context,
     local: &str,

@@ -234,7 +234,7 @@ fn event_number(name: &str) -> Result<u32, Failure> {
     Ok(found.ok_or("no such event")?.1)
 }
 
-/// Of several processes, one is named, or all.
+/// Checks that one of several processes can be named, or all.
 fn several(cx: &Context) -> Verdict {
     let one = Victim::start(cx, "one", &[("IBV_FAULTS", "1")])?;
     let other = Victim::start(cx, "other", &[("IBV_FAULTS", "1"), ("IBV_EXPLAIN", "1")])?;

@@ -1,6 +1,6 @@
-//! Which devices the library lists with and without IBV_UROCE, with and without devices of a fake kernel
-//! (fake-uverbs); the queries of a software device; a program linked to IBVERBS_1.0 on it; programs with
-//! privileges, which ignore their caller's variables.
+//! Cases of the device list: with and without IBV_UROCE, with and without devices of a fake kernel
+//! (fake-uverbs); the queries of a software device; a program linked to IBVERBS_1.0 on it; programs
+//! with privileges, which ignore their caller's variables.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -80,7 +80,7 @@ fn scenes(expected: &str) -> Vec<String> {
     names.map(String::from).collect()
 }
 
-/// What `expected` says of a scene. A line that starts with `#` is a remark.
+/// Returns the lines of `expected` that belong to a scene. A line that starts with `#` is a remark.
 fn part(expected: &str, scene: &str) -> String {
     let heading = format!("== {scene}");
     let lines = expected.lines().skip_while(|line| *line != heading).skip(1);
@@ -209,7 +209,7 @@ fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
         .env("TMPDIR", cx.dir())
 }
 
-/// What a program could leave behind: sockets, files, shared memory, System V objects.
+/// Lists what a program could leave behind: sockets, files, shared memory, System V objects.
 fn traces() -> Result<String, Failure> {
     let mut found = String::new();
     for table in ["udp", "udp6", "unix", "packet"] {

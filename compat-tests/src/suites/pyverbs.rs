@@ -50,14 +50,14 @@ struct Exceptions {
     exception: Vec<Exception>,
 }
 
-/// What IBV_EXPLAIN says about tests.
+/// Tests that IBV_EXPLAIN explains, and the rules that it names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Explained {
     /// Names, as patterns.
     tests: String,
     rules: BTreeSet<String>,
-    /// Those on kernel rxe, if they are others.
+    /// The rules on kernel rxe, if they differ from `rules`.
     rxe: Option<BTreeSet<String>>,
     #[allow(dead_code, reason = "for the reader of the file")]
     reason: String,
@@ -69,7 +69,7 @@ struct AllExplained {
     finding: Vec<Explained>,
 }
 
-/// One process imports the tests once, and forks for each.
+/// The cases of pyverbs: in each, one process imports the tests once, and forks for each test.
 pub fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Verdict| {
         Case::new(name, run)
@@ -130,7 +130,7 @@ pub fn as_explained(
     ensure(wrong.is_empty(), "other findings than expected").map_err(|failure| failure.with(wrong))
 }
 
-/// What IBV_EXPLAIN has said.
+/// The lines of IBV_EXPLAIN in a program's output.
 fn lines_of(err: &str) -> String {
     let lines = err.lines().filter(|line| line.starts_with(EXPLAIN));
     lines.map(|line| format!("    {line}\n")).collect()

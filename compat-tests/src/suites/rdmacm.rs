@@ -1,5 +1,5 @@
-//! What librdmacm's programs see when the network changes: a host that is down, another MAC address, an
-//! interface that is removed.
+//! Cases of librdmacm's programs in a network that changes: a host that is down, another MAC
+//! address, an interface that is removed.
 
 use std::time::Duration;
 

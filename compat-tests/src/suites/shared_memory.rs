@@ -1,5 +1,6 @@
-//! Which processes exchange packets of uroce through shared memory: also those of other containers of a pod,
-//! and those of other users if both allow it. Which access each other's memory directly.
+//! Cases of shared memory: which processes exchange packets of uroce through it, also those of
+//! other containers of a pod, and those of other users if both allow it; and which access each
+//! other's memory directly.
 
 use std::time::Duration;
 

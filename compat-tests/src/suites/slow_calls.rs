@@ -12,7 +12,7 @@ use crate::verdict::{Verdict, ensure};
 /// A system call, and how it is delayed.
 struct SlowCall {
     name: &'static str,
-    /// What strace injects: times in microseconds.
+    /// The delays that strace injects, in microseconds.
     injected: &'static str,
     /// The value of IBV_UROCE_LOCAL.
     local: &'static str,

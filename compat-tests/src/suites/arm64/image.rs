@@ -29,7 +29,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// Its directory in the image.
+    /// The name of the kernel's directory in the image.
     fn name(self) -> &'static str {
         match self {
             Kernel::Pages4 => "kernel",
@@ -65,7 +65,7 @@ impl Kernel {
     }
 }
 
-/// What the programs' directory has.
+/// The packages in the programs' directory.
 const PACKAGES: &str = "bash busybox-static coreutils diffutils findutils grep ibverbs-providers \
     ibverbs-utils iproute2 libc-bin mawk perftest python3-pyverbs rdma-core rdmacm-utils sed util-linux";
 

@@ -101,7 +101,7 @@ fn list(
         .prepare(setup)
 }
 
-/// One file with this text is the whole configuration.
+/// A scene whose whole configuration is one file with this text.
 fn with_text(name: &str, text: impl Into<Vec<u8>>) -> Scene {
     let text = text.into();
     list(name, MOUNT_CONF, move |_| {

@@ -50,7 +50,7 @@ const FIELDS: &[&str] = &[
     "udp.checksum.status", "_ws.malformed",
 ];
 
-/// What is peculiar about a file.
+/// The peculiarities of a file, which its packets must show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dissection {
     /// The last packet may be incomplete.

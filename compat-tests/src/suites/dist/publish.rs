@@ -95,7 +95,7 @@ fn files(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// It asks the registry whether the dependencies are there, and uploads nothing.
+/// Asks the registry whether the dependencies are there, and uploads nothing.
 fn dry_run(cx: &Context) -> Verdict {
     let version = cx.output(["cargo", "--version"])?;
     let minor = version.split('.').nth(1).and_then(|n| n.parse().ok());

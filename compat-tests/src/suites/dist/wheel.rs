@@ -175,7 +175,8 @@ fn python(cx: &Context, code: &str, last: &str) -> Verdict {
     says(&ended, last)
 }
 
-/// It is not position-independent, as others may be: addresses of functions are those of its own stubs.
+/// Runs the wheel's library in Debian's Python, which is not position-independent, as others may
+/// be: addresses of functions are those of its own stubs.
 fn in_debians(cx: &Context) -> Verdict {
     const PYTHON: &str = "/usr/bin/python3";
     let kind = cx.output(["readelf", "-h", PYTHON])?;

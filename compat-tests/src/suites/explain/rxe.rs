@@ -17,7 +17,8 @@ use crate::rows;
 use crate::suites::other_projects::row;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// What rxe says otherwise than uroce: a part of the first explanation. Its queues are larger than requested.
+/// The parts of first explanations that differ between rxe and uroce. Its queues are larger than
+/// requested.
 const PARTS: [(&str, &str); 2] = [
     ("gid-unreachable", "198.51.100.9 cannot be reached from rd0"),
     ("recv-queue-full", "31 have no polled completion"),

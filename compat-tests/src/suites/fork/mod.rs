@@ -1,6 +1,6 @@
-//! Which parts of registered memory a child of fork() gets, on both libraries, over the fake kernel. Both
-//! must behave the same. Where rdma-core is wrong (fork/README.md explains how), the output with our
-//! library must be that in fork/expected.
+//! Fork safety on both libraries, over the fake kernel: the parts of registered memory that a child
+//! of fork() gets. Both must behave the same. Where rdma-core is wrong (fork/README.md explains
+//! how), the output with our library must be that in fork/expected.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub struct ForkKernel {
     real: bool,
     /// Random steps of the model.
     steps: &'static str,
-    /// Of the threads.
+    /// The number of rounds of the threads.
     rounds: &'static str,
 }
 

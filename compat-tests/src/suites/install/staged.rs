@@ -75,7 +75,7 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// What the first check that needs it has staged.
+/// The staged installation, made by the first check that needs it.
 struct Staged {
     root: PathBuf,
     /// The directory of the library: in the stage, and as programs will see it.

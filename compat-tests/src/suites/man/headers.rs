@@ -1,4 +1,4 @@
-//! What the headers and the library declare, as far as the pages say it.
+//! The declarations of the headers and of the library, as far as the pages say them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -139,8 +139,8 @@ done
 echo "released"
 "#;
 
-/// The one-line commands of the workflow, in the clone. The first step, which has more lines, installs
-/// packages.
+/// Runs the one-line commands of the workflow, in the clone. The first step, which has more lines,
+/// installs packages.
 fn release(cx: &Context) -> Verdict {
     let workflow = read(&cx.source("../.github/workflows/release.yml"));
     let commands = workflow.lines().filter_map(|line| {

@@ -32,7 +32,7 @@ const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
 /// How the fake kernel answers ioctls.
 const IOCTLS: [&str; 3] = ["ENOTTY", "ok", "nowrite"];
 
-/// Whose providers run, and on whose C library.
+/// The providers that run, and the C library that they run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProviderSource {
     /// This machine's: of rdma-core 44.0 on Debian 12.

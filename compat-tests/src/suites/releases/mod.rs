@@ -62,7 +62,7 @@ struct Changed {
     exit: String,
 }
 
-/// What the file of a release says.
+/// The contents of a release's file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {

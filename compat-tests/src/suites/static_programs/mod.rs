@@ -164,7 +164,7 @@ fn compiled(cx: &Context, words: Vec<String>) -> Verdict {
     succeeded("gcc", &cx.program(words).merged().run()?)
 }
 
-/// What links librdmacm.a, which needs functions that need libnl.
+/// The options that link librdmacm.a, which needs functions that need libnl.
 fn rdmacm_flags(cx: &Context) -> Result<Vec<String>, Failure> {
     let mut flags = ["-static", "-Wl,--start-group", "-lrdmacm", "-libverbs"]
         .map(String::from)

@@ -245,7 +245,7 @@ fn foreign(cx: &Context) -> Result<String, Failure> {
     })
 }
 
-/// What runs, with a line on standard error if our library is not in it.
+/// Checks of the line on standard error for a program that runs without our library.
 pub fn warnings() -> Vec<Check> {
     vec![
         Check::new("a static program", |cx| {

@@ -67,7 +67,7 @@ impl Way {
     }
 }
 
-/// What the parts of a way are called.
+/// The names of the parts of a way.
 pub const PARTS: &[&str] = &["as-it-is", "wrapped", "check-option"];
 
 pub fn way(
