@@ -22,7 +22,7 @@ use super::rules::Rule;
 use super::settings::{Output, Settings, Stop};
 use crate::log;
 
-/// What has been reported.
+/// The findings reported so far, so that each is reported once.
 pub struct Reported {
     /// The detail tells failures of several calls on one object apart.
     seen: BTreeSet<(Rule, Kind, usize, (&'static str, i64))>,

@@ -102,7 +102,8 @@ macro_rules! by_layout {
     };
 }
 
-/// What ABI 57 changed: more arguments, and a structure of which all providers have the newest form.
+/// Exports the functions that ABI 57 changed: more arguments, and a structure of which all
+/// providers have the newest form.
 macro_rules! since_57 {
     ($kind:ident $node:literal $number:literal) => {
         export!($kind $node:

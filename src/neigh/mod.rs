@@ -35,7 +35,7 @@ pub struct Resolved {
 /// Why a GID was not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What `ibv_resolve_eth_l2_from_gid` returns: negative.
+    /// The negative code that `ibv_resolve_eth_l2_from_gid` returns.
     pub code: c_int,
     /// The errno to leave: the kernel's own, or EDESTADDRREQ when a neighbour did not reply. None where no
     /// system call of the C library fails either.

@@ -15,7 +15,7 @@ use super::matching::pci_id;
 
 /// A provider of rdma-core.
 struct Known {
-    /// Its name in the configuration.
+    /// The provider's name in the configuration.
     name: &'static str,
     /// RDMA_DRIVER_*
     driver_id: u32,
@@ -195,7 +195,7 @@ pub struct Traits<'a> {
     pub driver_id: u32,
     /// The device's name.
     pub name: &'a [u8],
-    /// Its modalias; empty if it has none.
+    /// The device's modalias; empty if it has none.
     pub modalias: &'a [u8],
 }
 

@@ -65,7 +65,7 @@ struct ConfiguredProvider {
 #[derive(Default)]
 pub struct Providers {
     configured: bool,
-    /// Those that are not loaded yet.
+    /// The providers that are not loaded yet.
     deferred: Vec<ConfiguredProvider>,
 }
 

@@ -58,7 +58,7 @@ unsafe fn sges(list: *const ibv_sge, count: c_int, max: u32) -> Sges {
     list.iter().map(copy).collect()
 }
 
-/// What a request accesses at the peer; None for a SEND or a local operation.
+/// The remote access of a request; None for a SEND or a local operation.
 ///
 /// # Safety
 /// `wr` is a whole request: the member of its union that the opcode selects is set.
@@ -83,7 +83,7 @@ unsafe fn remote(wr: &ibv_send_wr) -> Option<Remote> {
 const ALL_SAMPLED: u64 = 64;
 const SAMPLED: u64 = 64;
 
-/// What reading a request depends on.
+/// The attributes of a queue pair on which reading its requests depends.
 #[derive(Clone, Copy)]
 struct Posts {
     kind: ibv_qp_type,

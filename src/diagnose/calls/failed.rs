@@ -19,7 +19,7 @@ use super::super::{backtrace, facts, report};
 use super::show::Show;
 use super::{arguments, aside, observe, with};
 
-/// What a call returns.
+/// The result of a call, as its C type says success or failure.
 trait Returned {
     /// The result, if it is a failure.
     fn failure(&self) -> Option<Outcome>;

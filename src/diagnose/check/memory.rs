@@ -37,7 +37,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     })
 }
 
-/// What is known of a registration that failed.
+/// The facts about a registration that failed: its arguments, the limits and the mappings.
 #[derive(Clone, Debug)]
 pub struct Registration {
     pub addr: u64,

@@ -1,5 +1,5 @@
-//! What is known of the devices and queue pairs of this process: of software devices all; of others what
-//! IBV_EXPLAIN or IBV_FAULTS has seen, and the counters in sysfs.
+//! Devices and queue pairs of this process as the control socket reports them: of software devices
+//! all; of others what IBV_EXPLAIN or IBV_FAULTS has seen, and the counters in sysfs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,7 +39,8 @@ pub fn kernel_devices() -> BTreeSet<String> {
     names
 }
 
-/// Their queue pairs: IBV_EXPLAIN knows the connections, IBV_FAULTS asks the driver for them.
+/// The queue pairs of kernel devices: IBV_EXPLAIN knows the connections, IBV_FAULTS asks the driver
+/// for them.
 pub fn kernel_queue_pairs() -> Vec<KnownQp> {
     let devices = kernel_devices();
     let mut known = match super::super::is_enabled() {

@@ -112,7 +112,8 @@ fn clear(numbers: &[u8]) -> Result<String, String> {
     Ok(format!("{{\"cleared\":{}}}", faults::clear(&numbers)?))
 }
 
-/// What IBV_EXPLAIN in another process asks: a queue pair's number, that of its peer, and a remote key.
+/// Answers IBV_EXPLAIN in another process, which sends a queue pair's number, that of its peer, and
+/// a remote key.
 fn peer(numbers: &[u8]) -> Result<String, String> {
     let words = String::from_utf8_lossy(numbers);
     let numbers: Vec<u32> = words

@@ -17,7 +17,7 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 /// Larger files are refused.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What changes when the file is written or replaced: its time of modification, for example.
+/// The attributes of the file that change when it is written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Version {
     inode: u64,

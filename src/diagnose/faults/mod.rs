@@ -245,7 +245,7 @@ fn decide(point: Point, facts: &Facts) -> Option<Action> {
     applied.map(|applied| applied.action)
 }
 
-/// What a fault is about, in words.
+/// Describes in words the object or packet that a fault applies to.
 fn described(facts: &Facts) -> String {
     let mut text = facts.device.to_string();
     if let Some(call) = facts.call {

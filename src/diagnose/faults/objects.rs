@@ -1,5 +1,5 @@
-//! Which contexts, queue pairs, CQs and SRQs the program has: what events can be raised of, and which queue
-//! pair a completion is of.
+//! The program's contexts, queue pairs, CQs and SRQs: the objects of which events can be raised,
+//! and the queue pair that a completion is of.
 //!
 //! Invariant: an object is here only while it is alive. It is removed before the provider destroys it, with
 //! the lock held, and put back if that fails.
@@ -25,7 +25,7 @@ pub struct FaultObject {
     pub address: usize,
     /// The number of a queue pair, or 0.
     pub qpn: u32,
-    /// What events name it by, on a software device.
+    /// The number by which events name it, on a software device.
     pub handle: u32,
     /// Injected events that the program has read, on a device of the kernel.
     pub injected: u32,

@@ -1,8 +1,8 @@
-//! What the rules of IBV_EXPLAIN are about, and how bad it is that one applies.
+//! Classes of the rules of IBV_EXPLAIN, and the severity of each rule.
 
 use super::Rule;
 
-/// What a rule is about.
+/// The subject of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     Gid,
@@ -44,10 +44,10 @@ impl Class {
 /// How bad it is that a rule applies. The order is that of the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It may be meant, or matters on other devices only.
+    /// The call may be meant, or matters on other devices only.
     #[default]
     Hint,
-    /// It works, and may fail another time.
+    /// The call works, and may fail another time.
     Warning,
     /// A call or a request has failed, or data is at risk.
     Error,

@@ -17,7 +17,7 @@ const MAX_NAMED: usize = 8;
 /// More destroyed objects than this are forgotten.
 const MAX_GONE: usize = 4096;
 
-/// What a program creates a queue pair with.
+/// The arguments with which a program creates a queue pair.
 #[derive(Clone, Copy)]
 pub struct NewQp {
     pub context: usize,
@@ -151,7 +151,8 @@ impl Shadow {
         }
     }
 
-    /// What keeps IBV_EVENT_SRQ_LIMIT_REACHED away, if a context has an SRQ without a limit.
+    /// Explains why IBV_EVENT_SRQ_LIMIT_REACHED does not come, if a context has an SRQ without a
+    /// limit.
     pub fn unarmed_srq(&self, context: usize) -> Option<String> {
         let of = |srq: &&Srq| srq.context == context && srq.limit == 0;
         self.srqs.values().find(of).map(|_| {
@@ -438,7 +439,7 @@ impl Shadow {
         self.destroyed(Kind::Mr, address);
     }
 
-    /// What is wrong if an address handle is destroyed now.
+    /// Finds the outstanding requests that use an address handle that is destroyed now.
     pub fn ah_in_use(&self, address: usize) -> Vec<Finding> {
         let mut found = Vec::new();
         for (at, qp) in &self.qps {

@@ -40,7 +40,7 @@ pub struct Waiting {
     reported: bool,
 }
 
-/// What the devices say at this moment: how many completions a CQ has that were not polled.
+/// The function that asks a device how many completions of a CQ were not polled.
 pub type Unread = fn(cq: usize) -> Option<usize>;
 
 impl Shadow {
@@ -403,7 +403,7 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
     Some((why, todo))
 }
 
-/// What is seen at the peer that keeps requests.
+/// Explains a wait by the state of the peer that keeps requests.
 fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
     let of = |text: String| {
         let number = peer.qpn.unwrap_or(0);

@@ -39,7 +39,7 @@ pub struct ProviderFile<'a> {
     chunk: Chunk,
 }
 
-/// Which bytes of the file are in `ProviderFile::memory`.
+/// The range of the file that is in `ProviderFile::memory`.
 #[derive(Default)]
 struct Chunk {
     offset: u64,

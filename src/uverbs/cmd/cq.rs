@@ -21,7 +21,7 @@ const ROOM: usize = 10;
 /// The same, with three that describe the provider's memory and with attributes of the provider's own.
 const PROVIDER_ROOM: usize = ROOM + 3 + LINK_ROOM;
 
-/// What to create a CQ from.
+/// The attributes that a CQ is created from.
 struct CqAttr {
     cqe: u32,
     channel: *mut ibv_comp_channel,
@@ -43,7 +43,8 @@ enum CqMemory {
 }
 
 impl CqMemory {
-    /// What `cmd_flags` (CREATE_CQ_CMD_FLAGS_*) say that `attr` describes. EINVAL if `attr` is null then.
+    /// Reads the memory of a CQ that `cmd_flags` (CREATE_CQ_CMD_FLAGS_*) say that `attr` describes.
+    /// EINVAL if `attr` is null then.
     ///
     /// # Safety
     /// `attr` is null, or has the member that the flags name.

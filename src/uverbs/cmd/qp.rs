@@ -67,7 +67,7 @@ unsafe fn create<const N: usize>(
     status.result()
 }
 
-/// What the commands need to know of `attr`. EINVAL if no command can carry it.
+/// Extracts what the commands need to know of `attr`. EINVAL if no command can carry it.
 ///
 /// # Safety
 /// As for [`create`].
