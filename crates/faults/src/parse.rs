@@ -22,7 +22,7 @@ const QUEUE: u64 = 256 << 10;
 /// The longest burst, in packets.
 const MAX_BURST: u64 = 1 << 20;
 
-/// What a text says.
+/// The rules of a text, and its seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
     /// In the order in which they were written.
@@ -38,7 +38,7 @@ pub struct Error {
     pub line: usize,
     /// The column in bytes, from 1.
     pub column: usize,
-    /// What is wrong there, in one line.
+    /// The error, in one line.
     pub why: String,
 }
 

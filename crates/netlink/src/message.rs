@@ -96,7 +96,7 @@ pub struct Message<'a> {
     pub flags: u16,
     /// The request's; 0 in a notification.
     pub sequence: u32,
-    /// What follows the header: the family's fixed part and attributes.
+    /// The bytes behind the header: the family's fixed part and attributes.
     pub payload: &'a [u8],
 }
 

@@ -15,8 +15,8 @@ pub const A_LIBRARY: &str = "a shared library, not a program: name the program t
 /// Why a name cannot be run.
 #[derive(Debug, PartialEq)]
 pub enum NotAProgram {
-    /// There is no such file. If the name was searched in PATH: the file of that name in the working
-    /// directory.
+    /// The file does not exist. If the name was searched in PATH: the file of that name in the
+    /// working directory.
     Missing(Option<PathBuf>),
     Directory,
     Library,

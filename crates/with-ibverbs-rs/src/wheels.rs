@@ -15,7 +15,7 @@ use crate::{elf, program, var};
 pub struct Copies {
     /// Our library can replace them.
     pub replaceable: Vec<PathBuf>,
-    /// It cannot replace these: `COPY: REASON`.
+    /// The copies that our library cannot replace, each with the reason.
     pub kept: Vec<String>,
 }
 
