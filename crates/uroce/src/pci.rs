@@ -169,7 +169,7 @@ const LANES: u16 = 16;
 /// Where the PCI Express capability is in the configuration space.
 const EXPRESS: usize = 0x40;
 
-/// What is known of a PCI device.
+/// The facts about a PCI device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciDevice {
     pub address: PciAddress,

@@ -19,7 +19,8 @@ use crate::arch::restart::{SIGNATURE, thread_pointer};
 pub use crate::arch::restart::{ticks, ticks_of_some_ms};
 use crate::process;
 
-/// What the instructions return that have called nothing. No error number is that high.
+/// The results of the instructions when they have called nothing, from here on down. No error
+/// number is that high.
 pub const CHANGED: i64 = -0x8000;
 pub const STALE: i64 = CHANGED - 1;
 pub const RESTARTED: i64 = CHANGED - 2;
@@ -59,7 +60,7 @@ pub struct Check {
     value: u32,
 }
 
-/// What the instructions read.
+/// The call and its checks, as the instructions read them.
 #[repr(C)]
 pub struct Call {
     pub number: libc::c_long,
@@ -94,10 +95,10 @@ impl Condition<'_> {
     }
 }
 
-/// What has become of a call.
+/// The outcome of a call: made, or not made because a check failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its result, or the negative number of its error.
+    /// The call was made; its result, or the negative number of its error.
     Called(i64),
     /// A word differs: nothing was called.
     Changed,

@@ -38,7 +38,7 @@ use writer::Capture;
 
 use crate::sync::Mutex;
 
-/// What the library has read from the environment. Never set if there is no capture.
+/// The settings of the capture, from the environment. Never set if there is no capture.
 static SETTINGS: OnceLock<CaptureSettings> = OnceLock::new();
 
 /// The capture of this process, once a device was opened. Locked across a fork.

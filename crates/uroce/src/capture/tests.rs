@@ -420,7 +420,8 @@ fn a_child_closes_its_copy() {
     assert_eq!(read(&directory.file("a")).len(), 1);
 }
 
-/// What the writer cannot keep up with is missing, and the next packet of the device says how much.
+/// Packets that the writer cannot keep up with are missing, and the next packet of the device says
+/// how many.
 #[test]
 fn missing_packets_are_counted() {
     let directory = TempDirectory::new("missing");

@@ -105,8 +105,8 @@ pub fn set(device: &mut Config, key: &str, value: &str) -> Result<(), Why> {
     Ok(())
 }
 
-/// What to write in place of an entry without '='. The example has the entry itself if that may be an
-/// interface or an address, and is not a word for "yes" or "no".
+/// Suggests what to write in place of an entry without '='. The example has the entry itself if
+/// that may be an interface or an address, and is not a word for "yes" or "no".
 fn without_name(entry: &str) -> Why {
     const SWITCHES: [&str; 10] = [
         "yes", "no", "true", "false", "on", "off", "y", "n", "enable", "disable",

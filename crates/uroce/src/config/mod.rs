@@ -19,7 +19,7 @@ pub struct Config {
     pub name: String,
     /// The network device that carries its packets.
     pub netdev: Netdev,
-    /// What the device says of itself, and what it refuses.
+    /// The profile: the device's identity, its limits and its services.
     pub(crate) profile: Profile,
     /// Where it appears to be plugged in.
     pub(crate) place: Place,
@@ -60,7 +60,7 @@ pub enum Netdev {
 pub struct Parsed {
     /// The devices, in the order of the list; no two have the same name.
     pub devices: Vec<Config>,
-    /// One line of ASCII text for each entry that was rejected: the entry, and why.
+    /// The entries that were rejected: one line of ASCII text for each, with the reason.
     pub rejected: Vec<String>,
 }
 

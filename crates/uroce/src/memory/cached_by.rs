@@ -1,4 +1,4 @@
-//! Which queue pairs may have a region in their MR caches (`mr_cache.rs`).
+//! The queue pairs that may have a region in their MR caches (`mr_cache.rs`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -14,9 +14,9 @@ const DMA_BUF_MAGIC: i64 = 0x444d_4142;
 
 /// A part of a dma-buf that is mapped. It is unmapped when this is dropped.
 pub struct DmaBufMapping {
-    /// Of the first page.
+    /// The address of the first page.
     at: usize,
-    /// Of the bytes that were asked for.
+    /// The address of the bytes that were asked for.
     start: usize,
     /// Whole pages.
     len: usize,

@@ -62,7 +62,7 @@ pub struct Memory {
     /// How often a region was removed or changed. Written with the table locked.
     changes: AtomicU64,
     pins: Pins,
-    /// What peers may access directly; not set if they may not.
+    /// The table of regions that peers may access directly; not set if they may access none.
     exports: OnceLock<Arc<Exports>>,
     /// How much of the device's own memory is in use.
     pub allocated_device_memory: Arc<Allocated>,

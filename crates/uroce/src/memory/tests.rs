@@ -381,7 +381,8 @@ fn a_flush_of_a_window_pins_the_region() {
     }
 }
 
-/// What a queue pair knows never gives it more than the table does, and the table knows every user.
+/// The cache of a queue pair never gives it more than the table does, and the table knows every
+/// queue pair that has cached a region.
 #[test]
 fn a_known_region_is_that_of_the_table() {
     let memory = Memory::default();

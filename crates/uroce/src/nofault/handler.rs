@@ -38,7 +38,7 @@ const BUS_MCEERR_AO: c_int = 5;
 
 type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// What is below a handler of ours.
+/// The handler that is below one of ours.
 struct Below {
     /// As `sa_sigaction`; SIG_ERR if the handler was never installed.
     handler: AtomicUsize,
@@ -86,7 +86,7 @@ pub fn install() {
     }
 }
 
-/// What has to be done once, or twice at the same time.
+/// Prepares the handlers; running it twice, even at the same time, does no harm.
 #[cold]
 fn prepare() {
     crate::arch::nofault::prepare();
@@ -216,8 +216,9 @@ pub fn concerns(signal: c_int) -> bool {
     IS_INSTALLED.load(Ordering::Acquire) && SIGNALS.contains(&signal)
 }
 
-/// What the program has installed, where the kernel says that it is `handler`: a handler as `sa_sigaction`,
-/// and its flags, if it is below ours. Of a handler that [`change`] replaces only within the change.
+/// Returns the handler that the program has installed, where the kernel says that it is `handler`:
+/// as `sa_sigaction`, with its flags, if it is below ours. For a handler that [`change`] replaces,
+/// only within the change.
 pub fn shown(signal: c_int, handler: usize) -> Option<(usize, c_int)> {
     let below = &below(signal)?[level_of(handler)?];
     let handler = below.handler.load(Ordering::Acquire);

@@ -17,12 +17,12 @@ use crate::arch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
-/// What a function of assembly returns: in two registers.
+/// The result of a function of assembly, in two registers.
 #[repr(C)]
 struct Outcome {
     /// 0 or 1.
     faulted: usize,
-    /// Of a load, or compare and exchange that have not faulted: the value that was there.
+    /// The value that was there, of a load, or compare and exchange that has not faulted.
     value: u64,
 }
 

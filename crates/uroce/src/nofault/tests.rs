@@ -21,7 +21,7 @@ pub(crate) struct Pages {
     file: Option<OwnedFd>,
 }
 
-/// What a test does to the second page.
+/// The change that a test makes to the second page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Loss {
     Unmapped,

@@ -419,8 +419,8 @@ const EFA: Profile = Profile {
     ..DEFAULT
 };
 
-/// What a minimal device may be: the least of what the specification asks of an HCA (11.2.1), and few of all
-/// objects. No real device: who runs on it takes nothing for granted.
+/// A device with the least that the specification asks of an HCA (11.2.1), and few of all objects.
+/// No real device is like it: a program that runs on it takes nothing for granted.
 const SMALL: Profile = Profile {
     name: "small",
     services: Services {

@@ -1,6 +1,6 @@
-//! What closing a context does to the objects that the program has not destroyed: the kernel destroys them.
-//! Their memory is not freed, as rdma-core does not free it either, but peers no longer reach them, and they
-//! hold no references to the device.
+//! Closing a context: its objects that the program has not destroyed are destroyed, as the kernel
+//! does. Their memory is not freed, as rdma-core does not free it either, but peers no longer reach
+//! them, and they hold no references to the device.
 
 use core::ffi::c_void;
 

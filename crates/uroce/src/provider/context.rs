@@ -44,12 +44,12 @@ struct Context {
 pub struct ContextPrivate {
     /// The device, which the context keeps open.
     pub device: Arc<Device>,
-    /// Its queue of async events.
+    /// The context's queue of async events.
     pub events: Arc<AsyncEvents>,
     core: &'static verbs_software_core,
     /// In network byte order.
     node_guid: u64,
-    /// What its command descriptor refers to. Contexts that are imported share it.
+    /// The file that the command descriptor refers to. Contexts that are imported share it.
     command_file: CommandFile,
 }
 
@@ -280,7 +280,7 @@ impl ContextPrivate {
         }
     }
 
-    /// What its command descriptor refers to.
+    /// The file that the context's command descriptor refers to.
     pub fn command_file(&self) -> CommandFile {
         self.command_file
     }

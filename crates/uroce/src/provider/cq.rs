@@ -50,7 +50,7 @@ pub unsafe fn object<'a>(cq: *mut ibv_cq) -> &'a Cq {
     unsafe { Cq::of(cq.cast()) }
 }
 
-/// What a queue is created with; `channel` and `parent_domain` may be NULL.
+/// The attributes that a queue is created with; `channel` and `parent_domain` may be NULL.
 struct CqAttr {
     cqe: u32,
     channel: *mut ibv_comp_channel,

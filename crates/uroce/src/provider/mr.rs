@@ -27,7 +27,7 @@ enum MrMemory {
     Program,
     /// Device memory, which the region has a reference to.
     Device(*mut ibv_dm),
-    /// That of a region of another context, by which it was imported.
+    /// The region is that of another context, by which it was imported.
     Imported,
     /// A dma-buf, which is mapped as long as the region exists.
     DmaBuf { _mapping: DmaBufMapping },

@@ -150,7 +150,7 @@ impl QpRefs {
         }
     }
 
-    /// What the device needs of the objects.
+    /// The configuration of the device's queue pair, from the objects.
     ///
     /// # Safety
     /// Each object is NULL or live.
@@ -261,13 +261,13 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     Ok(object)
 }
 
-/// What the object of a new queue pair is made of.
+/// The parts of a new queue pair's object.
 struct NewQp {
     reserved: ReservedHandle,
     room: Room<verbs_qp, QpPrivate>,
     qp: Arc<QueuePair>,
     refs: QpRefs,
-    /// What the program has passed; the sizes are those that the queue pair has.
+    /// The attributes that the program has passed; the sizes are those that the queue pair has.
     init: ibv_qp_init_attr_ex,
     state: ibv_qp_state,
     sq_sig_all: bool,

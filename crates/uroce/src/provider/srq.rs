@@ -119,7 +119,7 @@ fn check_init_attr(init: &ibv_srq_init_attr_ex, profile: &Profile) -> Result<boo
     Ok(is_xrc)
 }
 
-/// What only an XRC queue has.
+/// The objects that only an XRC queue has.
 struct XrcParts<'a> {
     xrcd: &'a Xrcd,
     cq: &'a Cq,

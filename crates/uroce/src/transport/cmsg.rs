@@ -56,7 +56,7 @@ pub fn put<T: Copy>(
     len + space
 }
 
-/// What the kernel reports with a received datagram.
+/// The metadata that the kernel reports with a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecvMeta {
     /// The length of the datagrams that UDP_GRO has coalesced into this one (the last may be shorter); 0 if

@@ -73,7 +73,7 @@ impl Inbox {
 
 /// Takes received packets.
 pub trait Consumer {
-    /// What the comment of a packet says, if packets are recorded. [`Consumer::packet`] follows.
+    /// The comment on a packet, if packets are recorded. [`Consumer::packet`] follows.
     fn note(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<&'static str>;
 
     /// Takes a packet.

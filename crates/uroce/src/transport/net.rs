@@ -45,7 +45,7 @@ pub struct Net {
     config: Config,
     ifindex: u32,
     epoll: Owned<OwnedFd>,
-    /// What senders and receivers need; replaced as a whole, with `control` locked.
+    /// The sockets that senders and receivers need; replaced as a whole, with `control` locked.
     table: RwLock<Arc<SocketTable>>,
     /// epoll has reported the monitor as readable.
     pub(super) monitor_readable: AtomicBool,
@@ -75,7 +75,7 @@ pub struct Dropped {
     pub icrc: AtomicU64,
     /// A P_Key other than the default one.
     pub pkey: AtomicU64,
-    /// They came in through another interface.
+    /// The number of packets that came in through another interface.
     pub interface: AtomicU64,
     /// The device has no queue pair of that number.
     pub queue_pair: AtomicU64,
@@ -89,7 +89,7 @@ impl Dropped {
     }
 }
 
-/// What sending and receiving do not need.
+/// The state that sending and receiving do not need.
 struct NetState {
     qpns: QpnAllocator,
     /// None where notifications are not permitted.

@@ -120,9 +120,9 @@ struct OtherPorts {
     in_use: BTreeMap<u16, FxHashSet<u32>>,
     /// The numbers of all open ports that are neither in use nor in quarantine, in no order.
     free: Vec<u32>,
-    /// Those of open ports.
+    /// The freed numbers of open ports.
     quarantine: Quarantine,
-    /// Those of ports that were closed. Such a port may be opened again.
+    /// The freed numbers of ports that were closed. Such a port may be opened again.
     closed: Quarantine,
 }
 

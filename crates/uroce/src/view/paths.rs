@@ -1,4 +1,5 @@
-//! Which paths lead to the tree. Pure: links that the kernel has are read through the trait [`Links`].
+//! Path resolution: decides which paths lead to the tree. Pure: links that the kernel has are read
+//! through the trait [`Links`].
 //!
 //! [`may_concern`] decides for nearly all paths of a program that they do not, from their first bytes and
 //! without allocation. For the others [`walk`] follows the path as the kernel would (path_resolution(7)),
@@ -125,7 +126,7 @@ struct PathWalk<'a, L> {
     links: &'a L,
     /// Where the walk is: absolute, without links.
     at: String,
-    /// What the tree has there.
+    /// The node of the tree there.
     node: Option<Node>,
     /// The names that are left, the next one last.
     left: Vec<String>,

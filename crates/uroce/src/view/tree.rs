@@ -47,7 +47,7 @@ impl Shown {
     }
 }
 
-/// What is at a path.
+/// The node at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     Directory(Directory),
@@ -60,7 +60,7 @@ pub enum Node {
 /// A directory. The first number is an index of [`Tree::devices`], the second that of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// Its entries are the attachments below it, and what the kernel has there.
+    /// The directory's entries are the attachments below it, and what the kernel has there.
     Above,
     /// The device that stands for an interface without hardware.
     Parent(usize),
@@ -278,7 +278,7 @@ impl Tree {
         self.attach_character(character, &directory);
     }
 
-    /// What is at `path`, which is absolute and has no `.`, `..`, links or doubled slashes.
+    /// Finds the node at `path`, which is absolute and has no `.`, `..`, links or doubled slashes.
     pub fn node(&self, path: &str) -> Option<Node> {
         let inside = |(at, node): &(String, Node)| {
             if at == path {

@@ -39,10 +39,10 @@ pub fn prefix_of(id: u32) -> u32 {
     id >> INDEX_BITS
 }
 
-/// What a received message is about.
+/// The result of receiving a message: the connection it is for, and the event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It was handled; there is no event to report.
+    /// The message was handled; there is no event to report.
     Handled,
     /// The owner of a connection gets an event.
     Event { owner: u32, event: Event },
@@ -55,12 +55,12 @@ pub enum Received {
 struct AgentEntry {
     connection: Connection,
     route: Route,
-    /// Who gets the events; None after the program has destroyed it.
+    /// The id that gets the events; None after the program has destroyed it.
     owner: Option<u32>,
     remote: Option<Remote>,
 }
 
-/// What identifies the peer's end of a connection.
+/// The peer's end of a connection, by which its messages are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Remote {
     guid: u64,

@@ -43,7 +43,7 @@ pub enum State {
     SidrReqReceived,
 }
 
-/// What happened to a connection.
+/// An event of a connection, for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer has not answered.
@@ -237,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Its state.
+    /// The state of the connection.
     pub fn state(&self) -> State {
         self.state
     }

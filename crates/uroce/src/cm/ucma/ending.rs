@@ -63,7 +63,7 @@ fn a_process_has_the_prefixes_of_its_connections() {
     assert_eq!(has(&mut client), [false, true, true]);
 }
 
-/// What waits in TimeWait needs no descriptor; a DREQ that may be lost does.
+/// A connection in TimeWait needs no descriptor; a DREQ that may be lost does.
 #[test]
 fn a_process_stays_until_its_peer_has_confirmed() {
     let (mut server, mut client) = connected();

@@ -1,4 +1,4 @@
-//! What closing, fork(2), exit(3) and _exit(2) do to rdma_cm.
+//! Closing, fork(2), exit(3) and _exit(2): how rdma_cm ends its connections and its thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;

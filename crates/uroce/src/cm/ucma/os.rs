@@ -1,4 +1,4 @@
-//! What the commands need of the operating system: devices, routes, port numbers of other processes.
+//! The operating system as the commands need it: devices, routes, port numbers of other processes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
@@ -58,7 +58,7 @@ impl Port {
 /// A descriptor of the program, as the operating system knows it.
 pub type FileId = u64;
 
-/// What a command to the kernel refers to besides its structure.
+/// The buffer that a command to the kernel refers to besides its structure.
 pub enum Buffer<'a> {
     /// The program's buffer for the response, whose address is in the structure: its length.
     Program(usize),

@@ -24,7 +24,7 @@ const SOCKADDR_IN6: usize = 28;
 const USER_PATH_LEN: usize = 64;
 /// Bytes of `ib_path_rec_data`.
 pub(super) const PATH_LEN: usize = 72;
-/// Its flags. If there is only one path, all four are set.
+/// The flags of an IB path record. If there is only one path, all four are set.
 const IB_PATH_GMP: u32 = 1 << 0;
 const IB_PATH_PRIMARY: u32 = 1 << 1;
 const IB_PATH_OUTBOUND: u32 = 1 << 3;

@@ -38,12 +38,12 @@ struct CmDevice {
     gone: bool,
 }
 
-/// What has happened to the interface of a device.
+/// A change of a device's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceChange {
-    /// It has another MAC address.
+    /// The interface has another MAC address.
     Address,
-    /// It does not exist any more.
+    /// The interface does not exist any more.
     Gone,
 }
 
@@ -55,7 +55,7 @@ pub struct System {
     devices: Option<Vec<CmDevice>>,
     /// Names of ports that this process has: several ids may share them.
     ports: WeakTable<(Port, Gid), NamedSocket>,
-    /// What has a name, by the number in its [`Token`].
+    /// The named sockets, by the number in their [`Token`].
     listeners: WeakTable<u32, NamedSocket>,
     next_listener: u32,
     files: FxHashMap<FileId, FileEnd>,
@@ -202,7 +202,7 @@ impl System {
             .collect()
     }
 
-    /// What has happened to the interfaces of the devices since the last call, by position.
+    /// Lists the changes of the devices' interfaces since the last call, by position.
     pub fn interface_changes(&mut self) -> Vec<(usize, InterfaceChange)> {
         let mut changes = Vec::new();
         for (position, open) in self.devices.iter_mut().flatten().enumerate() {

@@ -378,7 +378,7 @@ mod tests {
         unsafe { libc::malloc(len) }
     }
 
-    /// What becomes of three entries if the call of malloc behind `calls` others fails.
+    /// Builds a list of three entries while the call of malloc behind `calls` others fails.
     fn list_of_three(calls: usize) -> Result<(*mut *mut dirent, c_int), Errno> {
         LEFT.set(calls);
         let mut copies = Copies {

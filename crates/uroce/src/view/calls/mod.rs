@@ -172,7 +172,7 @@ redirections! {
 /// The objects whose calls are redirected.
 pub static OBJECTS: Redirections = Redirections::new(&REDIRECTIONS);
 
-/// What a path of a call leads to.
+/// The target of a path in a call.
 enum PathTarget {
     /// Not to the tree: the call goes to libc as it is.
     Kernel,

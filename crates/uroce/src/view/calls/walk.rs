@@ -26,7 +26,7 @@ pub struct Ftw {
     pub level: c_int,
 }
 
-/// What an entry is (ftw.h).
+/// The kinds of entries (ftw.h).
 const FTW_F: c_int = 0;
 const FTW_D: c_int = 1;
 const FTW_DNR: c_int = 2;
@@ -42,7 +42,7 @@ const FTW_CHDIR: c_int = 4;
 const FTW_DEPTH: c_int = 8;
 const FTW_ACTIONRETVAL: c_int = 16;
 
-/// What a visitor may return with FTW_ACTIONRETVAL.
+/// The values that a visitor may return with FTW_ACTIONRETVAL.
 const FTW_SKIP_SUBTREE: c_int = 2;
 const FTW_SKIP_SIBLINGS: c_int = 3;
 

@@ -79,7 +79,7 @@ fn rep() -> Rep {
     }
 }
 
-/// What a program has seen of its connection, in order.
+/// An event of a program's connection, as the test records them in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Request,
@@ -100,7 +100,7 @@ struct Simulation {
     /// Messages in flight: the time of arrival, and the receiving side.
     network: Vec<(Time, usize, Incoming)>,
     now: Time,
-    /// What happens to the next messages: each message consumes one element.
+    /// The fates of the next messages: each message consumes one element.
     fates: Vec<u8>,
     /// How long the passive program takes to answer.
     think: Duration,
