@@ -60,7 +60,7 @@ impl Device {
         self.command_files.lock().push(file);
     }
 
-    /// One of the contexts with this command file is closed.
+    /// Removes one context's entry of its command file, when that context is closed.
     pub fn remove_command_file(&self, file: CommandFile) {
         let mut files = self.command_files.lock();
         if let Some(at) = files.iter().position(|other| *other == file) {

@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 /// A completion queue entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Cqe {
-    /// What the engine knows of the completed request.
+    /// The engine's completion of the request.
     pub completion: Completion,
     /// The queue pair that the request was posted to.
     pub qpn: u32,
@@ -26,7 +26,7 @@ pub struct Cqe {
     pub wallclock_ns: u64,
 }
 
-/// Which completion raises the next completion event (`ibv_req_notify_cq`).
+/// The completion that raises the next completion event (`ibv_req_notify_cq`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Armed {
     No,
@@ -43,14 +43,14 @@ pub struct Moderation {
     pub period: Duration,
 }
 
-/// What to do with a completion that raises an event.
+/// The decision about an event that a completion raises: now, or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moderated {
     /// The event is raised now.
     Raise,
-    /// It waits, until this time if nothing else raises it.
+    /// The event waits, until this time if nothing else raises it.
     WaitUntil(Time),
-    /// It waits, as it has done.
+    /// The event waits, as it has done.
     Wait,
 }
 
@@ -100,11 +100,11 @@ pub struct CompletionQueue {
     events: Arc<AsyncEvents>,
     timestamps: bool,
     ignore_overrun: bool,
-    /// Whose timers end the wait of an event; set with the first moderation.
+    /// The device whose timers end the wait of an event; set with the first moderation.
     device: OnceLock<Weak<Device>>,
 }
 
-/// What a queue is created with.
+/// The attributes that a queue is created with.
 pub struct CompletionQueueConfig {
     /// The handle of the program's `ibv_cq`, which its events carry.
     pub handle: u64,

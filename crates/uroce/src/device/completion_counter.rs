@@ -23,10 +23,11 @@ pub const COUNTED_OPS: u32 = IBV_QP_ATTACH_COMP_CNTR_OP_SEND
 const REMOTE_OPS: u32 =
     IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ | IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE;
 
-/// What a counter adds for an operation that has succeeded. One that has failed adds one in any case.
+/// The number that a counter adds for an operation that has succeeded. One that has failed adds one
+/// in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// One.
+    /// The counter adds one.
     WorkRequests,
     /// The bytes of its message.
     Bytes,

@@ -16,13 +16,13 @@ pub struct Interposed {
 }
 
 impl Interposed {
-    /// Those of a new device; None if it has neither.
+    /// Opens the faults and the recording of a new device; None if it has neither.
     pub(super) fn open(net: &Net) -> Option<Interposed> {
         let faults = Faults::open();
         (faults.is_some() || net.tap().is_some()).then_some(Interposed { faults })
     }
 
-    /// What takes the packets of a batch.
+    /// Returns the consumer of a batch's packets.
     pub(super) fn consumer<'a, 'b>(&'a self, batch: &'a mut Batch<'b>) -> Interposing<'a, 'b> {
         Interposing {
             faults: self.faults.as_ref(),

@@ -16,7 +16,7 @@ use crate::wire::Packet;
 /// dropped, as there.
 const MAX_MISSED: usize = 1024;
 
-/// What has come for a queue pair.
+/// A packet or message that came for a queue pair.
 pub enum KeptPacket {
     /// By UDP, or a datagram.
     Packet(PacketCopy),
@@ -36,7 +36,7 @@ impl KeptPacket {
     }
 }
 
-/// What has come, and from where.
+/// A packet or message, and its addresses.
 struct Kept {
     packet: KeptPacket,
     from: Addresses,

@@ -48,7 +48,7 @@ pub fn trusts_any_user() -> bool {
 pub struct QpPath {
     /// [`Paths::generation`] at that time; 0 before.
     generation: u32,
-    /// Of a datagram: where it goes, and to which port.
+    /// The destination of a datagram, and its port.
     destination: Option<(AddressVector, u16)>,
     /// None: by UDP.
     channel: Option<Arc<Channel>>,
@@ -57,7 +57,7 @@ pub struct QpPath {
 }
 
 impl QpPath {
-    /// What is known of the peer of a connected queue pair.
+    /// Returns what the channel shows of the peer of a connected queue pair.
     pub(super) fn peer_activity(&self) -> PeerActivity {
         match &self.channel {
             Some(channel) if !channel.is_dead() && !channel.has_delivered(self.sent_until) => {

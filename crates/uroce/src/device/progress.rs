@@ -44,11 +44,11 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 /// How a poller receives.
 #[derive(Clone, Copy)]
 pub(super) struct Polling {
-    /// It looks for packets in shared memory only.
+    /// The poller looks for packets in shared memory only.
     pub skips_sockets: bool,
 }
 
-/// What [`Device::receive`] has received.
+/// The result of [`Device::receive`].
 pub(super) struct Received {
     /// Packets in shared memory, and datagrams.
     pub packets: usize,

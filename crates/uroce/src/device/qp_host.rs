@@ -30,7 +30,7 @@ pub struct QpHost<'a> {
     pub export: &'a mut Export,
     /// The channel of its path.
     pub channel: Option<&'a Arc<Channel>>,
-    /// Of a program that is polling.
+    /// The unreported completions of a program that is polling.
     pub sink: Option<&'a mut Sink>,
 }
 

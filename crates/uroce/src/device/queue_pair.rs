@@ -23,7 +23,7 @@ use crate::memory::{Memory, MrCache, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
 
-/// What a queue pair is created with.
+/// The attributes that a queue pair is created with.
 pub struct QueuePairConfig {
     /// Service, number, limits.
     pub engine: QpConfig,
@@ -39,7 +39,7 @@ pub struct QueuePairConfig {
     pub xrcd: Option<Arc<XrcDomain>>,
     /// The device's memory regions and windows.
     pub memory: Arc<Memory>,
-    /// Of the device: see `Inboxes::concurrent_receivers`.
+    /// The flag of the device's inboxes: see `Inboxes::concurrent_receivers`.
     pub concurrent_receivers: Arc<AtomicBool>,
     /// A slot of a queue is free when its work request has completed, as with Soft-RoCE. Else it is when
     /// the program has polled a completion that covers it, as with an RNIC.
@@ -72,7 +72,7 @@ impl QpListener {
     }
 }
 
-/// What is locked while a thread runs the queue pair.
+/// The state that is locked while a thread runs the queue pair.
 pub struct Inner {
     engine: Qp,
     /// The SRQ of the XRC receive that is being filled.
@@ -102,14 +102,14 @@ pub struct Inner {
 /// Whether the peer of a queue pair may access memory directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Export {
-    /// It may not.
+    /// The peer may not access memory.
     #[default]
     None,
-    /// It may not yet, but its first packet has arrived.
+    /// The peer may not access memory yet, but its first packet has arrived.
     Due,
-    /// It may.
+    /// The peer may access memory.
     Current,
-    /// It may not any more, but accesses that have begun may be in progress.
+    /// The peer may not access memory any more, but accesses that have begun may be in progress.
     Withdrawn,
 }
 
@@ -124,9 +124,9 @@ pub enum Unavailable {
 
 /// A queue pair. Thread-safe: what changes is in [`QueuePair::inner`] and in atomics.
 pub struct QueuePair {
-    /// Its number, 24 bits.
+    /// The queue pair number, 24 bits.
     pub qpn: u32,
-    /// Its transport service.
+    /// The transport service.
     pub service: Service,
     /// See [`QueuePairConfig::pd`].
     pub pd: Option<PdHandle>,
@@ -148,7 +148,7 @@ pub struct QueuePair {
     pub listeners: Mutex<Vec<Arc<QpListener>>>,
     /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
     pub has_bound_mws: AtomicBool,
-    /// What counts its completions.
+    /// The counters of the queue pair's completions.
     pub counters: AttachedCounters,
     /// When the device's timer for it is due; [`NEVER`] if none is armed. Written with `inner` locked.
     pub timer_at: AtomicTime,
@@ -156,7 +156,7 @@ pub struct QueuePair {
     pub inner: Mutex<Inner>,
     /// Packets do not reach it any more.
     is_retired: AtomicBool,
-    /// Of `inner`.
+    /// The holder of the lock of `inner`.
     pub holder: LockHolder,
     /// Packets that came while `inner` could not be locked.
     pub missed: Missed,
@@ -408,7 +408,7 @@ impl Inner {
         core::mem::take(&mut self.recv_completed)
     }
 
-    /// What the queue pair has counted since the last call.
+    /// Takes the counts since the last call.
     pub fn take_counters(&mut self) -> Counters {
         self.engine.take_counters()
     }

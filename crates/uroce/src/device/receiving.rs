@@ -85,7 +85,7 @@ impl Receiver for Batch<'_> {
 /// A batch of received packets. [`Batch::finish`] ends it.
 pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
-    /// What the queue pairs have to send may be deferred.
+    /// The queue pairs may defer what they have to send.
     may_defer: bool,
     /// For packets that came by UDP, and NAKs.
     exact: ReadOnce,
@@ -93,10 +93,10 @@ pub(super) struct Batch<'a> {
     coarse: ReadOnce,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,
-    /// Its number.
+    /// The number of `receiving`.
     qpn: Option<u32>,
     recent: RecentQps,
-    /// Of a program that is polling.
+    /// The unreported completions of a program that is polling.
     pub(super) sink: Option<&'a mut Sink>,
     one_sided: bool,
     packets: u64,

@@ -1,5 +1,5 @@
-//! What a device does while one of its threads is preempted. The test plays that thread: it takes the
-//! locks that the thread would hold, and does not run on.
+//! Tests of a device while one of its threads is preempted. The test plays that thread: it takes
+//! the locks that the thread would hold, and does not run on.
 
 use std::time::{Duration, Instant};
 
