@@ -36,7 +36,7 @@ struct Slot {
     thread: AtomicU32,
 }
 
-/// What a target takes away.
+/// An object that a target takes away from its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// The region with this R_Key.

@@ -18,9 +18,9 @@ const MAX_DISTRUSTED: usize = 16;
 
 /// A process that may access what is exported.
 pub trait Accessor: Send + Sync {
-    /// What it announces.
+    /// The accesses that the process announces.
     fn accesses(&self) -> &Accesses;
-    /// Its process ID.
+    /// The process ID.
     fn pid(&self) -> libc::pid_t;
     /// Whether the process has ended, or has closed the device. May make a system call.
     fn is_gone(&self) -> bool;
@@ -277,7 +277,8 @@ mod tests {
         }
     }
 
-    /// It costs no second wait, by this connection or by another one.
+    /// The wait for an access that does not end is over after the limit, and no other connection
+    /// waits again.
     #[test]
     fn an_access_that_does_not_end_costs_the_limit_once() {
         let (accessors, one) = with_one(AT_ONCE);

@@ -1,5 +1,5 @@
-//! What a process lets its peers access: a table in a memfd, which the process writes and its peers map for
-//! reading.
+//! The table of what a process lets its peers access: in a memfd, which the process writes and its
+//! peers map for reading.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -26,7 +26,7 @@ use crate::sync::Mutex;
 
 const SEALS: i32 =
     libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
-/// What this process exports. Thread-safe.
+/// The exports of this process. Thread-safe.
 pub struct Exports {
     mapping: Mapping,
     fd: Owned<OwnedFd>,

@@ -1,4 +1,4 @@
-//! What another process exports: finding it, and reading it.
+//! The export table of another process: finding it, and reading it.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -30,7 +30,7 @@ pub struct TableFd {
 }
 
 impl TableFd {
-    /// That of a process that exports nothing.
+    /// The descriptor of a process that exports nothing.
     pub const NONE: TableFd = TableFd { fd: -1, secret: 0 };
 }
 
@@ -42,7 +42,7 @@ pub struct Located<'a> {
     pub condition: Condition<'a>,
 }
 
-/// What another process exports.
+/// The exports of another process.
 pub struct Imports {
     mapping: Mapping,
     process: Process,
@@ -137,7 +137,7 @@ impl Imports {
     }
 }
 
-/// What is in the entry of an object, and its version.
+/// Finds the entry of an object: its words, and its version.
 fn entry_of<'a>(
     mut places: impl Iterator<Item = &'a Entry>,
     number: u32,

@@ -48,7 +48,7 @@ pub struct Process {
     is_refused: AtomicBool,
 }
 
-/// What a copy has come to.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
     /// All bytes.
@@ -289,7 +289,7 @@ mod tests {
         Located { address, condition }
     }
 
-    /// What a copy comes to that is tried again as initiators do.
+    /// Repeats a copy as initiators do, until its result is not `Again`.
     fn settled(copy: impl FnMut() -> Copied) -> Copied {
         let mut tries = std::iter::repeat_with(copy).take(100);
         let copied = tries.find(|copied| *copied != Copied::Again);

@@ -16,7 +16,8 @@ use crate::restart::Expected;
 
 /// Entries for regions, and for queue pairs, that are used first.
 const FIRST: usize = if cfg!(loom) { 1 } else { 4096 };
-/// Those that are used when they are not enough. The memory of what is not used is not allocated.
+/// Entries that are used when the first ones are not enough. The memory of what is not used is not
+/// allocated.
 pub const FURTHER: usize = FIRST * 16;
 /// An object is in one of this number of entries, or of as many further ones.
 pub const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
@@ -43,7 +44,7 @@ impl Entry {
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// What the owner has written. None while it writes.
+    /// Reads the words that the owner has written. None while it writes.
     pub fn read(&self) -> Option<[u64; WORDS]> {
         self.read_version().map(|(words, _)| words)
     }
@@ -62,7 +63,7 @@ impl Entry {
     }
 }
 
-/// What lies in the memfd. Zeros: nothing is exported.
+/// The contents of the memfd. Zeros: nothing is exported.
 #[repr(C)]
 pub struct Table {
     /// Whether the owner exists.
