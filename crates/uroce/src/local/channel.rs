@@ -25,7 +25,8 @@ use crate::wire::{
 
 /// Packets that one call of [`Channel::receive`] takes at most.
 const PACKETS_PER_CALL: usize = 64;
-/// It takes none after this number of bytes that the receiver copies: what is complete is to be seen.
+/// One call of [`Channel::receive`] takes no more packets after this number of bytes that the
+/// receiver copies: the program is to see what is complete.
 const COPIED_PER_CALL: usize = 1 << 20;
 /// The hop limit in the GRH of a datagram: Linux's default, as over UDP.
 pub(super) const HOP_LIMIT: u8 = 64;
@@ -52,9 +53,9 @@ pub struct Ends {
 /// A channel. Thread-safe.
 pub struct Channel {
     ends: Ends,
-    /// Of received packets, but without a GRH.
+    /// The addresses of received packets, but without a GRH.
     addresses: Addresses,
-    /// Of received datagrams.
+    /// The GRH of received datagrams.
     grh: GrhTemplate,
     segment: Segment,
     connection: Connection,

@@ -31,7 +31,7 @@ const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2 + PLACE_LEN;
 pub struct Hello {
     /// From the initiator to the acceptor.
     pub flow: Flow,
-    /// Those of the initiator.
+    /// The initiator's export table.
     pub exports: TableFd,
 }
 
@@ -255,7 +255,7 @@ pub fn has_hung_up(fd: RawFd) -> bool {
     ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// What [`receive_bytes`] has found.
+/// The result of [`receive_bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloBytes {
     /// The peer is there. Whether it has sent anything.

@@ -54,9 +54,9 @@ const PREFETCHED_CHANNELS: usize = 4;
 /// The processes that this one shares memory with. Both processes must allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
-    /// Those with the same effective user ID.
+    /// The processes with the same effective user ID.
     SameUser,
-    /// Those of any user that allow it too.
+    /// The processes of any user that allow it too.
     AnyUser,
 }
 
@@ -64,7 +64,7 @@ pub enum Peers {
 /// this process has.
 pub type FindEnds<'a> = dyn Fn(&Flow) -> Option<Ends> + 'a;
 
-/// What receives the packets of channels.
+/// The receiver of packets of channels.
 pub trait Receiver {
     /// A datagram, and where it comes from.
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
@@ -79,19 +79,20 @@ pub struct Paths {
     /// The index of the device's interface.
     ifindex: u32,
     peers: Peers,
-    /// What peers may access directly; None if they may not, and this process does not either.
+    /// The table of memory that peers may access directly; None if they may access none, and this
+    /// process does not either.
     exports: Option<Arc<Exports>>,
     channels: RwLock<Channels>,
     /// The number of channels.
     count: AtomicUsize,
     /// Changes with each channel that is added or removed. Never 0.
     generation: AtomicU32,
-    /// There is a dead channel.
+    /// A channel is dead.
     dead: AtomicBool,
     state: Mutex<Offers>,
     /// Answers that peers have given to offers.
     answers: Changes,
-    /// What removed channels have counted.
+    /// The packets that removed channels have sent, and `received` those that they have received.
     sent: AtomicU64,
     received: AtomicU64,
 }
@@ -155,7 +156,7 @@ impl SeenChannels {
     }
 }
 
-/// What [`SeenChannels::receive`] has found.
+/// The result of [`SeenChannels::receive`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedLocally {
     /// Packets that it has passed on.

@@ -99,7 +99,7 @@ pub struct Listener {
 pub struct PendingConnection {
     fd: Connection,
     since: Instant,
-    /// What the initiator has offered. None: the acceptor waits for that.
+    /// The ends and the memory that the initiator has offered. None: the acceptor waits for that.
     offered: Option<(Ends, Segment)>,
 }
 

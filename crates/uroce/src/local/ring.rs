@@ -52,13 +52,13 @@ const LOCAL_LINES: u64 = if cfg!(loom) { 2 } else { 128 };
 /// released this number of lines.
 const RELEASE_LINES: u64 = if cfg!(loom) { 1 } else { LINES / 8 };
 
-/// What a line begins with where a record does: bits 0 to 15 the length of the body, bits 16 to 26 the tag,
-/// bit 27 [`Word::SKIP`], the bits above the number of this position.
+/// The first word of a record: bits 0 to 15 the length of the body, bits 16 to 26 the tag, bit 27
+/// [`Word::SKIP`], the bits above the number of this position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word(u64);
 
 impl Word {
-    /// There is no record up to the end of the ring. The next one is at its start.
+    /// No record follows up to the end of the ring. The next one is at its start.
     const SKIP: u64 = 1 << 27;
     const NUMBER_SHIFT: u32 = 28;
 
@@ -357,10 +357,10 @@ impl Producer {
     }
 }
 
-/// What was written to a body.
+/// A body that was written, by its length and tag.
 #[derive(Clone, Copy, Debug)]
 pub struct Filled {
-    /// Its length in bytes.
+    /// The length of the body in bytes.
     pub len: usize,
     /// Whatever the consumer is to know besides.
     pub tag: u16,
@@ -382,9 +382,9 @@ pub struct Consumer {
 pub struct Record<'a> {
     /// A copy of the body's first bytes, and any bytes behind them if it is shorter.
     pub line: [u8; HEAD_LEN],
-    /// Its body. The producer, if it is not a correct one, may change it at any time.
+    /// The body. The producer, if it is not a correct one, may change it at any time.
     pub body: &'a [u8],
-    /// What the producer has set.
+    /// The tag that the producer has set.
     pub tag: u16,
 }
 

@@ -69,7 +69,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// It does what a queue does, whatever the lengths. It is full only if much of it is used.
+    /// The ring does what a queue does, whatever the lengths. It is full only if much of it is
+    /// used.
     #[test]
     fn records_keep_their_order(steps in proptest::collection::vec(step(), 0..300)) {
         let ring = ring();
