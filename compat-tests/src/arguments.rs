@@ -13,7 +13,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// From the command line, after `--child`.
+    /// Parses the command line, after `--child`.
     pub fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
         let (name, dir, staged) = (args.next()?, args.next()?.into(), args.next()?.into());
         Some(Self {

@@ -24,10 +24,10 @@ pub struct Row {
     pub client: Option<String>,
     /// The exit code, or those of server and client: `0/0`.
     pub exit: String,
-    /// Where it runs: the shortest tier for each testbed.
+    /// The tiers: the shortest one for each testbed.
     #[serde(rename = "where")]
     pub testbeds: BTreeMap<String, When>,
-    /// Other values in some testbeds.
+    /// The values that are others in some testbeds.
     #[serde(default)]
     pub on: BTreeMap<String, Table>,
     #[serde(default)]

@@ -16,7 +16,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// As a process in a namespace sees them.
+    /// The paths as a process in a namespace sees them.
     pub fn in_namespace() -> Self {
         Self {
             repo: "/tmp/repo".into(),

@@ -21,7 +21,7 @@ pub struct Root {
     release: &'static str,
     /// The suffix that distinguishes this root directory's name from others of the release.
     variant: &'static str,
-    /// To be increased when the contents change.
+    /// The number of the root's contents, to be increased when they change.
     number: u32,
     /// The start of the version of its rdma-core, or of Debian where it has none.
     version: &'static str,
@@ -196,7 +196,7 @@ version() { in_root dpkg-query -W -f '${Version}\n' "$1"; }
 "#;
 
 impl Root {
-    /// Where it is.
+    /// The directory of the root.
     pub fn dir(&self) -> io::Result<PathBuf> {
         let name = format!("{}{}-{}", self.release, self.variant, self.number);
         Ok(paths::downloads()?.join("roots").join(name))

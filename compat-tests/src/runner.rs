@@ -27,7 +27,8 @@ use crate::{artifacts, flaky, junit, paths};
 /// How many runs are kept in target/compat.
 const KEPT_RUNS: usize = 4;
 
-/// With this variable, what fails gets no second try: for tests of the tests, which know that it will fail.
+/// The variable with which what fails gets no second try: for tests of the tests, which know that
+/// it will fail.
 pub const ONE_TRY: &str = "COMPAT_TESTS_ONE_TRY";
 
 /// The cases to run.

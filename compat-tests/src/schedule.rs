@@ -23,9 +23,9 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// The resources that the machine has, or those that are left of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
-    /// In percent of one core.
+    /// The CPU time that the case needs, in percent of one core.
     pub cpu: u32,
-    /// In MiB.
+    /// The memory that the case needs, in MiB.
     pub memory: u64,
     /// How many more virtual machines may run.
     machines: usize,

@@ -20,7 +20,8 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// How two hosts are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Testbed {
-    /// Both at 127.0.0.1, with the device on `lo`: through shared memory, with access to each other's.
+    /// The hosts are both at 127.0.0.1, with the device on `lo`: through shared memory, with access
+    /// to each other's.
     Loopback,
     /// The same by UDP.
     Udp,

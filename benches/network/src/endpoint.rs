@@ -70,9 +70,9 @@ pub struct Endpoint {
 pub struct Connection {
     /// The path MTU.
     pub mtu: u32,
-    /// As for `ibv_modify_qp`.
+    /// The value of `timeout` in `ibv_modify_qp`.
     pub timeout: u8,
-    /// As for `ibv_modify_qp`.
+    /// The value of `retry_cnt` in `ibv_modify_qp`.
     pub retry_cnt: u8,
     /// READs outstanding.
     pub max_rd_atomic: u8,

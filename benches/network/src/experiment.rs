@@ -8,13 +8,13 @@ use uroce_network::port::Line;
 use uroce_network::report::Report;
 use uroce_network::simulation::{Network, Simulation};
 
-/// By what the times are divided.
+/// The divisor of the simulated times.
 #[derive(Clone, Copy)]
 pub struct Scale(pub u64);
 
 /// A run.
 pub struct Point {
-    /// Where it is on the axis.
+    /// The point's position on the axis.
     pub x: f64,
     /// The label of this point in the table, such as "10 senders".
     pub name: String,

@@ -9,7 +9,7 @@ use crate::random::Random;
 pub struct Red {
     /// Up to this length no packet is dropped, in bytes.
     pub min: u64,
-    /// From this length on every packet is.
+    /// The length from which every packet is dropped.
     pub max: u64,
     /// The probability just below `max`.
     pub probability: f64,

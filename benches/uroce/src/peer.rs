@@ -6,9 +6,9 @@
 pub enum Metric {
     /// Half a round trip for sends and writes, a whole one for reads and atomics, in microseconds.
     Latency,
-    /// In MiB/s.
+    /// The bandwidth in MiB/s.
     Bandwidth,
-    /// In millions of messages per second.
+    /// The rate in millions of messages per second.
     Rate,
 }
 

@@ -20,7 +20,7 @@ impl Counts {
         self.bytes > other.bytes || self.errors > other.errors
     }
 
-    /// From a report; `None` if it has no summary.
+    /// Parses a report; `None` if it has no summary.
     fn parse(report: &str) -> Option<Self> {
         let mut counts = Self::default();
         let mut complete = false;

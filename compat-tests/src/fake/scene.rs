@@ -128,7 +128,7 @@ impl Scene {
         self
     }
 
-    /// On this machine's kernel, not on the fake one: in the virtual machine.
+    /// Runs the scene on this machine's kernel, not on the fake one: in the virtual machine.
     pub fn real_kernel(mut self, wanted: bool) -> Self {
         self.real_kernel = wanted;
         self

@@ -23,7 +23,7 @@ pub enum Hardware {
 /// How to boot.
 #[derive(Debug, Clone)]
 pub struct Boot {
-    /// With the modules of RDMA, and the device rxe0.
+    /// The machine loads the modules of RDMA, and has the device rxe0.
     pub rdma: bool,
     /// The guest's root directory.
     pub root: PathBuf,

@@ -16,7 +16,7 @@ use crate::paths;
 use crate::process::path_with_sbin;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// To be changed when what is kept changes.
+/// The format of the directory, to be changed when what is kept changes.
 const FORMAT: &str = "v4";
 /// Modules to load, after those that they need. A module that does not exist is part of the kernel.
 const MODULES: [&str; 19] = [

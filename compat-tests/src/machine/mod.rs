@@ -88,7 +88,7 @@ impl Machine {
 /// The directory of the case that the guest copies into its memory.
 pub const FILES: &str = "files";
 
-/// Where the guest has them.
+/// The directory of the files in the guest.
 pub fn files_in_guest() -> PathBuf {
     Path::new("/run").join(FILES)
 }
@@ -114,7 +114,8 @@ type MachineBody = Box<dyn Fn(&Context) -> Result<Vec<Judged>, Failure> + Send +
 /// A case, or several with the verdicts of one run, that run in a machine.
 pub struct Member {
     names: Vec<String>,
-    /// For suites whose members run in machines of several tiers: `Test`, unless it says otherwise.
+    /// The tier, for suites whose members run in machines of several tiers: `Test`, unless it says
+    /// otherwise.
     pub tier: Tier,
     /// The machine hangs if a member takes longer.
     limit: Duration,

@@ -320,7 +320,8 @@ fn names() -> Vec<String> {
     names.collect()
 }
 
-/// Another user neither finds the process nor gets an answer from its socket; root does.
+/// Checks that another user neither finds the process nor gets an answer from its socket, and that
+/// root does.
 fn other_user(cx: &Context) -> Verdict {
     if !can_change_user() {
         return Err(Failure::skip("needs root, to be two users"));
@@ -359,7 +360,8 @@ fn other_user(cx: &Context) -> Verdict {
     victim.quits()
 }
 
-/// With IBV_UROCE alone, and with IBV_CONTROL=0, there is neither a socket nor a thread.
+/// Checks that with IBV_UROCE alone, and with IBV_CONTROL=0, there is neither a socket nor a
+/// thread.
 fn off(cx: &Context) -> Verdict {
     let threads = |victim: &Victim| -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();

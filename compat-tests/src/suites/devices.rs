@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
 
 /// A run of the program `devices`.
 struct ListRun {
-    /// Both kernels' devices, or none.
+    /// The devices of both kernels are listed, or none.
     fake: bool,
     config: Option<&'static str>,
     arguments: &'static [&'static str],

@@ -186,7 +186,8 @@ fn has_link_local_address() -> bool {
     read("/proc/net/if_inet6".as_ref()).lines().any(usable)
 }
 
-/// As an ordinary user who may change the interfaces of this network namespace, as root of a container may.
+/// Runs as an ordinary user who may change the interfaces of this network namespace, as root of a
+/// container may.
 fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
     let mut user = as_ordinary_user();
     if can_change_user() {

@@ -202,7 +202,7 @@ int main(void)
     Ok(())
 }
 
-/// If verbs.h comes first, the one function that needs a new member says what to do.
+/// Checks the headers after verbs.h: the one function that needs a new member says what to do.
 fn after_verbs(cx: &Context) -> Verdict {
     const PROGRAM: &str = r"
 #include <infiniband/verbs.h>
@@ -331,7 +331,7 @@ fn run_program(cx: &Context, program: &str) -> Verdict {
     Ok(())
 }
 
-/// On Soft-RoCE, which has RC but not XRC, with both libraries.
+/// The test on Soft-RoCE, which has RC but not XRC, with both libraries.
 fn rxe(cx: &Context) -> Verdict {
     let mut commands = Vec::new();
     for library in Library::BOTH {

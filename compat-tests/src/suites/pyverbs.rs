@@ -176,10 +176,10 @@ fn pyverbs(cx: &Context) -> Verdict {
 /// How tests see the device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By verbs only. Some tests run ls(1) on a directory that they find in sysfs. That program sees only
-    /// what the kernel has, so the tests must not see more.
+    /// The tests use verbs only. Some tests run ls(1) on a directory that they find in sysfs. That
+    /// program sees only what the kernel has, so the tests must not see more.
     Verbs,
-    /// In sysfs, too, where the tests of rdma_cm find the interface's name. ls(1) loads the library.
+    /// The tests use sysfs, too, where those of rdma_cm find the interface's name.
     RdmaCm,
 }
 
@@ -236,7 +236,7 @@ fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
     Ok(tests)
 }
 
-/// On the device `uroce0`.
+/// Runs on the device `uroce0`.
 fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
     cx.program(argv)
         .under(as_ordinary_user())

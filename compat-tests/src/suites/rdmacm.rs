@@ -10,7 +10,7 @@ use crate::process::{Program, wait_until};
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// In it all events come. A connection request would be retransmitted for longer.
+/// The time in which all events come. A connection request would be retransmitted for longer.
 const LIMIT: Duration = Duration::from_secs(20);
 const PORT: u16 = 7174;
 

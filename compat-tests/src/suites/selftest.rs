@@ -15,7 +15,7 @@ use crate::verdict::{Failure, Finished, Outcome, Verdict, ensure};
 /// The time limit of a run of the runner.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// With this variable, the runner has the cases of `fixtures`.
+/// The variable with which the runner has the cases of `fixtures`.
 const FIXTURES: &str = "COMPAT_TESTS_FIXTURES";
 
 pub fn cases() -> Vec<Case> {

@@ -16,7 +16,7 @@ struct SlowCall {
     injected: &'static str,
     /// The value of IBV_UROCE_LOCAL.
     local: &'static str,
-    /// In the client only: both sides slow would take too long.
+    /// The client only is slow: both sides slow would take too long.
     client_only: bool,
 }
 

@@ -145,8 +145,8 @@ fn shell(cx: &Context) -> Verdict {
     contains(&out, &wanted)
 }
 
-/// Where no file may grow (RLIMIT_FSIZE), files can be read all the same, and queue pairs connect: the signal
-/// SIGXFSZ would end the programs.
+/// Checks that where no file may grow (RLIMIT_FSIZE), files can be read all the same, and queue
+/// pairs connect: the signal SIGXFSZ would end the programs.
 fn file_size_limit(cx: &Context) -> Verdict {
     // The runner's files for standard output and error have the limit, too: hence the pipe.
     let limited = |script: &str| {

@@ -77,9 +77,9 @@ fn wheels_here() -> Result<PathBuf, Failure> {
 /// An image: the root directory of a distribution, or this machine.
 struct Image<'a> {
     cx: &'a Context,
-    /// Not this machine.
+    /// The root directory is not this machine.
     is_root: bool,
-    /// For PYTHONPATH: the wheels, and this library's.
+    /// The value of PYTHONPATH: the wheels, and this library's.
     python_path: String,
     /// The directory of the prebuilt archive's library.
     ours: PathBuf,

@@ -10,7 +10,7 @@ use crate::context::{Context, succeeded};
 use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// In the order in which they can be published.
+/// The crates in the order in which they can be published.
 const CRATES: &[&str] = &[
     "ibverbs-abi", "ibverbs-faults", "ibverbs-host", "ibverbs-netlink", "uroce", "libibverbs-rs",
     "with-ibverbs-rs", "uroce-ctl",

@@ -73,7 +73,7 @@ fn group(name: &str, list: Vec<Check>) -> Case {
         .estimate(30)
 }
 
-/// Both libraries must print the same, and the program must end with 0.
+/// A scene for which both libraries must print the same, and the program must end with 0.
 fn both(kernel: ForkKernel, name: impl Into<String>, argv: &[&str]) -> Scene {
     Scene::new(name, argv.iter().copied())
         .real_kernel(kernel.real)
@@ -87,7 +87,7 @@ fn without_initialized(text: &str) -> String {
     replace(r"(?m) initialized [0-9]$", text, "")
 }
 
-/// With our library, the output of the scene must be that in the file.
+/// Checks that with our library the output of the scene is that in the file.
 fn expected(name: &str, file: &'static str, scene: Scene) -> Check {
     Check::new(name, move |cx| as_expected(cx, file, &scene))
 }

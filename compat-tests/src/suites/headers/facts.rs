@@ -25,7 +25,7 @@ pub struct Query {
     pub include: Vec<PathBuf>,
     /// Definitions: `NAME`, or `NAME=VALUE`.
     pub define: Vec<String>,
-    /// Only declarations in files below these directories count; if there are none, below `include`.
+    /// The directories whose files count; if there are none, those below `include`.
     pub of: Vec<PathBuf>,
     pub headers: Vec<String>,
 }

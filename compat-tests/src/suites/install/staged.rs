@@ -1,4 +1,4 @@
-//! As a distribution installs it: staged with DESTDIR, in Debian's multiarch directory.
+//! The installation of a distribution: staged with DESTDIR, in Debian's multiarch directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

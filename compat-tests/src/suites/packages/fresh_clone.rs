@@ -128,7 +128,7 @@ fn equal(cx: &Context) -> Verdict {
     compare::same(("the source tree", &here), ("the clone", &there))
 }
 
-/// In place of GitHub's client: the files of the release are there.
+/// A script in place of GitHub's client: the files of the release are there.
 const GH: &str = r#"#!/bin/sh
 set -e
 [ "$1 $2" = "release create" ]

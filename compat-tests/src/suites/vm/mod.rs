@@ -39,9 +39,9 @@ fn member(number: u16, group: &str, row: Row) -> Member {
 pub enum Variant {
     /// The distribution's, as the programs find it.
     C,
-    /// Ours, by LD_LIBRARY_PATH.
+    /// Our library, by LD_LIBRARY_PATH.
     Path,
-    /// Ours, by LD_PRELOAD.
+    /// Our library, by LD_PRELOAD.
     Preload,
 }
 

@@ -272,7 +272,7 @@ pub fn warnings() -> Vec<Check> {
     ]
 }
 
-/// As `wrapped`, with standard error apart.
+/// Runs like `wrapped`, with standard error apart.
 fn runs<S: Into<String>>(
     cx: &Context,
     words: impl IntoIterator<Item = S>,
