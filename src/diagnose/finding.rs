@@ -72,7 +72,7 @@ impl From<String> for Label {
 pub struct Object {
     pub kind: Kind,
     pub address: usize,
-    /// As messages name it: a number, or the device's name.
+    /// The name in messages: a number, or the device's name.
     pub label: Label,
 }
 
@@ -142,7 +142,7 @@ impl Outcome {
         matches!(self, Outcome::Failed(_))
     }
 
-    /// As messages say it.
+    /// The outcome as messages say it.
     pub fn text(&self) -> String {
         match self {
             Outcome::Called => "called".into(),

@@ -15,7 +15,7 @@ macro_rules! facts {
         /// Facts about a queue pair; None for what is not known.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Peer {
-            /// As messages name it: `in this process`, or another.
+            /// The peer's process as messages name it: `in this process`, or another.
             pub place: String,
             $($(#[$doc])* pub $name: Option<u64>,)+
         }
@@ -152,7 +152,7 @@ struct Question {
     device: String,
     number: u32,
     dest_qpn: u32,
-    /// In this process, if it is.
+    /// The peer, if it is in this process.
     peer: Option<(usize, u32, String)>,
 }
 

@@ -113,7 +113,7 @@ pub fn count_one() {
     COUNT.set(COUNT.get().wrapping_add(1));
 }
 
-/// Where findings go.
+/// The destination of findings.
 enum Sink {
     Stderr,
     File(File),

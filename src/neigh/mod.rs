@@ -1,4 +1,4 @@
-//! From a GID to a MAC address and a VLAN: routes and neighbours over rtnetlink.
+//! Resolution of a GID to a MAC address and a VLAN: routes and neighbours over rtnetlink.
 //!
 //! RoCE addresses a packet by GID, which is an IP address. A provider that builds address vectors in user
 //! space needs the Ethernet address to send to. It comes from where the kernel takes it for its own packets:

@@ -1,4 +1,4 @@
-//! Where a route sends packets: pure.
+//! The next hop of a route: pure.
 
 use std::net::IpAddr;
 

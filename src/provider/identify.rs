@@ -41,7 +41,7 @@ pub enum Verdict {
     Supported(&'static ProviderAbi),
     /// A shared object that imports no provider ABI.
     NoProvider,
-    /// Not understood: whether it can be loaded is for dlopen to decide.
+    /// The file is not understood: whether it can be loaded is for dlopen to decide.
     Unknown,
     Refused(Refusal),
 }

@@ -30,8 +30,8 @@ struct Known {
 /// PCI devices of one vendor.
 struct Pci {
     vendor: u16,
-    /// If empty, all devices of the vendor that no other entry lists. Where two providers share a vendor,
-    /// only the one for the older devices lists them.
+    /// The devices; if empty, all of the vendor that no other entry lists. Where two providers
+    /// share a vendor, only the one for the older devices lists them.
     devices: &'static [u16],
 }
 

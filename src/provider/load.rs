@@ -153,7 +153,7 @@ fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|c| matches!(c, b':' | b';'))
 }
 
-/// For each of `providers`, whether it must be loaded for `devices`.
+/// Decides for each of `providers` whether it must be loaded for `devices`.
 fn needed(providers: &[ConfiguredProvider], devices: &mut [SysfsDevice]) -> Vec<bool> {
     let mut needed: Vec<bool> = providers
         .iter()

@@ -13,7 +13,7 @@ use super::{
 /// The reaction to a command that failed because the kernel does not know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// Nothing: the ioctl succeeded.
+    /// The command is done: the ioctl succeeded.
     Done,
     /// The kernel lacks the ioctl: send the legacy command.
     Write,

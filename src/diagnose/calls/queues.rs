@@ -172,7 +172,7 @@ pub fn report_unacknowledged(
     });
 }
 
-/// Another CQ of the same channel of which more events are acknowledged than were received.
+/// Finds another CQ of the same channel of which more events are acknowledged than were received.
 fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
     let channel = shadow.cqs.get(&address)?.channel;
     let others = shadow

@@ -9,9 +9,9 @@ use crate::diagnose::shadow::Mr;
 /// The side whose memory is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// By lkey.
+    /// The key is an lkey.
     Local,
-    /// By rkey.
+    /// The key is an rkey.
     Remote,
 }
 

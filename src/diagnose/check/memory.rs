@@ -12,7 +12,7 @@ pub struct Mapping {
     pub start: u64,
     pub end: u64,
     pub writable: bool,
-    /// As the file shows it, such as `r--p`.
+    /// The rights as the file shows them, such as `r--p`.
     pub rights: String,
     /// Path, or a name in brackets, or nothing.
     pub file: String,

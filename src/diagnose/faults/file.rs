@@ -79,8 +79,8 @@ impl Watched {
         })
     }
 
-    /// If the file has changed, puts its rules into force. If there is an error in them, a warning says so,
-    /// and the rules before stay.
+    /// Puts the file's rules into force if it has changed. If there is an error in them, a warning
+    /// says so, and the rules before stay.
     pub fn reread(&mut self) {
         let version = fs::metadata(self.path).ok().as_ref().map(Version::of);
         if version.is_none() || version == self.version {

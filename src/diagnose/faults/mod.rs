@@ -188,7 +188,8 @@ pub fn clear(numbers: &[u32]) -> Result<usize, String> {
     Ok(removed.unwrap_or(0))
 }
 
-/// Only devices that were opened with IBV_FAULTS set have faults.
+/// Fails if the program was started without IBV_FAULTS: only devices that were opened with it have
+/// faults.
 fn check_enabled() -> Result<(), String> {
     match is_enabled() {
         true => Ok(()),

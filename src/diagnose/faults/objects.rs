@@ -47,7 +47,7 @@ struct FaultContext {
 
 struct Objects {
     contexts: BTreeMap<usize, FaultContext>,
-    /// By address.
+    /// The objects, by address.
     objects: BTreeMap<usize, FaultObject>,
     /// Queue pairs by context and number.
     numbers: BTreeMap<(usize, u32), usize>,

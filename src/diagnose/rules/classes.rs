@@ -21,7 +21,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// As messages and the manual page name it.
+    /// The name in messages and in the manual page.
     pub fn name(self) -> &'static str {
         match self {
             Class::Gid => "GID",
@@ -54,7 +54,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// As messages name it.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Hint => "hint",

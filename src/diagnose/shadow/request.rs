@@ -52,7 +52,7 @@ pub struct SendRequest {
     pub flags: u32,
     /// `num_sge` is not 0, and `sg_list` is NULL.
     pub list_is_null: bool,
-    /// By ibv_wr_* functions.
+    /// The request was built by ibv_wr_* functions.
     pub is_built: bool,
     /// The request's fault was reported when it was posted.
     pub is_explained: bool,

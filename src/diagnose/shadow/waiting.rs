@@ -322,7 +322,7 @@ impl Shadow {
     }
 }
 
-/// As messages name the place of a peer.
+/// The text by which messages name a peer in this process.
 pub const IN_THIS_PROCESS: &str = "in this process";
 
 /// Requests that were built and not posted.

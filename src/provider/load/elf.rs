@@ -238,7 +238,7 @@ fn needed(file: &mut impl ReadAt, segments: &Segments) -> Option<Imports> {
 }
 
 impl Abi {
-    /// With the node of the number `number` besides.
+    /// Adds the node of the number `number`.
     fn and(self, number: u32) -> Self {
         match self {
             Abi::None => Abi::One(number),

@@ -36,7 +36,7 @@ struct CqAttr {
 enum CqMemory {
     /// None: the kernel's driver has it, or knows it from the provider's own data.
     Driver,
-    /// At an address of the process.
+    /// The memory at an address of the process.
     Address { at: u64, length: u64 },
     /// A part of a dma-buf.
     DmaBuf { fd: c_int, offset: u64, length: u64 },
@@ -89,7 +89,7 @@ impl CqMemory {
 }
 
 impl CqAttr {
-    /// From the program's attributes; EOPNOTSUPP for those that the kernel has no flag for.
+    /// Converts the program's attributes; EOPNOTSUPP for those that the kernel has no flag for.
     fn extended(wanted: &ibv_cq_init_attr_ex) -> Result<CqAttr, Errno> {
         const SUPPORTED: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
         const TIMESTAMPS: u64 = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64
