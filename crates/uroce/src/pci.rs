@@ -105,7 +105,7 @@ impl PciPath {
     }
 }
 
-/// Where a device appears to be.
+/// The position of a device in the machine: its NUMA node, its PCI function.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Place {
     /// The NUMA node.

@@ -73,7 +73,7 @@ pub struct Call {
 /// A word, and the value that it must have.
 pub type Expected = (*const u32, u32);
 
-/// When a call may begin.
+/// The condition under which a call may begin.
 #[derive(Clone, Copy)]
 pub struct Condition<'a> {
     checks: [Check; CHECKS],
@@ -146,7 +146,7 @@ pub fn is_available() -> bool {
     area().is_some()
 }
 
-/// Where this thread is registered, if it is.
+/// The area with which this thread is registered, if it is.
 #[inline]
 fn area() -> Option<NonNull<Area>> {
     static LIBC: OnceLock<Option<isize>> = OnceLock::new();
@@ -161,7 +161,7 @@ fn area() -> Option<NonNull<Area>> {
     own_area()
 }
 
-/// Where libc has the areas, relative to the thread pointer.
+/// The offset of libc's areas, relative to the thread pointer.
 #[cold]
 fn libc_offset() -> Option<isize> {
     let [offset, size] = libc_symbols().map(NonNull::new);
@@ -359,7 +359,8 @@ mod tests {
 
     static PAGE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
 
-    /// Whoever runs again after a fault finds a time.
+    /// The handler of the fault: makes the page writable, so that the code that runs again finds a
+    /// time.
     extern "C" fn interrupted(_signal: libc::c_int) {
         let page = PAGE.load(Ordering::Relaxed);
         // SAFETY: the page is the test's.

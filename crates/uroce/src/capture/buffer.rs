@@ -38,7 +38,7 @@ pub struct Buffer {
     pub stop: bool,
     /// The writer is to write everything now, and then to clear this.
     pub flush: bool,
-    /// Nothing is recorded any more: the file cannot be written.
+    /// The file cannot be written: nothing is recorded any more.
     pub failed: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Taken {
 }
 
 impl Buffer {
-    /// Nothing is recorded yet.
+    /// A buffer without a record.
     pub fn new() -> Buffer {
         Buffer {
             bytes: Vec::new(),

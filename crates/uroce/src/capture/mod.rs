@@ -44,7 +44,7 @@ static SETTINGS: OnceLock<CaptureSettings> = OnceLock::new();
 /// The capture of this process, once a device was opened. Locked across a fork.
 pub(crate) static CURRENT: Mutex<Option<Arc<Capture>>> = Mutex::new(None);
 
-/// From now on devices that are opened record their packets. Later calls have no effect.
+/// Lets devices that are opened from now on record their packets. Later calls have no effect.
 pub fn start_capture(settings: CaptureSettings) {
     // Locked across a fork: no child inherits settings that are half set.
     let _current = CURRENT.lock();

@@ -22,7 +22,7 @@ pub struct RecordedPacket {
     /// The interface's name.
     pub interface: String,
     pub at: Duration,
-    /// From the IP header on.
+    /// The bytes from the IP header on.
     pub data: Vec<u8>,
     pub original_len: u32,
     /// 1 for received, 2 for sent.

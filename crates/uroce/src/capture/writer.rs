@@ -234,7 +234,7 @@ impl Capture {
         self.identity.lock().map(|identity| identity.fd)
     }
 
-    /// In a child of the process that opened it: closes the child's copy of the file.
+    /// Closes the child's copy of the file, in a child of the process that opened it.
     pub fn close_in_child(&self) {
         // A thread of the parent may have been about to change it: then the file stays open.
         let identity = self.identity.try_lock().and_then(|identity| *identity);

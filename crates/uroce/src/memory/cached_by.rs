@@ -10,7 +10,7 @@ pub enum CachedBy {
     None,
     /// The queue pair with this number.
     One(u32),
-    /// Any queue pair.
+    /// The region may be in the cache of any queue pair.
     Any,
 }
 

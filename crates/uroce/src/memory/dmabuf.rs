@@ -92,7 +92,7 @@ impl DmaBufMapping {
         })
     }
 
-    /// Where the bytes are that were asked for.
+    /// The address of the bytes that were asked for.
     pub fn start(&self) -> usize {
         self.start
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(map(-1), Some(Errno(EBADF)));
     }
 
-    /// With a file in place of a dma-buf, which needs a device.
+    /// A file in place of a dma-buf, which needs a device, is mapped in part.
     #[test]
     fn a_part_of_a_file_is_mapped() {
         let mut file = tempfile();

@@ -81,7 +81,7 @@ impl Memory {
         key
     }
 
-    /// From now on peers may access regions directly. Called before the first one is registered.
+    /// Lets peers access regions directly from now on. Called before the first one is registered.
     pub fn set_exports(&self, exports: Arc<Exports>) {
         let _ = self.exports.set(exports);
     }

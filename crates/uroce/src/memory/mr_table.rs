@@ -25,7 +25,7 @@ pub struct AccessingQp<'a> {
     pub pds: &'a [PdHandle],
 }
 
-/// Where the memory of a region is.
+/// The memory of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrRange {
     /// Address of the first byte in this process.
@@ -41,7 +41,7 @@ pub struct MrRange {
 pub struct MemoryRegion {
     /// The protection domain that it was registered in.
     pub pd: PdHandle,
-    /// Where it is.
+    /// The memory of the region.
     pub range: MrRange,
     /// `IBV_ACCESS_*`.
     pub access: u32,

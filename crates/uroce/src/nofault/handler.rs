@@ -40,9 +40,9 @@ type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
 /// The handler that is below one of ours.
 struct Below {
-    /// As `sa_sigaction`; SIG_ERR if the handler was never installed.
+    /// The handler as `sa_sigaction`; SIG_ERR if it was never installed.
     handler: AtomicUsize,
-    /// As `sa_flags`.
+    /// The flags as `sa_flags`.
     flags: AtomicI32,
 }
 
@@ -55,7 +55,8 @@ impl Below {
     }
 }
 
-/// For each signal and level. Written with [`LOCK`] held; the handlers read it.
+/// The handlers below ours, for each signal and level. Written with [`LOCK`] held; the handlers
+/// read it.
 static BELOW: [[Below; LEVELS]; 2] = [const { [const { Below::new() }; LEVELS] }; 2];
 
 const HANDLERS: [Handler; LEVELS] = [on_fault::<0>, on_fault::<1>, on_fault::<2>, on_fault::<3>];
@@ -225,7 +226,8 @@ pub fn shown(signal: c_int, handler: usize) -> Option<(usize, c_int)> {
     Some((handler, below.flags.load(Ordering::Relaxed)))
 }
 
-/// In a child of fork(2): what another thread of the parent was doing is not done any more.
+/// Resets the state in a child of fork(2): what another thread of the parent was doing is not done
+/// any more.
 pub fn after_fork() {
     if IS_INSTALLED.load(Ordering::Relaxed) {
         PROCESS.store(process(), Ordering::Relaxed);

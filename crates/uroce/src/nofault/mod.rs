@@ -112,8 +112,8 @@ pub unsafe fn compare_exchange(at: *mut u64, old: u64, new: u64) -> Result<u64, 
     unsafe { uroce_nofault_compare_exchange(at, old, new) }.into_result()
 }
 
-/// If the signal's context is within one of the functions above, makes the function return a fault when the
-/// handler returns. False if it is not.
+/// Ends an access: if the signal's context is within one of the functions above, makes the function
+/// return a fault when the handler returns. False if it is not.
 ///
 /// # Safety
 /// `context` is what the kernel has passed to a signal handler, which runs.

@@ -35,7 +35,7 @@ type ListedDevice = Object<verbs_device, DevicePrivate>;
 /// A context. The library allocates it, with room in front of its own part.
 #[repr(C)]
 struct Context {
-    /// From `Box::into_raw`.
+    /// The pointer of `Box::into_raw`.
     private: *mut ContextPrivate,
     verbs: verbs_context,
 }

@@ -48,7 +48,7 @@ zeroable!(
 /// private part.
 #[repr(C)]
 pub struct Object<B, T> {
-    /// In a cell, as the program may write to it as far as verbs.h lets it.
+    /// The public structure, in a cell, as the program may write to it as far as verbs.h lets it.
     public: UnsafeCell<B>,
     private: T,
 }

@@ -331,8 +331,9 @@ impl Net {
         Ok((packet, fragmentation))
     }
 
-    /// When a datagram arrived. A process that the host does not run for a while receives packets at once
-    /// that were sent with pauses, in which the sender may have skipped identifications.
+    /// The time at which a datagram arrived. A process that the host does not run for a while
+    /// receives packets at once that were sent with pauses, in which the sender may have skipped
+    /// identifications.
     fn arrival_time(&self, meta: &RecvMeta) -> Millis {
         let now = self.opened.elapsed();
         let ago = meta.arrived.map_or(Duration::ZERO, |arrived| {
@@ -419,7 +420,7 @@ enum DropReason {
     Pkey,
 }
 
-/// Where a datagram came from, and through which socket.
+/// The origin of a datagram, and the socket through which it came.
 struct Arrival<'a> {
     table: &'a SocketTable,
     socket: &'a Socket,

@@ -29,7 +29,7 @@ pub enum IpIds {
     Low,
     /// All but those with DF up to [`LAST_LOW_ID`].
     Others,
-    /// Any: the kernel has no filter.
+    /// The identification may be any: the kernel has no filter.
     Any,
 }
 

@@ -308,7 +308,8 @@ mod tests {
         }
     }
 
-    /// With most numbers in use, few could be in quarantine: another port is opened.
+    /// The cycle is never short: with most numbers in use, few could be in quarantine, so another
+    /// port is opened.
     #[test]
     fn the_cycle_is_never_short() {
         let mut qpns = QpnAllocator::default();

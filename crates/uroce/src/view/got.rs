@@ -105,7 +105,7 @@ pub struct Redirections {
     /// Sorted by name.
     list: &'static [Redirection],
     progress: Mutex<Progress>,
-    /// As [`Progress::loaded`], for a comparison without the lock.
+    /// The value of [`Progress::loaded`], for a comparison without the lock.
     loaded: AtomicU64,
 }
 

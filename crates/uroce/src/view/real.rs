@@ -33,7 +33,7 @@ pub type FtwVisitor = unsafe extern "C" fn(*const c_char, *const Stat, c_int) ->
 
 macro_rules! originals {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $missing:expr;)*) => {
-        /// Where the functions are; NULL where libc does not have one.
+        /// The functions of libc; NULL where it does not have one.
         pub mod slots {
             use super::*;
             $(

@@ -259,7 +259,8 @@ fn few_paths_need_a_walk() {
 }
 
 proptest! {
-    /// Any path ends, without a panic, and a path that may not concern the tree does not lead there.
+    /// The walk of any path ends, without a panic, and a path that may not concern the tree does
+    /// not lead there.
     #[test]
     fn any_path_ends(
         parts in prop::collection::vec(

@@ -30,7 +30,7 @@ pub struct Shown {
     pub parent: Option<String>,
     /// The directory of the interface in `/sys/devices`.
     pub netdev_path: String,
-    /// As in its configuration.
+    /// The profile of its configuration.
     pub profile: Profile,
     /// Where it appears to be plugged in. Without a PCI path if the kernel has that PCI function.
     pub place: Place,

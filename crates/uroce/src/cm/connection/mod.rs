@@ -25,7 +25,7 @@ const MRA_TIMEOUT: u8 = 24;
 /// The states of 12.9.5 and 12.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing is outstanding, and nothing can be received.
+    /// The connection has nothing outstanding, and can receive nothing.
     Idle,
     ReqSent,
     /// The peer needs more time for its REP.

@@ -39,7 +39,7 @@ pub enum ConnectionType {
     Rc,
     Uc,
     Xrc,
-    /// Another one, such as RD: the values of the field, and of the field for extended services.
+    /// Other types, such as RD: the values of the field, and of the field for extended services.
     Unsupported {
         service: u8,
         extended: u8,

@@ -29,7 +29,7 @@ pub struct Fake {
     pub is_alone: bool,
     /// How often the kernel was asked for neighbours.
     pub asked: u32,
-    /// In place of the kernel's rdma_cm: another process, which has the device of another interface.
+    /// Another process in place of the kernel's rdma_cm, which has the device of another interface.
     pub kernel: Option<Box<Process>>,
     /// The response that the kernel has written to the program.
     response: Vec<u8>,

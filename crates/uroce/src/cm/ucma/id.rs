@@ -64,7 +64,8 @@ pub enum Devices {
     Uroce,
     /// The kernel's: its rdma_cm has the id, under this number.
     Kernel(u32),
-    /// Both, as the id has a wildcard address: the kernel has a counterpart of this number.
+    /// The devices of both, as the id has a wildcard address: the kernel has a counterpart of this
+    /// number.
     Both(u32),
 }
 

@@ -24,7 +24,7 @@ use crate::engine::{Gid, Time};
 const CONNECTIONS_MAX: usize = 1024;
 /// The most connections of a name that one call accepts.
 const ACCEPTED_MAX: usize = 32;
-/// With this many messages nothing more is read until they are taken.
+/// The number of messages with which nothing more is read until they are taken.
 const MESSAGES_MAX: usize = 64;
 /// When accepting is tried again after it has failed, for example because the process has no descriptors
 /// left.

@@ -92,7 +92,7 @@ pub trait CmOs {
     /// this process.
     fn reserve_prefix(&mut self) -> Result<(u32, Self::Reservation), Errno>;
 
-    /// From now on peers' requests to a port that this process has reserved reach it.
+    /// Lets peers' requests to a port that this process has reserved reach it from now on.
     fn listen(&mut self, reserved: &Self::Reservation) -> Result<(), Errno>;
 
     /// The numbers that are chosen from for a port number 0; as they were when first asked for.

@@ -100,7 +100,7 @@ pub fn configure(config: &Config) {
     }
 }
 
-/// From now on the MADs that devices receive reach this process's ids, or are passed on to the process that
+/// Lets the MADs that devices receive from now on reach this process's ids, or the process that
 /// they are for.
 pub fn serve() {
     set_handlers(on_mad, on_change);

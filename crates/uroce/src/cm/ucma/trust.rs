@@ -16,7 +16,7 @@ use crate::wire::{PORT, ip_of};
 /// causes no more reading than this.
 const OWNERS_FRESH: Duration = Duration::from_millis(100);
 
-/// Another process that passes on messages.
+/// A process that passes on messages to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// The sender runs as the user of this process, or as root: it may pass on any message.
@@ -52,7 +52,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// With the owners that `read` returns.
+    /// The trust with the owners that `read` returns.
     pub fn new(read: fn() -> Owners) -> Trust {
         Trust {
             gids: Vec::new(),

@@ -37,8 +37,8 @@ fn sge(addr: u64, len: u32, lkey: u32) -> Sge {
     Sge { addr, len, lkey }
 }
 
-/// With one scatter/gather entry that reaches over the border, and with one on each side of it; by a queue
-/// pair that knows the region, and by one that does not.
+/// The lists: one scatter/gather entry that reaches over the border, and one entry on each side of
+/// it; by a queue pair that has the region in its cache, and by one that does not.
 #[test]
 fn lists_with_lost_memory_are_refused() {
     for loss in LOSSES {

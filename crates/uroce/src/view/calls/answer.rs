@@ -65,7 +65,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// For open(2) with these flags.
+    /// The order for open(2) with these flags.
     pub fn of_open(flags: c_int) -> Order {
         if flags & (O_CREAT | O_TRUNC) == 0 {
             Order::KernelFirst

@@ -174,13 +174,13 @@ pub static OBJECTS: Redirections = Redirections::new(&REDIRECTIONS);
 
 /// The target of a path in a call.
 enum PathTarget {
-    /// Not to the tree: the call goes to libc as it is.
+    /// The path does not lead to the tree: the call goes to libc as it is.
     Kernel,
-    /// Not to the tree: the call goes to libc with this path.
+    /// The path does not lead to the tree: the call goes to libc with this path.
     KernelAt(CString),
-    /// To a node of the tree, at this path.
+    /// The path leads to a node of the tree, at this path.
     Ours(String, Node),
-    /// To nothing: the call fails with this errno value.
+    /// The path leads to nothing: the call fails with this errno value.
     Error(Errno),
 }
 

@@ -20,7 +20,7 @@ use crate::view::{paths, state};
 /// `struct FTW` of ftw.h.
 #[repr(C)]
 pub struct Ftw {
-    /// Where the name begins in the path.
+    /// The offset of the name in the path.
     pub base: c_int,
     /// The depth below the start.
     pub level: c_int,
@@ -217,7 +217,7 @@ impl TreeWalk {
         }
     }
 
-    /// With FTW_CHDIR, makes a directory of the walk the working directory. False if that fails.
+    /// Makes a directory of the walk the working directory, with FTW_CHDIR. False if that fails.
     fn change_directory(&self, path: impl AsRef<CStr>) -> bool {
         let Some(cwd) = &self.cwd else {
             return true;
