@@ -40,7 +40,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Nothing has happened yet.
+    /// The state before any poll or packet.
     pub fn new() -> Activity {
         Activity {
             polls: AtomicU64::new(0),

@@ -96,7 +96,8 @@ pub struct WakeupPolicy {
     redundant_wakeups: u32,
     /// The host has more than one CPU. On the only one, busy-polling keeps the sender from running.
     may_busy_poll: bool,
-    /// From this time on, [`POLLER_ABSENT`] after the last poll, no program thread counts as polling.
+    /// The time from which, [`POLLER_ABSENT`] after the last poll, no program thread counts as
+    /// polling.
     poller_absent_from: Time,
     /// How many wakeups to skip busy-polling for, and how many were skipped.
     skip: u32,

@@ -62,7 +62,7 @@ struct CqRing {
     moderation: Moderation,
     /// Completions that an event waits with.
     held: u16,
-    /// When it waits no more.
+    /// The time until which the event waits.
     due: Option<Time>,
 }
 

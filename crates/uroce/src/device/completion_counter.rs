@@ -81,7 +81,7 @@ pub struct AlreadyCounted;
 pub struct AttachedCounters {
     /// The operations that have one.
     ops: AtomicU32,
-    /// By the number of the operation's bit.
+    /// The counters by the number of the operation's bit.
     counters: [OnceLock<Arc<CompletionCounter>>; COUNTED_OPS.count_ones() as usize],
 }
 

@@ -105,7 +105,7 @@ enum DelayedPacket {
 /// The faults of a device.
 pub struct Faults {
     hook: PacketHook,
-    /// In the order of their arrival.
+    /// The delayed packets, in the order of their arrival.
     delayed: Mutex<Vec<Delayed>>,
 }
 

@@ -328,7 +328,8 @@ mod tests {
         remove(again);
     }
 
-    /// As in the kernel, where each open file has its own table of handles.
+    /// A handle is unknown in another context, as in the kernel, where each open file has its own
+    /// table of handles.
     #[test]
     fn a_handle_is_unknown_in_another_context() {
         let handle = add(ObjectKind::Pd, 0x4000, CONTEXT);

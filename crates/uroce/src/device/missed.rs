@@ -18,7 +18,7 @@ const MAX_MISSED: usize = 1024;
 
 /// A packet or message that came for a queue pair.
 pub enum KeptPacket {
-    /// By UDP, or a datagram.
+    /// A packet by UDP, or a datagram.
     Packet(PacketCopy),
     /// Through shared memory.
     Message(MessageCopy),

@@ -140,7 +140,7 @@ pub struct Device {
     deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
     unreachable: Mutex<Vec<Arc<QueuePair>>>,
-    /// For threads without memory for an outbox of their own.
+    /// The outbox for threads without memory for one of their own.
     spare_outbox: Mutex<Outbox>,
     /// Held by the thread that receives.
     inboxes: Inboxes,
@@ -289,7 +289,7 @@ impl Device {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// From now on packets reach the queue pair.
+    /// Lets packets reach the queue pair from now on.
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
         let count = self.queue_pairs.insert(qp);
         // Space for a deadline of each, so that a timer can be armed without memory: see `add_timer`.

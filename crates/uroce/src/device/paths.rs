@@ -28,7 +28,7 @@ const MAX_AWAITED: Duration = Duration::from_millis(100);
 
 /// `IBV_UROCE_LOCAL`: whether devices that are opened from now on use shared memory.
 static ENABLED: AtomicBool = AtomicBool::new(false);
-/// With [`Peers::AnyUser`].
+/// The program has asked for [`Peers::AnyUser`].
 static ANY_USER: AtomicBool = AtomicBool::new(false);
 
 /// Lets devices that this process opens from now on use shared memory with these processes of its host; with

@@ -32,7 +32,7 @@ use crate::wire::Packet;
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
 /// [`YIELD_INTERVAL`]th.
 const EMPTY_POLLS_BEFORE_YIELD: u32 = 64;
-/// In polls; see [`EMPTY_POLLS_BEFORE_YIELD`].
+/// The polls from one yield of the CPU to the next; see [`EMPTY_POLLS_BEFORE_YIELD`].
 const YIELD_INTERVAL: u32 = 8;
 /// How many batches the background thread receives before it returns to its other duties.
 const RECEIVE_ROUNDS: usize = 4;
@@ -181,7 +181,7 @@ impl Device {
         datagrams
     }
 
-    /// For the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
+    /// The flag for the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
     pub fn concurrent_receivers(&self) -> Arc<AtomicBool> {
         self.inboxes.concurrent_receivers().clone()
     }

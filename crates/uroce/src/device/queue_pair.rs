@@ -29,11 +29,12 @@ pub struct QueuePairConfig {
     pub engine: QpConfig,
     /// The protection domain; none for an XRC target.
     pub pd: Option<PdHandle>,
-    /// Where send requests complete; none for an XRC target.
+    /// The queue that send requests complete in; none for an XRC target.
     pub send_cq: Option<Arc<CompletionQueue>>,
-    /// Where receives complete; none for XRC, whose SRQs have completion queues of their own.
+    /// The queue that receives complete in; none for XRC, whose SRQs have completion queues of
+    /// their own.
     pub recv_cq: Option<Arc<CompletionQueue>>,
-    /// Where receives come from, if the queue pair has no receive queue of its own.
+    /// The queue that receives come from, if the queue pair has no receive queue of its own.
     pub srq: Option<Arc<SharedReceiveQueue>>,
     /// The XRC domain, for an XRC target.
     pub xrcd: Option<Arc<XrcDomain>>,
@@ -116,7 +117,7 @@ pub enum Export {
 /// Why a queue pair cannot be run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Another thread has it locked and is taken for preempted.
+    /// The lock is held by another thread, which is taken for preempted.
     Preempted,
     /// The program has destroyed it: neither its memory nor its completion queues may be touched.
     Destroyed,
@@ -396,7 +397,7 @@ impl Inner {
         before.into_iter().for_each(|peer| net.disconnect(peer));
     }
 
-    /// From now on [`QueuePair::lock_unless_preempted`] fails.
+    /// Destroys the queue pair: from now on [`QueuePair::lock_unless_preempted`] fails.
     pub fn destroy(&mut self, net: &Net) {
         self.destroyed = true;
         let peer = self.peer.take();

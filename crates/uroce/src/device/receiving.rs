@@ -87,9 +87,9 @@ pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
     /// The queue pairs may defer what they have to send.
     may_defer: bool,
-    /// For packets that came by UDP, and NAKs.
+    /// The clock for packets that came by UDP, and NAKs.
     exact: ReadOnce,
-    /// For other packets.
+    /// The clock for other packets.
     coarse: ReadOnce,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,

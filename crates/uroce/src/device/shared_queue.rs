@@ -34,7 +34,7 @@ pub struct SharedReceiveQueue {
     pub max_sge: usize,
     /// The SRQ number (24 bits), which XRC requests carry.
     pub number: u32,
-    /// Where its receives complete; only for XRC.
+    /// The queue that receives complete in; only for XRC.
     pub cq: Option<Arc<CompletionQueue>>,
     /// See [`SrqConfig::handle`].
     handle: u64,

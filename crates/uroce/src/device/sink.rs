@@ -23,7 +23,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// For a program that polls a queue for at most `max` entries.
+    /// A sink for a program that polls a queue for at most `max` entries.
     #[inline]
     pub fn new(cq: &CompletionQueue, max: usize) -> Sink {
         Sink {

@@ -54,7 +54,7 @@ pub struct Accessors {
 
 #[derive(Default)]
 struct List {
-    /// In the order of their numbers.
+    /// The accessors in the order of their numbers.
     all: Vec<(u64, Arc<dyn Accessor>)>,
     next_number: u64,
     /// The process IDs of those that were removed because an access did not end.
@@ -81,8 +81,8 @@ impl Accessors {
         }
     }
 
-    /// From now on [`Accessors::wait`] waits for the accesses of this process. False if there is no memory,
-    /// or the process is not trusted: it must not get the table.
+    /// Adds a process, for whose accesses [`Accessors::wait`] waits from now on. False if there is
+    /// no memory, or the process is not trusted: it must not get the table.
     pub fn add(&self, accessor: Arc<dyn Accessor>) -> bool {
         let mut list = self.list.lock();
         let may = list.trusts(accessor.pid()) && list.all.try_reserve(1).is_ok();

@@ -71,7 +71,7 @@ impl Exports {
         })
     }
 
-    /// For peers.
+    /// The table's descriptor, for peers.
     pub fn place(&self) -> TableFd {
         TableFd {
             fd: self.fd.as_raw_fd(),
@@ -79,7 +79,7 @@ impl Exports {
         }
     }
 
-    /// From now on peers access memory, until the guard is dropped or the calling thread ends. Fails as
+    /// Lets peers access memory until the guard is dropped or the calling thread ends. Fails as
     /// get_robust_list(2).
     pub fn begin(&self) -> io::Result<LivenessGuard<'_>> {
         self.mapping.table().liveness.begin()
@@ -125,14 +125,15 @@ impl Exports {
         self.without_place.load(Ordering::Relaxed)
     }
 
-    /// From now on no access to a region begins. Returns whether one may be in progress: see
-    /// [`Exports::wait_for_region`].
+    /// Withdraws a region: from now on no access to it begins. Returns whether one may be in
+    /// progress: see [`Exports::wait_for_region`].
     #[must_use]
     pub fn withdraw_region(&self, rkey: u32) -> bool {
         self.withdraw(self.mapping.table().region(rkey), rkey)
     }
 
-    /// From now on the peer of a queue pair begins no access. Returns whether one may be in progress.
+    /// Withdraws a queue pair: from now on its peer begins no access. Returns whether one may be in
+    /// progress.
     pub fn withdraw_qp(&self, qpn: u32) -> bool {
         self.withdraw(self.mapping.table().queue_pair(qpn), qpn)
     }

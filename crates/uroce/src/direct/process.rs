@@ -33,7 +33,7 @@ pub fn allow_peers() {
     }
 }
 
-/// Another process whose memory can be accessed.
+/// A process whose memory this one can access.
 ///
 /// The number of a process that has ended may be given to another one. The descriptor says whether it has
 /// ended, whatever the process does; to ask takes a system call. So an access is made only if that was asked
@@ -41,7 +41,7 @@ pub fn allow_peers() {
 pub struct Process {
     pid: pid_t,
     pidfd: Owned<OwnedFd>,
-    /// When the process was there for the last time, in [`restart::ticks`].
+    /// The time at which the process was there last, in [`restart::ticks`].
     verified_at: AtomicU64,
     /// The process has ended, or the kernel has refused an access: the process has changed its user, or its
     /// first thread has ended.
@@ -53,9 +53,10 @@ pub struct Process {
 pub enum Copied {
     /// All bytes.
     All,
-    /// Not all: some may have been. To try again is of no use.
+    /// The copy is incomplete: some bytes may have been copied. To try again is of no use.
     NotAll,
-    /// Not all, as the condition does not hold any more, or the thread was not run for a moment.
+    /// The copy is incomplete, as the condition does not hold any more, or the thread was not run
+    /// for a moment.
     Again,
 }
 
@@ -112,7 +113,7 @@ impl Process {
         exists
     }
 
-    /// For the condition of an access.
+    /// The address of `verified_at`, for the condition of an access.
     pub fn verified_at(&self) -> *const u64 {
         self.verified_at.as_ptr()
     }
@@ -338,7 +339,7 @@ mod tests {
         assert_eq!((copied, to), (Copied::Again, [0; 16]));
     }
 
-    /// Whoever has its number now is another process.
+    /// The number of a process that has ended may be that of another one, which is not accessed.
     #[test]
     fn a_process_that_has_ended_is_not_accessed() {
         let mut child = std::process::Command::new("sleep");

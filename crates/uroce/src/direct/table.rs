@@ -81,7 +81,7 @@ struct Entries {
 }
 
 impl Entries {
-    /// Where an object with this number may be.
+    /// Iterates over the entries that may be those of an object with this number.
     fn places(&self, number: usize) -> impl Iterator<Item = &Entry> {
         let nth = move |i: usize| number.wrapping_add(i);
         let first = (0..PLACES).map(move |i| &self.first[nth(i) % FIRST]);
@@ -90,12 +90,12 @@ impl Entries {
 }
 
 impl Table {
-    /// Where a region with this key may be.
+    /// Iterates over the entries that may be those of a region with this key.
     pub fn region(&self, rkey: u32) -> impl Iterator<Item = &Entry> {
         self.regions.places((rkey >> 8) as usize)
     }
 
-    /// Where a queue pair with this number may be.
+    /// Iterates over the entries that may be those of a queue pair with this number.
     pub fn queue_pair(&self, qpn: u32) -> impl Iterator<Item = &Entry> {
         self.queue_pairs.places(qpn as usize)
     }

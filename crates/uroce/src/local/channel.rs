@@ -40,13 +40,13 @@ const PREFETCHED_MAX: usize = HEAD_LEN + 2 * 64;
 /// The two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// From this process to the peer.
+    /// The flow from this process to the peer.
     pub flow: Flow,
     /// The GID of this process's end.
     pub gid: Gid,
     /// The GID of the peer's end, as the receiver of a packet sees it.
     pub peer_gid: Gid,
-    /// Both as addresses in a GRH: this process's, then the peer's.
+    /// The addresses of both ends as in a GRH: this process's, then the peer's.
     pub in_grh: [IpAddr; 2],
 }
 
@@ -75,7 +75,7 @@ pub struct Channel {
     ended: AtomicBool,
     /// The peer has written invalid data: nothing more is received.
     broken: AtomicBool,
-    /// Nothing has been received yet.
+    /// The channel is fresh: nothing has been received yet.
     fresh: AtomicBool,
     /// Packets sent and received. Written with the locks of producer and consumer.
     sent: AtomicU64,
@@ -131,7 +131,7 @@ impl Channel {
         self.ends.gid
     }
 
-    /// From this process to the peer.
+    /// The flow from this process to the peer.
     pub fn flow(&self) -> &Flow {
         &self.ends.flow
     }
@@ -335,7 +335,7 @@ impl Channel {
         record.body.len()
     }
 
-    /// Where a datagram comes from, with the GRH that it would have had.
+    /// The addresses of a datagram, with the GRH that it would have had.
     #[inline]
     fn datagram_addresses(&self, record: &Record<'_>) -> Addresses {
         let len = record.body.len() + ICRC_LEN;
@@ -345,7 +345,7 @@ impl Channel {
         }
     }
 
-    /// From now on the peer sends a wakeup with its next packet. Returns whether there is one already.
+    /// Lets the peer send a wakeup with its next packet. Returns whether there is one already.
     pub(super) fn prepare_sleep(&self) -> bool {
         self.segment.incoming().set_asleep();
         self.has_packet()

@@ -29,7 +29,7 @@ const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2 + PLACE_LEN;
 /// The first message of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// From the initiator to the acceptor.
+    /// The flow from the initiator to the acceptor.
     pub flow: Flow,
     /// The initiator's export table.
     pub exports: TableFd,

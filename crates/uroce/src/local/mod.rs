@@ -390,8 +390,8 @@ impl Paths {
         self.changed();
     }
 
-    /// From now on peers send wakeups with their next packets. Returns whether packets are there already, or
-    /// a peer is gone.
+    /// Lets peers send wakeups with their next packets. Returns whether packets are there already,
+    /// or a peer is gone.
     ///
     /// Only one thread may sleep, and only that one reads the wakeups ([`Paths::read_wakeups`]). If another
     /// thread read one before the kernel has run the sleeper, that would sleep on, and the peer would send no

@@ -46,7 +46,7 @@ pub(super) fn has_memory() -> bool {
 /// Connections without a channel yet, the listeners that accept them, and offers that failed.
 #[derive(Default)]
 pub struct Offers {
-    /// Where peers connect to.
+    /// The sockets that peers connect to.
     pub listeners: Vec<Listener>,
     pub pending: Vec<PendingConnection>,
     /// Peers to which an offer has failed, and when.
@@ -231,8 +231,9 @@ impl Paths {
         }
     }
 
-    /// From now on withdrawing memory waits for the accesses of the peer at the other end of a connection.
-    /// Returns where it finds what this process exports, for its kernel to decide whether it may.
+    /// Exports memory to the peer at the other end of a connection: from now on withdrawing memory
+    /// waits for its accesses. Returns where it finds what this process exports, for its kernel to
+    /// decide whether it may.
     fn export_to(&self, connection: &Connection, memory: &OwnedFd, side: Side) -> TableFd {
         let (Some(exports), Ok(segment)) = (&self.exports, Segment::map(memory.as_raw_fd(), side))
         else {

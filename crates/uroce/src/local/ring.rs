@@ -218,14 +218,16 @@ pub struct Producer {
     tried: u64,
     /// The lines of the longest record since then.
     longest: u64,
-    /// When the ring was first found full since the consumer has released anything, and its position then.
+    /// The time at which the ring was first found full since the consumer has released anything,
+    /// and its position then.
     full_since: Option<(Time, u64)>,
 }
 
 /// Room for a record: see [`Producer::reserve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Where the record begins: at [`Producer::written`], or at the start of the ring behind that.
+    /// The position where the record begins: [`Producer::written`], or the start of the ring behind
+    /// that.
     at: u64,
     /// The lines that there are for it, contiguous.
     count: u64,
@@ -303,7 +305,7 @@ impl Producer {
         (count >= least).then_some(Room { at, count })
     }
 
-    /// Where the next record begins.
+    /// The position where the next record begins.
     pub fn position(&self) -> u64 {
         self.written
     }
@@ -362,7 +364,7 @@ impl Producer {
 pub struct Filled {
     /// The length of the body in bytes.
     pub len: usize,
-    /// Whatever the consumer is to know besides.
+    /// The tag: a number that the consumer gets with the body.
     pub tag: u16,
 }
 
@@ -399,9 +401,9 @@ impl Record<'_> {
 /// The duty of a caller of [`Consumer::publish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// Nothing.
+    /// The caller has nothing to do.
     Little,
-    /// To call [`Ring::take_starved`].
+    /// The caller must call [`Ring::take_starved`].
     Much,
 }
 
@@ -416,7 +418,7 @@ impl Consumer {
         }
     }
 
-    /// Where the next record begins.
+    /// The position where the next record begins.
     pub fn position(&self) -> u64 {
         self.position
     }

@@ -159,13 +159,13 @@ impl Segment {
         unsafe { self.outgoing.as_ref() }
     }
 
-    /// Where this side announces its accesses to the peer's memory.
+    /// The accesses of this side to the peer's memory, as it announces them.
     pub fn own_accesses(&self) -> &Accesses {
         // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
         unsafe { self.own_accesses.as_ref() }
     }
 
-    /// Where the peer announces its accesses to this side's memory.
+    /// The accesses of the peer to this side's memory, as it announces them.
     pub fn peer_accesses(&self) -> &Accesses {
         // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
         unsafe { self.peer_accesses.as_ref() }

@@ -21,7 +21,7 @@ mod real {
 
     use super::{BYTES, LINE, LINES, WORD_LEN};
 
-    /// In shared memory.
+    /// The lines, which are in shared memory.
     #[repr(C, align(64))]
     pub struct Lines(UnsafeCell<[u8; BYTES]>);
 
@@ -69,7 +69,7 @@ mod real {
             bytes
         }
 
-        /// Where a line is.
+        /// The address of a line.
         #[inline]
         pub fn address(&self, position: u64) -> *const u8 {
             self.at(position)

@@ -96,8 +96,8 @@ proptest! {
         }
     }
 
-    /// Whatever a peer writes anywhere in the ring, at any time, the other side ends each call, and reads
-    /// within the ring.
+    /// A hostile peer may write anything anywhere in the ring, at any time: the other side ends
+    /// each call, and reads within the ring.
     #[test]
     fn a_hostile_peer_does_no_harm(
         steps in proptest::collection::vec(step(), 0..100),
