@@ -7,7 +7,7 @@ pub enum Distribution {
     /// Evenly, by as much as the jitter, to both sides.
     #[default]
     Uniform,
-    /// By a normal distribution; the jitter is the standard deviation.
+    /// The delay varies by a normal distribution; the jitter is the standard deviation.
     Normal,
     /// Upwards, with a long tail: a Pareto distribution whose mean is the jitter.
     Pareto,

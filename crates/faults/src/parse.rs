@@ -1,4 +1,4 @@
-//! From text to rules. An error has the place where it is.
+//! The parser: from text to rules. An error has the place where it is.
 
 mod script;
 
@@ -25,7 +25,7 @@ const MAX_BURST: u64 = 1 << 20;
 /// The rules of a text, and its seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
-    /// In the order in which they were written.
+    /// The rules, in the order in which they were written.
     pub rules: Vec<Rule>,
     /// The seed of the random numbers, if there is one.
     pub seed: Option<u64>,

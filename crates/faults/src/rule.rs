@@ -71,7 +71,7 @@ impl Latency {
 /// Addresses that begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Any of them.
+    /// An address of the network.
     pub address: IpAddr,
     /// The number of bits.
     pub prefix: u8,
@@ -192,13 +192,13 @@ pub struct Rule {
     pub from: Duration,
     /// The time before which the rule applies.
     pub to: Duration,
-    /// On this device only.
+    /// The device to which the rule applies only.
     pub device: Option<String>,
-    /// To this queue pair only.
+    /// The queue pair to which the rule applies only.
     pub qpn: Option<u32>,
-    /// To these operations only.
+    /// The operations to which the rule applies only.
     pub opcode: Option<Pattern>,
-    /// To these lengths only: the least and the largest, in bytes.
+    /// The lengths to which the rule applies only: the least and the largest, in bytes.
     pub size: Option<(u64, u64)>,
     /// The direction of packets: those that the device receives, or sends.
     pub direction: Direction,

@@ -80,7 +80,7 @@ pub enum Key {
 pub struct ActionEntry {
     /// The name of the action in rules.
     pub name: &'static str,
-    /// Where it applies.
+    /// The point where the action applies.
     pub point: Point,
     /// Keys that it needs.
     pub needs: &'static [Key],

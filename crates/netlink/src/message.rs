@@ -129,7 +129,7 @@ impl Message<'_> {
 /// Whether a reply needs another datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyState {
-    /// Nothing more follows.
+    /// The reply is complete.
     Complete,
     /// The reply continues in the next datagram.
     Incomplete,

@@ -73,7 +73,7 @@ fn follow_scripts(program: &Path) -> Result<PathBuf, Stop> {
 
 /// The result of a program's start with our library, as the dynamic linker predicts it.
 struct Outcome {
-    /// Our library, and no other libibverbs.
+    /// The program would load our library, and no other libibverbs.
     ours: bool,
     /// The symbols that our library lacks. The dynamic linker then refuses to start the program.
     missing: Vec<String>,

@@ -52,7 +52,8 @@ fn without_namespace(text: &str) -> &str {
     text.split_once(" [").map_or(text, |(name, _)| name)
 }
 
-/// From the output of LD_DEBUG, by library: the first file that requires it, and the last search for it.
+/// The searches in the output of LD_DEBUG, by library: the first file that requires it, and the
+/// last search for it.
 #[derive(Default)]
 struct Searches<'a> {
     needed_by: HashMap<&'a str, &'a str>,

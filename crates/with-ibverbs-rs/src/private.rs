@@ -99,7 +99,7 @@ mod tests {
         fs::remove_dir_all(top).unwrap();
     }
 
-    /// Only root can make directories of other users.
+    /// A directory of another user, which only root can make, is refused.
     #[test]
     fn a_directory_of_another_user_is_refused() {
         if sys::effective_user() != 0 {

@@ -83,7 +83,7 @@ fn is_library(path: &Path) -> bool {
 
 /// The file that the kernel loads for a program, with the interpreters of scripts on the way there.
 pub struct Loaded {
-    /// As the scripts name them, the first script's first.
+    /// The interpreters as the scripts name them, the first script's first.
     pub interpreters: Vec<PathBuf>,
     /// Without symbolic links. If it does not exist, as it was named.
     pub file: PathBuf,

@@ -13,7 +13,7 @@ use crate::{elf, program, var};
 
 /// The copies that a program may load.
 pub struct Copies {
-    /// Our library can replace them.
+    /// The copies that our library can replace.
     pub replaceable: Vec<PathBuf>,
     /// The copies that our library cannot replace, each with the reason.
     pub kept: Vec<String>,

@@ -278,8 +278,8 @@ fn is_newer_type(name: &str) -> bool {
     known::NEWER_TYPES.iter().any(|(newer, _)| *newer == name)
 }
 
-/// In C some fields can also be named directly in the struct around them, through anonymous unions (the
-/// payload of a command, the header of a flow specification).
+/// Finds a field of the struct around ours. In C some fields can also be named directly in that,
+/// through anonymous unions (the payload of a command, the header of a flow specification).
 fn inside(ours: &Struct, path: &str) -> Option<Place> {
     ours.fields.iter().find_map(|outer| {
         let part = rust_type(outer.ty)?;

@@ -9,7 +9,7 @@ pub const JUMP_SLOT: u32 = 7;
 pub const GLOB_DAT: u32 = 6;
 /// `R_X86_64_64`.
 pub const ABSOLUTE: u32 = 1;
-/// Other CPUs see copies that follow each other in this order.
+/// The order in which other CPUs see copies that follow each other is this order.
 pub const COPIES_IN_ORDER: bool = true;
 
 /// Prefetches the cache line at this address, of which there need not be one.
