@@ -13,7 +13,7 @@ use super::super::shadow::{
 };
 use super::super::wrap::original;
 use super::super::{facts, report};
-use super::{aside, empty_for_long, look_up, observe, with};
+use super::{empty_for_long, look_up, observe, preserving_errno, with};
 use crate::provider::software;
 
 /// Whether a queue pair of a software device has been destroyed, which is reported. Its memory is still
@@ -175,7 +175,7 @@ fn reads_buffer(opcode: u32) -> bool {
 
 /// A digest of the buffers' data; 0 if it cannot be read.
 fn digest(sges: &[Sge]) -> u64 {
-    aside(|| facts::digest(sges).unwrap_or(0))
+    preserving_errno(|| facts::digest(sges).unwrap_or(0))
 }
 
 /// The requests of a list, and whether it contains itself: then each is there once.

@@ -5,7 +5,7 @@ use core::fmt::Write;
 
 use super::super::faults;
 use super::super::finding::quote;
-use super::facts::{self, KnownQp};
+use super::facts::{self, KernelQp};
 use crate::provider::software;
 use crate::provider::status::{DeviceStatus, QpStatus};
 
@@ -178,7 +178,7 @@ fn of_software(device: &DeviceStatus, qp: &QpStatus) -> String {
     json + &format!(",\"attributes\":{attributes},\"counters\":{counters}}}")
 }
 
-fn of_kernel_device(qp: &KnownQp) -> String {
+fn of_kernel_device(qp: &KernelQp) -> String {
     let mut json = named(&qp.device, qp.qpn, qp.kind, qp.state);
     if let Some(dest_qpn) = qp.dest_qpn {
         // Writing to a String does not fail.

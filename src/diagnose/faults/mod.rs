@@ -1,7 +1,7 @@
 //! IBV_FAULTS: makes calls fail, completions have errors, events be raised and packets be lost, as rules say
 //! (libibverbs-rs-faults(7)).
 //!
-//! The wrappers here stand in for the provider's functions, below those of IBV_EXPLAIN, which so explains
+//! The wrappers here replace the provider's functions, below those of IBV_EXPLAIN, which so explains
 //! what was injected too. Rules and which of them applies: crate `ibverbs-faults`. Faults of packets:
 //! crate `uroce`, which asks [`decide`].
 //!

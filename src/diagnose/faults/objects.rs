@@ -10,7 +10,7 @@ use ibverbs_abi::*;
 use ibverbs_faults::Rule;
 
 use super::super::check::state;
-use super::super::control::KnownQp;
+use super::super::control::KernelQp;
 use super::super::wrap::provider;
 use super::{device_name, events, kernel_events};
 use crate::memory::lock::ForkLock;
@@ -188,7 +188,7 @@ pub fn devices() -> Vec<String> {
 }
 
 /// The queue pairs of the program. Asks the provider for the state of each.
-pub fn queue_pairs() -> Vec<KnownQp> {
+pub fn queue_pairs() -> Vec<KernelQp> {
     let known = OBJECTS.with(|all| {
         let objects = all.objects.values();
         let qps = objects.filter(|object| object.kind == FaultObjectKind::Qp);
@@ -208,7 +208,7 @@ pub fn queue_pairs() -> Vec<KnownQp> {
 
 /// # Safety
 /// `qp` is alive, and its context is open and wrapped.
-unsafe fn described(device: String, qp: *mut ibv_qp) -> KnownQp {
+unsafe fn described(device: String, qp: *mut ibv_qp) -> KernelQp {
     let mut attr = core::mem::MaybeUninit::<ibv_qp_attr>::zeroed();
     let mut init = core::mem::MaybeUninit::<ibv_qp_init_attr>::zeroed();
     let mask = (IBV_QP_STATE | IBV_QP_DEST_QPN) as i32;
@@ -222,7 +222,7 @@ unsafe fn described(device: String, qp: *mut ibv_qp) -> KnownQp {
     // SAFETY: the queue pair is alive, as the caller promises.
     let (qpn, kind) = unsafe { ((*qp).qp_num, (*qp).qp_type) };
     let is_connected = err == 0 && attr.qp_state >= IBV_QPS_RTR && kind != IBV_QPT_UD;
-    KnownQp {
+    KernelQp {
         device,
         qpn,
         kind: state::type_name(kind),

@@ -11,7 +11,7 @@ use crate::verdict::Verdict;
 
 use super::probe_on;
 
-/// The directory that stands in for /etc/libibverbs.d.
+/// The directory that replaces /etc/libibverbs.d.
 pub const CONF: &str = "/tmp/conf";
 pub const MOUNT_CONF: &str = "mount --bind /tmp/conf /etc/libibverbs.d;";
 /// The same for /etc.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
 //! | `parts.rs` | the parts of scatter/gather lists |
-//! | `known.rs` | regions that a queue pair uses without the table |
+//! | `mr_cache.rs` | regions that a queue pair uses without the table |
 //! | `pins.rs` | regions that are in use without the table's lock |
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |

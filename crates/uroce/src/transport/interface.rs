@@ -110,7 +110,7 @@ impl Interface {
 
     /// The GIDs of a device at one address if its link-local GID follows from that address, and is not
     /// another address of the interface. None for other devices, and without the address.
-    pub fn stand_in_gids(&self, config: &Config) -> Option<Vec<GidAddress>> {
+    pub fn fallback_gids(&self, config: &Config) -> Option<Vec<GidAddress>> {
         let Netdev::Address { ip, .. } = config.netdev else {
             return None;
         };

@@ -98,8 +98,8 @@ struct NetState {
     rtnl: Owned<RtnlClient>,
     state: PortState,
     gids: Vec<Option<GidAddress>>,
-    /// The GIDs are [`Interface::stand_in_gids`]: they stay so, whatever addresses the interface gets.
-    stand_in: bool,
+    /// The GIDs are [`Interface::fallback_gids`]: they stay so, whatever addresses the interface gets.
+    uses_fallback: bool,
     /// See [`Net::set_gids_present`].
     gids_removed: bool,
     groups: HashMap<IpAddr, Group>,
@@ -154,8 +154,8 @@ impl Net {
                 state: interface.port_state(config),
                 gids,
                 gids_removed: false,
-                stand_in: interface
-                    .stand_in_gids(config)
+                uses_fallback: interface
+                    .fallback_gids(config)
                     .is_some_and(|gids| gids == interface.gids),
                 groups: HashMap::new(),
             }),
@@ -223,7 +223,7 @@ impl Net {
 
     /// Opens port 4791 if it is free at all addresses, else another one. If the only address at which it is
     /// taken is the interface's link-local one, which a device at one address has as its first GID, another
-    /// device of the interface has it: then this one uses the stand-in.
+    /// device of the interface has it: then this one uses the fallback GIDs.
     fn open_first_port(&self, interface: &Interface) -> io::Result<()> {
         let mut control = self.control.lock();
         let in_use = |result: &io::Result<()>| {
@@ -234,16 +234,16 @@ impl Net {
         if !in_use(&result) {
             return result;
         }
-        let stand_in = interface.stand_in_gids(&self.config);
-        if let Some(gids) = stand_in.filter(|_| !control.stand_in) {
+        let fallback = interface.fallback_gids(&self.config);
+        if let Some(gids) = fallback.filter(|_| !control.uses_fallback) {
             gid_table::update(&mut control.gids, &gids);
-            control.stand_in = true;
+            control.uses_fallback = true;
             let result = self.open_port(&mut control, PORT);
             if !in_use(&result) {
                 return result;
             }
             gid_table::update(&mut control.gids, &interface.gids);
-            control.stand_in = false;
+            control.uses_fallback = false;
         }
         self.open_another_port(&mut control)
     }
@@ -363,8 +363,8 @@ impl Net {
     fn read_interface(&self, control: &mut NetState) -> NetChange {
         match Interface::read(&mut control.rtnl, &self.config, self.ifindex) {
             Ok(mut interface) => {
-                if let Some(interface) = interface.as_mut().filter(|_| control.stand_in) {
-                    if let Some(gids) = interface.stand_in_gids(&self.config) {
+                if let Some(interface) = interface.as_mut().filter(|_| control.uses_fallback) {
+                    if let Some(gids) = interface.fallback_gids(&self.config) {
                         interface.gids = gids;
                     }
                 }

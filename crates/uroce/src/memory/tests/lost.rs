@@ -49,7 +49,7 @@ fn lists_with_lost_memory_are_refused() {
             vec![sge(0, 3, key), sge(LOST, 97, key)],
             vec![sge(LOST, 97, key), sge(0, 3, key)],
         ];
-        let mut known = MrCache::default();
+        let mut cache = MrCache::default();
         for is_lost in [false, true] {
             let written = if is_lost {
                 Err(LocalError::Protection)
@@ -65,9 +65,9 @@ fn lists_with_lost_memory_are_refused() {
                 let mut bytes = [1; 100];
                 assert_eq!(memory.scatter(sges, 0, &bytes, PD), written, "{loss:?}");
                 assert_eq!(memory.gather(sges, 0, &mut bytes, PD), read);
-                let by = (&mut known, 7);
+                let by = (&mut cache, 7);
                 assert_eq!(memory.scatter_for(by, sges, 0, &bytes, PD), written);
-                let by = (&mut known, 7);
+                let by = (&mut cache, 7);
                 assert_eq!(memory.gather_for(by, sges, 0, &mut bytes, PD), read);
             }
             // What is left is accessible.
