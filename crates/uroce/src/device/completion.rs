@@ -92,7 +92,7 @@ pub struct CompletionQueue {
     len: AtomicUsize,
     /// The queue is armed or overrun, or its entries get timestamps.
     needs_ring: AtomicBool,
-    /// A polling thread has completions in hand that the program does not have yet.
+    /// A polling thread has completions that it has not reported to the program yet.
     unreported: AtomicBool,
     /// See [`CompletionQueueConfig::handle`].
     handle: u64,

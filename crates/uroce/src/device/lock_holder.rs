@@ -105,7 +105,7 @@ impl Inboxes {
                 receiver: Mutex::new(Receiver {
                     inbox: Inbox::try_new()?,
                     channels: SeenChannels::default(),
-                    // One that stands in keeps none.
+                    // A standby keeps none.
                     recent: match is_standby {
                         true => RecentQps::default(),
                         false => RecentQps::new(),
@@ -123,8 +123,8 @@ impl Inboxes {
         })
     }
 
-    /// Set while several threads receive, so that one may deliver packets although another has earlier ones
-    /// in hand.
+    /// Set while several threads receive, so that one may deliver packets before another has delivered
+    /// earlier ones.
     pub fn concurrent_receivers(&self) -> &Arc<AtomicBool> {
         &self.concurrent_receivers
     }
@@ -331,7 +331,7 @@ mod tests {
         assert!(several());
         drop(held.drain(1..));
         drop(first);
-        // One may have earlier packets in hand still.
+        // One may still have earlier packets to deliver.
         drop(inboxes.take());
         assert!(several());
         drop(held);

@@ -106,8 +106,8 @@ impl Inner {
         }
     }
 
-    /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has those in hand any
-    /// more. Returns whether none is left.
+    /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has still to deliver
+    /// those. Returns whether none is left.
     pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
         let (engine, mut host) = self.split(qp);
         if engine.has_early_packets() {

@@ -292,7 +292,7 @@ impl Device {
     pub(super) fn finish_receiving(&self, locked: LockedQp, may_defer: bool) -> Arc<QueuePair> {
         locked.release(|qp, mut inner| {
             if inner.engine().has_early_packets() {
-                // Delivered when the threads that have earlier packets in hand have ended their batches.
+                // Delivered when the threads that have received earlier packets have ended their batches.
                 self.defer_send(qp, &mut inner);
                 self.waker.wake();
             }
