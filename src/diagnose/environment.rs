@@ -1,4 +1,7 @@
-//! Why a program finds no device, or cannot open one: what the kernel has, and which files are there.
+//! The environment: explains why a program finds no device, or cannot open one, from what the
+//! kernel has and which files are there.
+//!
+//! Not here: what is wrong with a call on a device (`calls`).
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,7 @@
-//! Devices: the device list, names, GUIDs and indices, opening and closing.
+//! Devices as verbs: the device list, names, GUIDs and indices; opening, importing and closing.
+//!
+//! Not here: the search for devices (`discover`), the providers (`provider`), the lock of the list
+//! (`list_lock.rs`).
 
 use core::{
     ffi::{c_char, c_int, c_void},

@@ -1,4 +1,6 @@
-//! The parser: from text to rules. An error has the place where it is.
+//! The parser of rules: from text to [`Rule`]s, or an error with the place where it is.
+//!
+//! Not here: names and their values (`table.rs`), whether a rule can apply to anything.
 
 mod script;
 

@@ -1,4 +1,7 @@
-//! The rules that are in force, and how often each has applied.
+//! The rules in force: decides which rule applies to a packet, a call or a completion, and counts.
+//!
+//! Not here: what a rule does then. The library (`src/diagnose/faults`) and uroce
+//! (`device/faults.rs`) do that.
 //!
 //! Repeatable: each rule has random numbers of its own, which follow from the seed and the rule's number. So
 //! the same matches in the same order have the same faults, whatever other rules there are.

@@ -1,4 +1,8 @@
-//! Wrappers of the data path: posting and polling.
+//! Wrappers of the data path: record requests and receives when they are posted, and completions
+//! when they are polled.
+//!
+//! Not here: what is wrong with them, which `shadow` and `check` decide; the `ibv_wr_*` functions
+//! (`build.rs`) and polling of extended CQs (`poll_ex.rs`).
 
 use core::ffi::c_int;
 use core::{ptr, slice};

@@ -1,4 +1,6 @@
-//! Wrappers of CQs, SRQs, events, and closing the device.
+//! Wrappers of the verbs of CQs, SRQs and events, and of closing the device.
+//!
+//! Not here: posting and polling (`data.rs`), the rules (`check`, `shadow`).
 
 use core::ffi::c_int;
 use std::thread::sleep;

@@ -1,4 +1,6 @@
-//! The two ends of a connection: what differs between them, and why one does not answer.
+//! The two ends of a connection: explains what differs between them, and why one does not answer.
+//!
+//! It judges what is known, and asks nobody: `peer.rs` asks the other process.
 
 use ibverbs_abi::*;
 

@@ -1,4 +1,6 @@
-//! Polled completions: which requests are done, and why one has failed.
+//! Polled completions: finds the requests that are done, and the first that has failed.
+//!
+//! Not here: why it has failed (`failure.rs`).
 
 use std::time::Instant;
 

@@ -1,7 +1,9 @@
 //! Objects that come and go: who uses whom, what is left, what is still in use.
 //!
-//! An object leaves the state before the provider frees it, because another thread may get its address at
-//! once. If the provider refuses, it is put back.
+//! Not here: what objects do; each kind of call has a file beside this one.
+//!
+//! Invariant: an object leaves the state before the provider frees it, because another thread may
+//! get its address at once. If the provider refuses, it is put back.
 
 use ibverbs_abi::*;
 

@@ -1,5 +1,7 @@
-//! A program that waits for what does not come: it polls a CQ that stays empty, or sleeps until an event of
-//! a completion channel. Why nothing comes, as far as that is known.
+//! A program that waits for a completion: finds out why none comes to the CQ that it polls, or whose event it
+//! sleeps for.
+//!
+//! Not here: which threads sleep, and for what (`sleeping.rs`, `watch.rs`).
 //!
 //! A program may wait for hours for a peer that has nothing to say. So nothing is said of receives that stay
 //! posted, unless something was seen that keeps them there; requests that are sent must complete.

@@ -1,4 +1,8 @@
-//! Completion queues: creating, changing, destroying. `cq_poll` has polling through the kernel.
+//! Commands of completion queues: creating, changing, destroying, each by ioctl, write or extended
+//! write.
+//!
+//! Not here: polling through the kernel (`cq_poll`), the choice between the three forms
+//! (`super::super::fallback`).
 
 use core::ptr::null_mut;
 

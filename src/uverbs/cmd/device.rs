@@ -1,4 +1,6 @@
-//! A device's context and attributes.
+//! Commands of a device: opening a context, querying its attributes.
+//!
+//! Not here: ports (`port`), GIDs (`gid`).
 
 use core::{
     mem::{MaybeUninit, offset_of},

@@ -1,4 +1,7 @@
 //! Completion queues (CQs): entries, overruns, and events for armed queues.
+//!
+//! Not here: completions that a polling thread takes without the queue (`sink.rs`), the events'
+//! descriptor (`events.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

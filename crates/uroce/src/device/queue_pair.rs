@@ -1,4 +1,11 @@
-//! Queue pairs: the engine's state machine, and the objects around it.
+//! Queue pairs of a device: the engine's state machine under a lock, and the objects around it:
+//! completion queues, receives, counters, listeners, path.
+//!
+//! Not here: the protocol (`engine`), receiving and sending packets (`receiving.rs`, `sending.rs`),
+//! the object that C sees (`provider/qp.rs`).
+//!
+//! Invariant: the engine is called with `inner` locked, and not any more once the program has
+//! destroyed the queue pair.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,7 @@
 //! The table of what a process lets its peers access: in a memfd, which the process writes and its
 //! peers map for reading.
+//!
+//! Not here: the checks of a request, which the peer makes (`grant.rs`, `imports.rs`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

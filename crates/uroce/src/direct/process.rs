@@ -1,4 +1,6 @@
-//! The memory of another process: process_vm_writev(2), process_vm_readv(2).
+//! Access to the memory of another process: process_vm_writev(2), process_vm_readv(2).
+//!
+//! Not here: where the bytes are, and whether they may be accessed (`imports.rs`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -1,5 +1,8 @@
 //! A channel: the shared memory between this process and one endpoint of another, and the connection that
 //! wakes the peer up and shows that it is gone.
+//!
+//! Not here: the layout of a ring (`ring.rs`), the choice of the queue pairs that use the channel
+//! (`device/paths.rs`).
 
 mod sender;
 

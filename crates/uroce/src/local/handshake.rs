@@ -1,6 +1,9 @@
-//! How two processes of a host meet: at an abstract unix socket whose name follows from the address and the
-//! UDP port of a queue pair. Such names belong to the network namespace, and are free again when their
-//! process ends, however it ends.
+//! The handshake of two processes of one host: at an abstract unix socket whose name follows from
+//! the address and the UDP port of a queue pair. Such names belong to the network namespace, and
+//! are free again when their process ends, however it ends.
+//!
+//! Not here: when a process offers a channel (`offers.rs`), what the channel carries
+//! (`channel.rs`).
 //!
 //! The initiator connects and sends a [`Hello`] with the descriptor of the memory; the acceptor checks both
 //! and answers. From then on a byte is a wakeup, and a hang-up says that the process is gone. Both messages

@@ -1,6 +1,8 @@
-//! Offering channels to peers, and accepting theirs, over connections (`handshake.rs`).
+//! Offers of channels: makes them to peers, and accepts theirs, over connections.
 //!
-//! Whatever goes wrong here ends the connection only: the packets use UDP.
+//! Not here: the messages of a connection (`handshake.rs`), the channels (`channel.rs`).
+//!
+//! Invariant: whatever goes wrong here ends the connection only; the packets use UDP.
 
 use std::io;
 use std::net::IpAddr;

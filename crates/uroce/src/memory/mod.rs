@@ -1,5 +1,8 @@
-//! Memory regions and memory windows: keys, access checks, and every copy from and to the program's memory
-//! (specification 10.6).
+//! Memory regions and memory windows: keys, access checks, and every copy from and to the program's
+//! memory.
+//!
+//! Not here: the objects that C sees (`provider/mr.rs`, `provider/mw.rs`), the memory of other
+//! processes (`direct`).
 //!
 //! | file | content |
 //! |---|---|
@@ -15,6 +18,8 @@
 //!
 //! A key has a random index of 24 bits and a key byte of 8 bits. For a window of type 2 the program chooses
 //! the key byte.
+//!
+//! Specification: 10.6.
 
 mod cached_by;
 mod copy;

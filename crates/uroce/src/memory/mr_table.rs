@@ -1,5 +1,8 @@
-//! [`MrTable`]: the memory regions and memory windows of a device by key, and the access checks
-//! (specification 10.6). Bookkeeping only: it computes the pointer of an [`MrSlice`] and never follows it.
+//! [`MrTable`]: the memory regions and memory windows of a device by key, and the access checks.
+//!
+//! It computes the pointer of an [`MrSlice`] and never follows it: the copies are in `copy.rs`.
+//!
+//! Specification: 10.6.
 
 use std::collections::hash_map::Entry;
 use std::marker::PhantomData;

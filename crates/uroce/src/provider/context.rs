@@ -1,4 +1,8 @@
-//! Devices of the library's list, contexts, and the software ops that are no verbs: GIDs, P_Keys.
+//! Devices of the library's list and their contexts: opening, importing, closing; and the software
+//! ops that are no verbs: GIDs, P_Keys.
+//!
+//! Not here: the objects of a context, which have a file each, and what the contexts of a device
+//! share (`device`).
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;

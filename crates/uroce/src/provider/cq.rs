@@ -1,4 +1,7 @@
-//! Completion queues: creating, polling, arming, destroying.
+//! Completion queues as verbs: creating, polling, arming, changing, destroying.
+//!
+//! Not here: entries and events (`device/completion.rs`), polling by the functions of an extended
+//! queue (`cq_ex.rs`).
 
 use core::cell::UnsafeCell;
 use std::sync::Arc;

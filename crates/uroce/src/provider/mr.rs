@@ -1,4 +1,6 @@
-//! Memory regions.
+//! Memory regions as verbs: registering, importing, changing, advising, deregistering.
+//!
+//! Not here: access checks and copies (`memory`).
 
 use core::ffi::{c_uint, c_void};
 

@@ -1,4 +1,10 @@
-//! Queue pairs: creating, opening, destroying.
+//! Queue pairs as verbs: creating, opening, destroying.
+//!
+//! Not here: what they are created with (`init_attr.rs`), attributes (`modify.rs`), work requests
+//! (`post.rs`, `wr_api.rs`), the protocol (`engine`).
+//!
+//! Invariant: a queue pair has a reference to each object that it was created with, so that
+//! destroying one of these fails with EBUSY.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;

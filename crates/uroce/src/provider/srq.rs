@@ -1,4 +1,8 @@
-//! Shared receive queues and XRC domains.
+//! Shared receive queues and XRC domains as verbs: creating, changing, querying and destroying
+//! them, and posting receives.
+//!
+//! Not here: the receives that wait and the limit event (`device/shared_queue.rs`), the queues of
+//! an XRC domain by number (`device/xrc.rs`).
 
 use std::sync::Arc;
 

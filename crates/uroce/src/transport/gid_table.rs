@@ -1,4 +1,6 @@
 //! The GID table: GIDs, their IP addresses, and their indices. Pure.
+//!
+//! Not here: the addresses of the interface, which `interface.rs` reads.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,10 @@
-//! Receiving: recvmmsg, and datagrams that the kernel has coalesced (UDP_GRO).
+//! Receiving: reads datagrams by recvmmsg, splits those that the kernel has coalesced (UDP_GRO),
+//! verifies packets and passes them to a [`Consumer`].
+//!
+//! Not here: the queue pair that a packet is for (`device/receiving.rs`), the IPv4 identifications
+//! that it may have (`ip_id.rs`).
+//!
+//! Invariant: each datagram is passed on, or counted in `Dropped` by the reason why not.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,7 @@
-//! The network interface of a device, and what follows from its state: GIDs, port state, GUID.
+//! The network interface of a device as rtnetlink reports it, and what follows from its state:
+//! GIDs, port state, GUID.
+//!
+//! Not here: changes of the interface later, which `net.rs` notices.
 
 use std::io;
 use std::net::IpAddr;

@@ -1,4 +1,13 @@
-//! [`Net`]: the network side of a device. It opens sockets and follows the interface.
+//! [`Net`]: the network side of a device. It opens sockets, follows the network interface, and has
+//! the GID table, the state of the port and the queue pair numbers.
+//!
+//! Not here: sending (`outbox.rs`), receiving (`inbox.rs`), the GIDs that follow from an interface
+//! (`gid_table.rs`), the numbers that are free (`ports.rs`).
+//!
+//! Invariant: the table of sockets is replaced as a whole, with `control` locked. A sender or
+//! receiver keeps the table that it has read, and its sockets, until it is done.
+//!
+//! Specification: annex A17 (RoCEv2).
 
 mod mad_port;
 mod paths;

@@ -1,4 +1,8 @@
-//! Sending: batches of packets in GSO buffers (UDP_SEGMENT), and sendmmsg.
+//! Sending: collects packets in GSO buffers (UDP_SEGMENT), and passes them to the kernel by
+//! sendmmsg.
+//!
+//! Not here: what is sent, and when (the engine, `device/sending.rs`). A packet that the kernel
+//! refuses is counted and lost, as in a network; the engine retransmits it.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::net::SocketAddr;

@@ -1,4 +1,8 @@
-//! UDP sockets: one for each port and entry of the GID table, and one for each multicast group.
+//! UDP sockets: opens and configures one for each port and entry of the GID table, and one for each
+//! multicast group.
+//!
+//! Not here: the sockets that a device has (`net.rs`, `socket_table.rs`), sending and receiving
+//! through them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};

@@ -1,9 +1,13 @@
 //! The communication manager of a process: a table of connections by communication ID, their timers, and the
 //! dispatch of messages to them. Pure: messages and the time go in; messages and events come out.
 //!
+//! Not here: the state machine of one connection (`connection`), the ids of librdmacm (`ucma`).
+//!
 //! A communication ID is unique on the host: its upper bits are a prefix of the process, so that the process
 //! with port 4791 finds out from a message which process it is for ([`prefix_of`]). A process has as many
 //! prefixes as it needs: there are far more of them than another user can take away.
+//!
+//! Specification: chapter 12.
 
 mod receive;
 mod route;

@@ -1,4 +1,7 @@
-//! Queries of an id: addresses, the device, paths, attributes for its queue pair.
+//! Queries of an id: its addresses, its device, its paths, and the attributes for its queue pair,
+//! in the form of rdma/rdma_user_cm.h.
+//!
+//! Not here: ids on the kernel's devices, for which the kernel answers (`kernel.rs`).
 
 use ibverbs_abi::*;
 

@@ -1,4 +1,7 @@
-//! [`System`]: the host as it is.
+//! [`System`]: the operating system around the commands of rdma_cm ([`CmOs`]): devices, routes,
+//! neighbours, port numbers, descriptors of the program.
+//!
+//! Not here: the commands (`manager.rs`). Their tests have another [`CmOs`] (`fake.rs`).
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -1,4 +1,7 @@
-//! opendir(3), readdir(3), scandir(3), getdents64(2).
+//! Functions of libc that read a directory, for directories of the tree: opendir(3) and readdir(3)
+//! with their kin, scandir(3), getdents64(2).
+//!
+//! Not here: walks over several directories (`walk.rs`, `fts`), the entries (`tree.rs`).
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::ptr::null_mut;
