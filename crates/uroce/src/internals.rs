@@ -6,6 +6,6 @@ pub mod cm {
 }
 
 /// Channels in shared memory.
-pub mod local {
-    pub use crate::local::fuzz::channel;
+pub mod shm {
+    pub use crate::shm::fuzz::channel;
 }

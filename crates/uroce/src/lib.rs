@@ -29,7 +29,7 @@
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
 //! | `direct` | RDMA WRITE and READ on one host without the target's CPU |
-//! | `local` | messages between processes of one host through shared memory |
+//! | `shm` | messages between processes of one host through shared memory |
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `cm` | rdma_cm: the connection manager, and the commands of its device file |
@@ -37,7 +37,7 @@
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
 //! Layers: `arch`, `c_library`, `cancellation`, `config`, `descriptors`, `nofault`, `pci`, `process`,
-//! `profile`, `random`, `restart`, `sync`, `wire` < `capture`, `engine` < `direct` < `local`, `memory`,
+//! `profile`, `random`, `restart`, `sync`, `wire` < `capture`, `engine` < `direct` < `shm`, `memory`,
 //! `transport` < `device` < `cm` < `provider` < `view`. No module imports from a layer above its own
 //! (`scripts/lint-layers`).
 //!
@@ -60,7 +60,6 @@ mod direct;
 pub mod engine;
 #[cfg(feature = "internals")]
 pub mod internals;
-mod local;
 mod memory;
 #[cfg(all(test, loom))]
 mod model;
@@ -71,6 +70,7 @@ mod profile;
 mod provider;
 mod random;
 mod restart;
+mod shm;
 mod sync;
 mod tick;
 mod transport;
@@ -87,8 +87,8 @@ pub use device::direct::enable as enable_direct_access;
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_gids, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;
 pub use device::status::{DeviceStatus, QpStatus, status};
-pub use local::Peers as SharedMemoryPeers;
 pub use provider::{new_device, unread_completions, unread_failure};
+pub use shm::Peers as SharedMemoryPeers;
 pub use transport::check;
 pub use view::librdmacm::watch as watch_librdmacm;
 pub use view::{

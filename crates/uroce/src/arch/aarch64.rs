@@ -12,15 +12,6 @@ pub const ABSOLUTE: u32 = 257;
 /// The order in which other CPUs see copies that follow each other may be another one.
 pub const COPIES_IN_ORDER: bool = false;
 
-/// Prefetches the cache line at this address, of which there need not be one.
-#[inline(always)]
-pub fn prefetch(at: *const u8) {
-    // SAFETY: a hint, which has no effect on memory and never faults.
-    unsafe {
-        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-}
-
 /// `fence(SeqCst)`.
 #[inline(always)]
 pub fn full_fence() {

@@ -12,16 +12,6 @@ pub const ABSOLUTE: u32 = 2;
 /// The order in which other CPUs see copies that follow each other may be another one.
 pub const COPIES_IN_ORDER: bool = false;
 
-/// Prefetches the cache line at this address, of which there need not be one.
-#[inline(always)]
-pub fn prefetch(at: *const u8) {
-    // SAFETY: `prefetch.r` of Zicbop, whose encoding writes to the register that is always zero. A CPU
-    // without it does nothing.
-    unsafe {
-        core::arch::asm!("ori zero, {}, 1", in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-}
-
 /// `fence(SeqCst)`.
 #[inline(always)]
 pub fn full_fence() {

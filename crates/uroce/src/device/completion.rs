@@ -1,6 +1,6 @@
 //! Completion queues (CQs): entries, overruns, and events for armed queues.
 //!
-//! Not here: completions that a polling thread takes without the queue (`sink.rs`), the events'
+//! Not here: completions that a polling thread takes without the queue (`polled.rs`), the events'
 //! descriptor (`events.rs`).
 
 use std::collections::VecDeque;

@@ -1,15 +1,15 @@
-//! Faults of packets (IBV_FAULTS). A device with faults uses UDP only (`interposed.rs`).
+//! Faults of packets (IBV_FAULTS). A device with faults uses UDP only (`packet_hooks.rs`).
 //!
 //! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
-//! Without a hook a device injects none (`interposed.rs`).
+//! Without a hook a device injects none (`packet_hooks.rs`).
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::qp_cache::QpCache;
 use super::receiving::Batch;
-use super::recent::RecentQps;
 use super::{Device, clock};
 use crate::engine::{Addresses, PacketCopy, Time, Transmit};
 use crate::sync::Mutex;
@@ -245,8 +245,8 @@ impl Device {
     /// Delivers or sends the delayed packets whose time has come.
     #[cold]
     pub(super) fn deliver_delayed(&self, now: Time) {
-        let interposed = self.interposed.as_ref();
-        let Some(faults) = interposed.and_then(|interposed| interposed.faults.as_ref()) else {
+        let hooks = self.hooks.as_ref();
+        let Some(faults) = hooks.and_then(|hooks| hooks.faults.as_ref()) else {
             return;
         };
         let due = faults.take_due(now);
@@ -259,7 +259,7 @@ impl Device {
                 }
             }
         });
-        let mut batch = Batch::new(self, false, RecentQps::default());
+        let mut batch = Batch::new(self, false, QpCache::default());
         for Delayed { packet, .. } in &due {
             if let DelayedPacket::Received { copy, from } = packet {
                 batch.deliver(&copy.packet(), from);

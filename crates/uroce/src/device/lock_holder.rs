@@ -18,10 +18,10 @@ use std::time::Duration;
 use lock_api::MutexGuard;
 
 use super::clock::{self, AtomicTime};
+use super::qp_cache::QpCache;
 use super::queue_pair::QueuePair;
-use super::recent::RecentQps;
 use crate::engine::Time;
-use crate::local::SeenChannels;
+use crate::shm::SeenChannels;
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::Inbox;
 
@@ -88,7 +88,7 @@ struct InboxSlot {
 struct Receiver {
     inbox: Inbox,
     channels: SeenChannels,
-    recent: RecentQps,
+    qp_cache: QpCache,
 }
 
 /// An inbox, locked.
@@ -106,9 +106,9 @@ impl Inboxes {
                     inbox: Inbox::try_new()?,
                     channels: SeenChannels::default(),
                     // A standby keeps none.
-                    recent: match is_standby {
-                        true => RecentQps::default(),
-                        false => RecentQps::new(),
+                    qp_cache: match is_standby {
+                        true => QpCache::default(),
+                        false => QpCache::new(),
                     },
                 }),
                 is_standby,
@@ -185,7 +185,7 @@ impl Inboxes {
     pub fn forget(&self, qp: &QueuePair) {
         for slot in &self.slots {
             if let Some(mut receiver) = slot.receiver.try_lock() {
-                receiver.recent.forget(qp);
+                receiver.qp_cache.forget(qp);
             }
         }
     }
@@ -229,16 +229,16 @@ impl InboxGuard<'_> {
         batches.store(next, Ordering::Relaxed);
     }
 
-    /// The queue pairs that packets have come for. Until [`InboxGuard::keep_recent`] it has none.
+    /// The queue pairs that packets have come for. Until [`InboxGuard::keep_qp_cache`] it has none.
     #[inline]
-    pub fn take_recent(&mut self) -> RecentQps {
-        core::mem::take(&mut self.receiver.recent)
+    pub fn take_qp_cache(&mut self) -> QpCache {
+        core::mem::take(&mut self.receiver.qp_cache)
     }
 
-    /// Puts back what [`InboxGuard::take_recent`] has returned.
+    /// Puts back what [`InboxGuard::take_qp_cache`] has returned.
     #[inline]
-    pub fn keep_recent(&mut self, recent: RecentQps) {
-        self.receiver.recent = recent;
+    pub fn keep_qp_cache(&mut self, qp_cache: QpCache) {
+        self.receiver.qp_cache = qp_cache;
     }
 
     /// The device's channels, as this inbox has seen them.

@@ -6,12 +6,12 @@
 //! | `qp_table.rs` | the queue pairs that packets reach |
 //! | `command_file.rs` | the command descriptors of contexts |
 //! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
-//! | `sink.rs` | completions for a program that is polling |
+//! | `polled.rs` | completions for a program that is polling |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `receiving.rs`, `recent.rs` | a batch of packets, and the queue pairs of earlier ones |
-//! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
+//! | `receiving.rs`, `qp_cache.rs` | a batch of packets, and the queue pairs of earlier ones |
+//! | `packet_hooks.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `multicast.rs` | multicast groups |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
@@ -48,20 +48,20 @@ pub mod faults;
 pub mod fork;
 pub mod gsi;
 pub mod handles;
-mod interposed;
 mod lock_holder;
 mod missed;
 mod multicast;
+mod packet_hooks;
 pub mod paths;
+pub mod polled;
 mod progress;
+mod qp_cache;
 mod qp_host;
 mod qp_table;
 pub mod queue_pair;
 mod receiving;
-mod recent;
 mod sending;
 pub mod shared_queue;
-pub mod sink;
 pub mod status;
 mod timers;
 mod wait;
@@ -78,10 +78,10 @@ use ibverbs_host::thread;
 use crate::config::Config;
 use crate::direct::Exports;
 use crate::engine::Time;
-use crate::local::Paths;
 use crate::memory::{Busy, Memory, Reregistration};
 use crate::process;
 use crate::profile::Profile;
+use crate::shm::Paths;
 use crate::sync::Mutex;
 use crate::transport::{Net, NetChange, Outbox};
 use activity::Activity;
@@ -89,9 +89,9 @@ use command_file::CommandFile;
 use completion::{CompletionQueue, Moderation};
 use events::OpenQueues;
 use handles::ObjectCounts;
-use interposed::Interposed;
 use lock_holder::Inboxes;
 use multicast::MulticastGroups;
+use packet_hooks::PacketHooks;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
 use timers::Timers;
@@ -113,7 +113,7 @@ pub struct Device {
     /// Channels to processes of this host; None if they are switched off.
     paths: Option<Paths>,
     /// Faults and recording of packets; None if there are none.
-    interposed: Option<Interposed>,
+    hooks: Option<PacketHooks>,
     /// The table of memory that peers of this host may access directly; None if they may access
     /// none.
     exports: Option<Arc<Exports>>,
@@ -200,9 +200,9 @@ impl Device {
 
     fn new(config: &Config, generation: u32) -> io::Result<Device> {
         let net = Net::open(config)?;
-        let interposed = Interposed::open(&net);
+        let hooks = PacketHooks::open(&net);
         let memory = Arc::<Memory>::default();
-        let (paths, exports) = paths::open(&net, interposed.is_some())?;
+        let (paths, exports) = paths::open(&net, hooks.is_some())?;
         if let Some(exports) = &exports {
             memory.set_exports(Arc::clone(exports));
         }
@@ -215,7 +215,7 @@ impl Device {
             profile: config.profile,
             paths,
             exports,
-            interposed,
+            hooks,
             net,
             memory,
             xrc_domains: Mutex::default(),

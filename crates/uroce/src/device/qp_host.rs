@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::polled::PolledCompletions;
 use super::queue_pair::{Export, QueuePair};
 use super::shared_queue::SharedReceiveQueue;
-use super::sink::Sink;
 use crate::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, PolledSends, QpEvent, RecvWr, RemoteError,
     RemoteKey, SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
-use crate::local::Channel;
 use crate::memory::{AccessingQp, MrCache, PdHandle};
+use crate::shm::Channel;
 
 /// The host of one queue pair, while a thread runs it.
 pub struct QpHost<'a> {
@@ -31,7 +31,7 @@ pub struct QpHost<'a> {
     /// The channel of its path.
     pub channel: Option<&'a Arc<Channel>>,
     /// The unreported completions of a program that is polling.
-    pub sink: Option<&'a mut Sink>,
+    pub polled: Option<&'a mut PolledCompletions>,
 }
 
 impl QpHost<'_> {
@@ -204,8 +204,8 @@ impl Host for QpHost<'_> {
             }
         };
         let Some(cq) = cq else { return Ok(()) };
-        if let Some(sink) = &mut self.sink {
-            if sink.put(cq, completion, qp.qpn) {
+        if let Some(polled) = &mut self.polled {
+            if polled.put(cq, completion, qp.qpn) {
                 return Ok(());
             }
         }

@@ -25,8 +25,8 @@ use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
-use crate::local::{Channel, Unlocked};
 use crate::memory::{Memory, MrCache, PdHandle};
+use crate::shm::{Channel, Unlocked};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
 
@@ -359,7 +359,7 @@ impl Inner {
             receives: &mut self.receives,
             export: &mut self.export,
             channel,
-            sink: None,
+            polled: None,
         };
         (&mut self.engine, host, channel)
     }

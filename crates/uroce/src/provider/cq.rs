@@ -22,7 +22,7 @@ use crate::device::Device;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe, Moderation};
 use crate::device::events::CompletionEvents;
 use crate::device::handles::{self, ObjectKind};
-use crate::device::sink::Sink;
+use crate::device::polled::PolledCompletions;
 use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The private part of a completion queue.
@@ -366,9 +366,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     if polled > 0 {
         return polled as c_int;
     }
-    let mut sink = Sink::new(&private.queue, max);
-    private.device.poll(&mut sink);
-    let taken = sink.pass_on(&private.queue, write);
+    let mut polled = PolledCompletions::new(&private.queue, max);
+    private.device.poll(&mut polled);
+    let taken = polled.pass_on(&private.queue, write);
     let polled = taken
         + private
             .queue
@@ -401,10 +401,10 @@ impl CqPrivate {
             next
         };
         poll_queue().or_else(|| {
-            let mut sink = Sink::new(&self.queue, 1);
-            self.device.poll(&mut sink);
+            let mut polled = PolledCompletions::new(&self.queue, 1);
+            self.device.poll(&mut polled);
             let mut next = None;
-            sink.pass_on(&self.queue, |_, cqe| next = Some(*cqe));
+            polled.pass_on(&self.queue, |_, cqe| next = Some(*cqe));
             next.or_else(poll_queue)
         })
     }

@@ -45,7 +45,7 @@ use crate::wire::{PORT, gid_of, ip_of};
 const PORT_TRIES: u32 = 1000;
 /// The epoll token of the [`RtnlMonitor`]. Other tokens are indices into [`SocketTable::receivers`].
 pub(super) const MONITOR_TOKEN: u64 = u64::MAX;
-/// The epoll token of [`crate::local::Paths`].
+/// The epoll token of [`crate::shm::Paths`].
 pub(super) const PATHS_TOKEN: u64 = u64::MAX - 1;
 
 /// The network side of a device in this process: its sockets, GID table, port state, and queue pair numbers.

@@ -10,8 +10,8 @@ use super::*;
 use crate::device::queue_pair::QueuePair;
 use crate::direct::Request;
 use crate::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
-use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
+use crate::shm::Peers;
 use crate::wire::Psn;
 
 const REMOTE: u32 = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;

@@ -9,9 +9,9 @@ use super::paths::{connect_channel, exchange, make_progress, two_devices_with, u
 use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
 use super::{BACKGROUND_THREADS, QpState};
 use crate::device::handles::ObjectKind;
-use crate::device::sink::Sink;
+use crate::device::polled::PolledCompletions;
 use crate::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
-use crate::local::Peers;
+use crate::shm::Peers;
 use crate::transport::Inbox;
 
 /// The system's allocator. Fails in a thread that runs [`without_memory`].
@@ -82,8 +82,8 @@ fn packets_without_memory_do_not_abort() {
             without_memory(|| {
                 let start = Instant::now();
                 while start.elapsed() < Duration::from_millis(100) {
-                    b.poll(&mut Sink::default());
-                    a.poll(&mut Sink::default());
+                    b.poll(&mut PolledCompletions::default());
+                    a.poll(&mut PolledCompletions::default());
                 }
             });
             assert!(FAILED.get() > before, "nothing was allocated");
@@ -93,8 +93,8 @@ fn packets_without_memory_do_not_abort() {
     let start = Instant::now();
     while !pairs.iter().all(|(one, _)| is_acknowledged(one)) {
         assert!(start.elapsed() < Duration::from_secs(20), "no ACK");
-        a.poll(&mut Sink::default());
-        b.poll(&mut Sink::default());
+        a.poll(&mut PolledCompletions::default());
+        b.poll(&mut PolledCompletions::default());
     }
 }
 

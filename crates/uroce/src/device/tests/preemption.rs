@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use super::super::completion::CompletionQueue;
+use super::super::polled::PolledCompletions;
 use super::super::queue_pair::QueuePairConfig;
 use super::super::receiving::Batch;
-use super::super::sink::Sink;
 use super::super::*;
 use super::{BACKGROUND_THREADS, loopback};
 use crate::engine::{
@@ -215,7 +215,7 @@ fn the_background_thread_stands_in_for_a_preempted_poller() {
     let turn = other.send_turn().unwrap();
     for _ in 0..8 {
         send(&a, &one);
-        await_ack(&one, || a.poll(&mut Sink::default()));
+        await_ack(&one, || a.poll(&mut PolledCompletions::default()));
     }
     drop(turn);
     drop(inbox);
@@ -236,7 +236,7 @@ fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
     let mut inbox = b.inboxes.take();
     while received() == 0 {
         inbox.poll_all_sockets();
-        let mut batch = Batch::new(&b, false, inbox.take_recent());
+        let mut batch = Batch::new(&b, false, inbox.take_qp_cache());
         b.net.receive(&mut inbox, &mut |packet, from| {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -323,11 +323,11 @@ fn a_locked_queue_pair_does_not_stop_the_others() {
     send(&a, &one);
     for _ in 0..8 {
         send(&a, &two);
-        await_ack(&two, || a.poll(&mut Sink::default()));
+        await_ack(&two, || a.poll(&mut PolledCompletions::default()));
     }
     assert!(!is_acknowledged(&one));
     drop(guard);
-    await_ack(&one, || a.poll(&mut Sink::default()));
+    await_ack(&one, || a.poll(&mut PolledCompletions::default()));
     drop(inbox);
     a.close();
     b.close();

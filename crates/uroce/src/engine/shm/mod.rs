@@ -16,7 +16,7 @@
 //! | `direct` | requests that wait until the host can execute them without the peer |
 //!
 //! Not here: the execution of requests, which both transports share (`responder`), and the memory
-//! (`local`).
+//! (`shm` of the device).
 
 mod completer;
 mod direct;

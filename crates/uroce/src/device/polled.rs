@@ -15,18 +15,18 @@ const MAX: usize = 4;
 
 /// The completions of one completion queue that a poll has found.
 #[derive(Default)]
-pub struct Sink {
+pub struct PolledCompletions {
     /// The address of the queue: 0 for none.
     cq: usize,
     room: usize,
     entries: SmallVec<[Cqe; MAX]>,
 }
 
-impl Sink {
-    /// A sink for a program that polls a queue for at most `max` entries.
+impl PolledCompletions {
+    /// An empty list for a program that polls a queue for at most `max` entries.
     #[inline]
-    pub fn new(cq: &CompletionQueue, max: usize) -> Sink {
-        Sink {
+    pub fn new(cq: &CompletionQueue, max: usize) -> PolledCompletions {
+        PolledCompletions {
             cq: core::ptr::from_ref(cq).addr(),
             room: max.min(MAX),
             entries: SmallVec::new(),

@@ -48,9 +48,6 @@ use segment::Segment;
 /// The most channels of a device. Peers beyond that use UDP.
 const MAX_CHANNELS: usize = 1024;
 
-/// A poller of more channels does not prefetch packets.
-const PREFETCHED_CHANNELS: usize = 4;
-
 /// The processes that this one shares memory with. Both processes must allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
@@ -123,12 +120,8 @@ impl SeenChannels {
     /// Whether a packet waits in a channel.
     #[inline]
     fn has_packet(&mut self) -> bool {
-        let prefetches = self.all.len() <= PREFETCHED_CHANNELS;
         // It is looked for once, and then received.
-        let is_ready = |channel: &Arc<Channel>| match prefetches {
-            true => channel.prefetch_and_poll(),
-            false => channel.has_packet(),
-        };
+        let is_ready = |channel: &Arc<Channel>| channel.has_packet();
         if self.all.get(self.first).is_some_and(is_ready) {
             return true;
         }

@@ -16,7 +16,7 @@ pub use sender::{Sender, Unlocked};
 use super::Receiver;
 use super::handshake;
 use super::peer_memory::{Access, Connection, PeerMemory};
-use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
+use super::ring::{Broken, Consumer, Producer, Record, Released};
 use super::segment::Segment;
 use crate::direct::Request;
 use crate::engine::{Addresses, Gid, Message};
@@ -37,8 +37,6 @@ pub(super) const HOP_LIMIT: u8 = 64;
 const GSI_QPN: u32 = 1;
 /// The tag of a record with a message. That of one with a datagram is the datagram's traffic class.
 const MESSAGE_TAG: u16 = 1 << 8;
-/// A packet of at most this number of bytes is prefetched: its line and the two behind it.
-const PREFETCHED_MAX: usize = HEAD_LEN + 2 * 64;
 
 /// The two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +66,6 @@ pub struct Channel {
     consumer: Mutex<Consumer>,
     /// [`Consumer::position`], for those who do not have the lock.
     position: AtomicU64,
-    /// The next packet is to be prefetched: the last one was longer than a line, and short enough.
-    prefetches: AtomicBool,
     /// The peer has hung up. What it sent before is still received.
     dead: AtomicBool,
     /// The peer is gone, and the device knows.
@@ -118,7 +114,6 @@ impl Channel {
             connection,
             peer_memory,
             position: AtomicU64::new(0),
-            prefetches: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -208,16 +203,6 @@ impl Channel {
             && !self.broken.load(Ordering::Relaxed)
     }
 
-    /// [`Channel::has_packet`] for a thread that calls it until there is a packet.
-    #[inline]
-    pub(super) fn prefetch_and_poll(&self) -> bool {
-        if self.prefetches.load(Ordering::Relaxed) {
-            let position = self.position.load(Ordering::Relaxed);
-            self.segment.incoming().prefetch(position);
-        }
-        self.has_packet()
-    }
-
     /// Whether nothing has been received yet. True once.
     pub(super) fn take_first_receive(&self) -> bool {
         self.fresh.load(Ordering::Relaxed) && self.fresh.swap(false, Ordering::AcqRel)
@@ -256,12 +241,9 @@ impl Channel {
             return 0;
         };
         let ring = self.segment.incoming();
-        let (mut count, mut copied, mut len) = (0, 0, 0);
+        let (mut count, mut copied) = (0, 0);
         while count < PACKETS_PER_CALL && copied < COPIED_PER_CALL {
-            let popped = consumer.pop(ring, |record| {
-                len = record.body.len();
-                self.deliver(record, receiver)
-            });
+            let popped = consumer.pop(ring, |record| self.deliver(record, receiver));
             match popped {
                 Ok(Some(bytes)) => copied += bytes,
                 Ok(None) => break,
@@ -272,10 +254,6 @@ impl Channel {
             }
             count += 1;
             self.position.store(consumer.position(), Ordering::Relaxed);
-        }
-        if count > 0 {
-            let prefetches = (HEAD_LEN + 1..=PREFETCHED_MAX).contains(&len);
-            self.prefetches.store(prefetches, Ordering::Relaxed);
         }
         let received = self.received.load(Ordering::Relaxed) + count as u64;
         self.received.store(received, Ordering::Relaxed);

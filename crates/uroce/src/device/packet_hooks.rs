@@ -1,6 +1,6 @@
 //! Faults of a device's packets (IBV_FAULTS), and its recording (IBV_UROCE_PCAP; `transport` records).
 //!
-//! Both are of UDP datagrams. So a device with an [`Interposed`] has no shared memory with its peers
+//! Both are of UDP datagrams. So a device with an [`PacketHooks`] has no shared memory with its peers
 //! (`paths.rs`), and code that sends through channels or receives from them knows nothing of either.
 
 use super::Device;
@@ -11,20 +11,20 @@ use crate::transport::{Consumer, Net, Outbox};
 use crate::wire::Packet;
 
 /// The faults of a device, or its recording, or both.
-pub struct Interposed {
+pub struct PacketHooks {
     pub(super) faults: Option<Faults>,
 }
 
-impl Interposed {
+impl PacketHooks {
     /// Opens the faults and the recording of a new device; None if it has neither.
-    pub(super) fn open(net: &Net) -> Option<Interposed> {
+    pub(super) fn open(net: &Net) -> Option<PacketHooks> {
         let faults = Faults::open();
-        (faults.is_some() || net.tap().is_some()).then_some(Interposed { faults })
+        (faults.is_some() || net.tap().is_some()).then_some(PacketHooks { faults })
     }
 
     /// Returns the consumer of a batch's packets.
-    pub(super) fn consumer<'a, 'b>(&'a self, batch: &'a mut Batch<'b>) -> Interposing<'a, 'b> {
-        Interposing {
+    pub(super) fn consumer<'a, 'b>(&'a self, batch: &'a mut Batch<'b>) -> HookedConsumer<'a, 'b> {
+        HookedConsumer {
             faults: self.faults.as_ref(),
             batch,
             fault: None,
@@ -39,20 +39,20 @@ impl Interposed {
 }
 
 /// Delivers packets, with their faults.
-pub(super) struct Interposing<'a, 'b> {
+pub(super) struct HookedConsumer<'a, 'b> {
     faults: Option<&'a Faults>,
     batch: &'a mut Batch<'b>,
     /// The fault of the packet that is recorded: the rules are asked once.
     fault: Option<Option<PacketFault>>,
 }
 
-impl Interposing<'_, '_> {
+impl HookedConsumer<'_, '_> {
     fn decide(&self, packet: &Packet<'_>, from: &Addresses) -> Option<PacketFault> {
         self.faults?.of_received(self.batch.device, packet, from)
     }
 }
 
-impl Consumer for Interposing<'_, '_> {
+impl Consumer for HookedConsumer<'_, '_> {
     fn note(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<&'static str> {
         let fault = self.decide(packet, from);
         self.fault = Some(fault);
@@ -77,9 +77,9 @@ impl Device {
     /// has one.
     #[inline]
     pub(super) fn push(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
-        let is_sent = match &self.interposed {
+        let is_sent = match &self.hooks {
             None => true,
-            Some(interposed) => interposed.send(self, outbox, src_qpn, packet),
+            Some(hooks) => hooks.send(self, outbox, src_qpn, packet),
         };
         if is_sent {
             self.net.push(outbox, src_qpn, packet);

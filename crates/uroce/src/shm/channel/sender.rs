@@ -7,7 +7,7 @@ use lock_api::MutexGuard;
 
 use super::{Channel, MESSAGE_TAG};
 use crate::engine::Time;
-use crate::local::ring::{Broken, Filled, Producer, Room};
+use crate::shm::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
 
 /// The state of a channel when a [`Sender`] has unlocked it.

@@ -147,14 +147,6 @@ impl Ring {
         Word(word).is_of(key, position)
     }
 
-    /// Has the CPU load the two lines behind the word at this position.
-    #[inline]
-    pub fn prefetch(&self, position: u64) {
-        for line in [position + 1, position + 2] {
-            arch::prefetch(self.lines.address(line));
-        }
-    }
-
     /// Writes the word of a record, and bytes behind it. The lower bits of the word may be any.
     #[cfg(any(test, feature = "internals"))]
     pub fn forge(&self, key: Key, position: u64, low: u32, body: &[u8]) {

@@ -69,12 +69,6 @@ mod real {
             bytes
         }
 
-        /// The address of a line.
-        #[inline]
-        pub fn address(&self, position: u64) -> *const u8 {
-            self.at(position)
-        }
-
         /// Lets the producer write a body that it has room for.
         #[inline]
         pub fn fill<T>(&self, position: u64, len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
@@ -127,10 +121,6 @@ mod tracked {
             self.view(position, LINE - WORD_LEN, |body| {
                 body.try_into().expect("a whole line")
             })
-        }
-
-        pub fn address(&self, position: u64) -> *const u8 {
-            (&raw const self.words[(position % LINES) as usize]).cast()
         }
 
         pub fn fill<T>(&self, position: u64, len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {

@@ -10,19 +10,19 @@ const PLACES: usize = 16;
 
 /// Recent queue pairs, each at the place that follows from its number.
 #[derive(Default)]
-pub struct RecentQps {
+pub struct QpCache {
     /// Empty, or [`PLACES`] long.
     places: Vec<Option<Arc<QueuePair>>>,
 }
 
-impl RecentQps {
+impl QpCache {
     /// Without memory it keeps none.
-    pub fn new() -> RecentQps {
+    pub fn new() -> QpCache {
         let mut places = Vec::new();
         if places.try_reserve_exact(PLACES).is_ok() {
             places.resize_with(PLACES, || None);
         }
-        RecentQps { places }
+        QpCache { places }
     }
 
     #[inline]
