@@ -35,7 +35,7 @@ impl Metric {
 /// The path of uroce's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
-    /// The device of the place: uroce, through shared memory where both ends are on one host.
+    /// The device of the environment: uroce, through shared memory where both ends are on one host.
     Default,
     /// uroce without direct access: the target's CPU does its part.
     Packets,

@@ -8,7 +8,7 @@ mod file;
 use std::fmt::Display;
 use std::net::IpAddr;
 
-use crate::pci::Place;
+use crate::pci::Location;
 use crate::profile::{DEFAULT, Profile};
 use entry::Why;
 
@@ -21,8 +21,8 @@ pub struct Config {
     pub netdev: Netdev,
     /// The profile: the device's identity, its limits and its services.
     pub(crate) profile: Profile,
-    /// Where it appears to be plugged in.
-    pub(crate) place: Place,
+    /// The PCI function and NUMA node that the device appears to have.
+    pub(crate) location: Location,
 }
 
 impl Config {
@@ -32,7 +32,7 @@ impl Config {
             name: name.into(),
             netdev,
             profile: DEFAULT,
-            place: Place::default(),
+            location: Location::default(),
         }
     }
 }
@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!((a.profile.name, a.profile.limits.max_qp), ("small", 9));
         assert_eq!(
-            (a.place.numa_node, a.profile.port.speed.rate),
+            (a.location.numa_node, a.profile.port.speed.rate),
             (Some(1), 4000)
         );
         assert_eq!((b.profile.name, b.profile.limits.max_mtu), ("uroce", 2048));

@@ -112,10 +112,10 @@ impl ViewState {
             };
             self.found.push(*index);
             let mut parent = kernel::netdev_parent(&description.netdev);
-            let mut place = config.place.clone();
-            if let Some(found) = place.pci.as_ref().and_then(kernel::pci_function) {
+            let mut location = config.location.clone();
+            if let Some(found) = location.pci.as_ref().and_then(kernel::pci_function) {
                 // It is a function that the host has: its files are the kernel's.
-                (place.pci, parent) = (None, Some(found));
+                (location.pci, parent) = (None, Some(found));
             }
             shown.push(Shown {
                 name: config.name.clone(),
@@ -124,7 +124,7 @@ impl ViewState {
                 parent,
                 netdev: description.netdev,
                 profile: config.profile,
-                place,
+                location,
             });
         }
         if shown.len() != known.configs.len() || is_first {

@@ -68,7 +68,7 @@ pub enum Buffer<'a> {
     Option(&'a [u8]),
 }
 
-/// The host.
+/// The operating system around the commands.
 pub trait CmOs {
     /// Keeps a port number or a prefix from other processes until it is dropped.
     type Reservation;

@@ -50,7 +50,7 @@ pub enum InterfaceChange {
     Gone,
 }
 
-/// The host of a process.
+/// The operating system of a process: its devices, descriptors and names.
 pub struct System {
     epoll: Arc<Epoll>,
     /// The configured devices.
@@ -80,7 +80,7 @@ pub struct FileEnd {
 }
 
 impl System {
-    /// A host without descriptors, whose devices are not open yet.
+    /// A state without descriptors, whose devices are not open yet.
     pub fn new(configs: Vec<Config>, epoll: Arc<Epoll>) -> System {
         System {
             epoll,
