@@ -214,7 +214,7 @@ fn in_namespace(host: &Host) -> Vec<String> {
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // Those of other places end with their network namespace.
+        // Devices of other environments end with their network namespace.
         if self.kind == Kind::RxeRxe {
             let _ = sh("rdma link delete rxv1; rdma link delete rxv2; ip link delete ve1");
         }

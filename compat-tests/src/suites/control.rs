@@ -199,7 +199,7 @@ fn qpn(cx: &Context) -> Verdict {
         let found = [0, 1].map(|rule: usize| listed["rules"][rule]["applied"].as_u64());
         ensure(found == expected.map(Some), format!("{listed}"))
     };
-    // Of a packet, that which receives it, or which sends it.
+    // A packet's queue pair is the one that receives it, or that sends it.
     for (direction, expected) in [("rx", [0, 1]), ("tx", [1, 0])] {
         let rule = |qpn| format!("drop:opcode=send,direction={direction},qpn={qpn},count=1");
         add(&[a, b].map(rule))?;

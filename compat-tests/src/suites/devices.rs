@@ -148,7 +148,7 @@ fn lists() -> Vec<Check> {
             "3: u",
         ),
     ];
-    // What people write in place of 1. The message says what to write; no "Function not implemented" follows.
+    // Values that people write for 1. The message says what to write; no "Function not implemented" follows.
     for (word, device) in [
         ("yes", "eth0"),
         ("true", "eth0"),

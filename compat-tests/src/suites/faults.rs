@@ -108,7 +108,7 @@ fn plays(cx: &Context, scene: &str, local: &str) -> Verdict {
         ended.out
     };
     as_expected(cx, scene, &got)?;
-    // What is killed ends a little later.
+    // A killed process ends a little later.
     wait_until(Duration::from_secs(5), || {
         traces().is_ok_and(|now| now == before)
     });

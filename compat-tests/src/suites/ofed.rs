@@ -151,7 +151,7 @@ fn layout(cx: &Context) -> Verdict {
     let ofed = print("ofed", "infiniband/ofed.h", "")?;
     compare::same(("with verbs.h", &plain), ("with ofed.h", &ofed))?;
 
-    // What ofed.h adds to an SRQ is what a provider has behind it.
+    // The members that ofed.h adds to an SRQ are those that a provider has behind it.
     const RENAME: &str = r#"printf("domain %zu cq %zu number %zu size %zu\n""#;
     let library = format!(
         "{RENAME}, offsetof(struct verbs_srq, xrcd), offsetof(struct verbs_srq, cq),

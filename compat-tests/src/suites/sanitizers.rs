@@ -251,7 +251,7 @@ fn with_options(
     let suppressions =
         |file: &str| format!("suppressions={}", text(&cx.source("threads").join(file)));
     Ok(match kind {
-        // Its open() stands behind the fake kernel's.
+        // The sanitizer's open() comes after the fake kernel's.
         SanitizerKind::Thread => program
             .env("LD_PRELOAD", shim)
             .env(

@@ -319,7 +319,7 @@ impl fmt::Display for Rule {
         if self.probability < CERTAIN {
             keys.push(format!("p={}", probability(self.probability)));
         }
-        // What happens at a time happens once, unless the text says otherwise.
+        // An action at a time happens once, unless the text says otherwise.
         if self.count < u64::MAX || self.action.entry().point == Point::Time {
             keys.push(format!("count={}", self.count));
         }

@@ -186,7 +186,7 @@ impl Report<'_> {
         let all = found
             .iter()
             .all(|found| found.file.as_deref().is_some_and(|file| self.is_ours(file)));
-        // What another libibverbs defines is not missing.
+        // Symbols that another libibverbs defines are not missing.
         let missing = if all {
             self.missing_versions(&listing.files)
         } else {

@@ -79,7 +79,7 @@ unsafe fn status_of(
         device: unsafe { device_name(context) },
         qpn: Some(qpn),
         opcode: name.map(|(name, _)| *name),
-        // Of sends it is not defined.
+        // For sends the byte count is not defined.
         size: length.filter(|_| opcode & IBV_WC_RECV != 0).map(u64::from),
         ..Facts::default()
     };

@@ -325,7 +325,7 @@ impl Shadow {
     }
 
     /// The objects that use another one, as messages name them.
-    fn users(&self, kind: Kind, address: usize) -> Vec<String> {
+    fn dependents(&self, kind: Kind, address: usize) -> Vec<String> {
         let mut names = Vec::new();
         for (at, qp) in &self.qps {
             let uses = match kind {
@@ -393,15 +393,15 @@ impl Shadow {
         if !outcome.is(libc::EBUSY) {
             return Vec::new();
         }
-        let users = self.users(kind, address);
-        if users.is_empty() {
+        let dependents = self.dependents(kind, address);
+        if dependents.is_empty() {
             return Vec::new();
         }
         let object = match kind {
             Kind::Qp => self.qp_object(address),
             _ => Object::at(kind, address),
         };
-        vec![Finding::new(Rule::Busy, object, call, outcome).with("users", list(users))]
+        vec![Finding::new(Rule::Busy, object, call, outcome).with("users", list(dependents))]
     }
 
     /// Takes a region out, before it is deregistered. Returns it, and what is wrong if that succeeds.

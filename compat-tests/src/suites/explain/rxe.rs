@@ -34,12 +34,12 @@ const NOT_ON_RXE: &[&str] = &[
     "call-failed",
     // Which status the peer's wrong key causes here depends on the device.
     "request-failed",
-    // Its provider refuses the request when it is posted.
+    // rxe's provider refuses the request when it is posted.
     "atomic-unaligned",
     // It flushes the request; whether its region was deregistered earlier or later is not known.
     "key-deregistered", // Its provider locks the CQ nevertheless, and hangs.
     "thread-domain",
-    // What is posted in SQD does not complete within 2 s after the move to RTS.
+    // On rxe, a request that is posted in SQD does not complete within 2 s after the move to RTS.
     "send-queue-full", "never-signaled",
 ];
 

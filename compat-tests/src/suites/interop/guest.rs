@@ -55,7 +55,7 @@ impl Current {
         let made = match current.take() {
             Some(made) if made.is_for(between) => made,
             others => {
-                // They have the same addresses.
+                // All hosts have the same addresses.
                 drop(others);
                 Made::new(cx, between)?
             }

@@ -211,7 +211,7 @@ impl VersionMap {
             let names = all(r"(?m)^\t\t(\w+);", body);
             for name in names.iter().chain([&node]) {
                 let nodes = map.nodes.entry(name.clone()).or_default();
-                // Of the provider ABIs, the first with a name has its default version.
+                // The first provider ABI with a name has its default version.
                 if nodes.is_empty() || !node.contains("PRIVATE") {
                     nodes.push(node.clone());
                 }

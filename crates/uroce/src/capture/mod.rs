@@ -111,7 +111,7 @@ pub unsafe fn after_fork(is_child: bool) {
         if is_child {
             if let Some(capture) = (*CURRENT.data_ptr()).take() {
                 capture.close_in_child();
-                // Its locks may be held by threads that the child does not have.
+                // The capture's locks may be held by threads that the child does not have.
                 core::mem::forget(capture);
             }
         }

@@ -154,7 +154,7 @@ impl Builder {
         };
         if key == "profile" {
             entry::set_profile(device, value)?;
-            // They were right before, and replace values of the new profile.
+            // The values were right before, and replace values of the new profile.
             for (key, value) in &self.values {
                 entry::set(device, key, value)?;
             }

@@ -84,7 +84,7 @@ impl Device {
 
     #[cold]
     fn export_due(&self, qp: &QueuePair, inner: &mut Inner) {
-        // Its peer had no access before.
+        // The queue pair's peer had no access before.
         let _ = self.export_qp(qp, inner);
     }
 

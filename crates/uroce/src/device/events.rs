@@ -213,7 +213,7 @@ impl<R: Record> EventQueue<R> {
         }
         let mut unread: u32 = closed.waiting.iter().map(|(_, count)| count).sum();
         state.backlog.retain(|record| record.source() != source);
-        // What is in the socket, and what goes back there.
+        // The records in the socket, and those that go back there.
         let mut kept = VecDeque::new();
         while let Some(record) = self.read_back() {
             if record.source() == source {

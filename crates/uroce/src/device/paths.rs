@@ -205,7 +205,7 @@ impl Device {
         let Some(paths) = &self.paths else {
             return true;
         };
-        // What is outstanding fails when the peer is gone.
+        // Outstanding requests fail when the peer is gone.
         let is_dead = |channel: &Arc<Channel>| channel.is_dead();
         let is_current = inner.path.generation == paths.generation();
         qp.service == Service::Ud || is_current && !inner.path.channel().is_some_and(is_dead)

@@ -70,7 +70,7 @@ impl Device {
             self.send(qp, inner);
             inner = qp.inner.lock();
         }
-        // What came before the change must not come after it.
+        // Packets that came before the change must not be handled after it.
         inner.receive_missed(qp);
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);

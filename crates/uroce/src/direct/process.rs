@@ -159,7 +159,7 @@ impl Process {
             part(address, head_len),
             part(address + head_len as u64, len - head_len),
         );
-        // What the program wrote before is visible to those that see these bytes.
+        // Earlier writes of the program are visible to those that see these bytes.
         fence(Ordering::Release);
         // SAFETY: `local` names memory that may be read, as the caller says, and `last` is this function's.
         unsafe {

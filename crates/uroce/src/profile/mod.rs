@@ -271,7 +271,7 @@ mod tests {
             let (mut of, mut most) = (profile.limits, DEFAULT.limits);
             for name in Limits::NAMES {
                 let (limit, most) = (*of.get_mut(name).unwrap(), *most.get_mut(name).unwrap());
-                // These are reported only.
+                // The following are reported only.
                 let only_reported = [
                     "max_res_rd_atom",
                     "num_comp_vectors",

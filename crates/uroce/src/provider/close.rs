@@ -58,7 +58,7 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
         match kind {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
             ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
-            // Its windows were of this context, and are gone.
+            // The region's windows were of this context, and are gone.
             ObjectKind::Mr if Mr::of(public.cast()).is_imported() => {}
             ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),

@@ -256,7 +256,7 @@ unsafe fn publish(
     mr.ibv_mr.length = len as usize;
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
     mr.access = access as c_int;
-    // Of the types of regions, DMABUF has no pages of the program, for the library.
+    // The type DMABUF is the one that has no pages of the program, for the library.
     mr.mr_type = match memory {
         MrMemory::Program => IBV_MR_TYPE_MR,
         MrMemory::Imported => IBV_MR_TYPE_IMPORTED_MR,

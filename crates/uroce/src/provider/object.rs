@@ -182,7 +182,8 @@ impl RefCount {
 
     /// Counts one object fewer that uses this one.
     pub fn release(&self) {
-        // Its last accesses come before those of the thread that finds no user and frees the object.
+        // The last accesses of that object come before those of the thread that finds the count at 0 and
+        // frees this one.
         self.0.fetch_sub(1, Ordering::Release);
     }
 

@@ -43,7 +43,7 @@ pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Transition> 
     } else {
         IBV_QP_ACCESS_FLAGS
     };
-    // What may change in RTS and SQD.
+    // The attributes that may change in RTS and SQD.
     let in_operation = if datagram {
         IBV_QP_QKEY
     } else {
@@ -222,7 +222,7 @@ mod tests {
                 assert!(allowed(service, from, to, mask), "{service:?} {to:?}");
             }
         }
-        // What is required of a service stays so.
+        // Attributes that a service requires stay required.
         assert_eq!(applicable(XrcSend, rts), rts);
         assert_eq!(applicable(XrcRecv, rtr), rtr);
         for service in [Rc, Uc, Ud] {

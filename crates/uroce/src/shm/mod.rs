@@ -393,7 +393,7 @@ impl Paths {
         if !self.is_used() {
             return false;
         }
-        // What the peer had sent is to be received, and its queue pairs fail then.
+        // Messages that the peer had sent are received first; its queue pairs fail then.
         if self.has_dead() {
             return true;
         }

@@ -342,7 +342,7 @@ fn a_hang_up_is_reported_once() {
     assert!(!is_readable(&a));
     let ended = all_dead(&a);
     assert!(ended.len() == 1 && to_b.is_dead() && !is_readable(&a));
-    // Who sleeps may notice it, too.
+    // A thread that sleeps may notice it, too.
     assert!(is_readable(&b));
     b.read_wakeups();
     assert!(b.has_dead() && !is_readable(&b));

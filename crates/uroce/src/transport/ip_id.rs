@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn a_connected_sender_is_not_displaced() {
         let mut senders = Senders::new();
-        // What is known of it before stays known.
+        // The state of the sender from before is kept.
         assert!(!senders.accepts(PAIR, df(7000), Millis(0), false));
         assert!(senders.connect(PAIR) && senders.connect(PAIR));
         let flood = |senders: &mut Senders| {

@@ -121,7 +121,7 @@ fn anonymous(path: &str, content: &[u8], flags: c_int) -> Result<OwnedFd, Errno>
 /// A pipe with this content, and end-of-file behind it: where RLIMIT_FSIZE lets no file grow. It can be read
 /// once only, from its beginning.
 fn pipe(content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
-    // What a pipe holds at least. A write of more might block.
+    // The least capacity of a pipe. A write of more might block.
     const ROOM: usize = 4096;
     if content.len() > ROOM {
         return Err(Errno(EFBIG));

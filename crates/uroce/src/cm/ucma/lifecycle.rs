@@ -103,7 +103,7 @@ pub(super) fn end_connections() {
     } else {
         drop(locked);
     }
-    // What the thread is sending.
+    // Waits until the thread has sent its messages.
     drop(SENDING.try_lock_for(EXIT_WAIT));
 }
 

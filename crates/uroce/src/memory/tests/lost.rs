@@ -70,7 +70,7 @@ fn lists_with_lost_memory_are_refused() {
                 let by = (&mut cache, 7);
                 assert_eq!(memory.gather_for(by, sges, 0, &mut bytes, PD), read);
             }
-            // What is left is accessible.
+            // The rest of the region is accessible.
             let rest = [sge(LOST - 8, 8, key)];
             assert_eq!(memory.scatter(&rest, 0, b"12345678", PD), Ok(()));
             pages.lose(loss);
