@@ -1,4 +1,4 @@
-//! Memory regions.
+//! Commands of memory regions: registering, re-registering, querying, advising; dma-bufs.
 
 use core::{mem::MaybeUninit, ptr::null_mut};
 

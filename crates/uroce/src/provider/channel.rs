@@ -1,4 +1,4 @@
-//! Completion channels.
+//! Completion channels as verbs.
 
 use core::ptr::null_mut;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Protection domains, thread domains and parent domains.
+//! Protection domains, thread domains and parent domains as verbs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Binding ids to addresses and port numbers; listening.
+//! The commands that bind ids to addresses and port numbers, and that listen.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

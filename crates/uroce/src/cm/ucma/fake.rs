@@ -1,4 +1,5 @@
-//! A host for tests and fuzz targets: one device, and processes that compete for ports.
+//! A fake operating system ([`CmOs`]) for tests and fuzz targets: one device, and processes that compete for
+//! ports.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
