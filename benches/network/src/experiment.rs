@@ -16,7 +16,7 @@ pub struct Scale(pub u64);
 pub struct Point {
     /// The point's position on the axis.
     pub x: f64,
-    /// The label of this point in the table, such as "10 senders".
+    /// The label of this point in the table, such as a number of senders.
     pub name: String,
     pub report: Report,
 }

@@ -15,7 +15,7 @@ pub struct Red {
     pub probability: f64,
 }
 
-/// The properties of a port: its speed, its delay and its queue.
+/// The properties of a port: its rate, its queue, and which packets it drops or marks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// Bits per second.

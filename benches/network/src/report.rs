@@ -1,4 +1,4 @@
-//! The results of a run: goodput, losses, and the share of each program.
+//! The results of a run: goodput, fairness, stalls and losses.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use crate::rows;
 use crate::suites::other_projects::row;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// The parts of first explanations that differ between rxe and uroce. Its queues are larger than
+/// The parts of first explanations that differ between rxe and uroce. rxe's queues are larger than
 /// requested.
 const PARTS: [(&str, &str); 2] = [
     ("gid-unreachable", "198.51.100.9 cannot be reached from rd0"),

@@ -19,7 +19,7 @@ use super::table::{Entry, Mapping, Table};
 use crate::descriptors;
 use crate::restart::{self, Condition, Expected};
 
-/// The descriptor behind which a peer finds what a process exports. So the kernel shows it to those
+/// The descriptor behind which a peer finds what a process exports: the kernel shows it to those
 /// only that may see the process's files (ptrace(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFd {
