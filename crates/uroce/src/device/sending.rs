@@ -163,7 +163,7 @@ impl Device {
                 Err(Unavailable::Destroyed) => {}
             }
         }
-        // Those that were added meanwhile are left too.
+        // Queue pairs that were added meanwhile are left too.
         let left = !self.deferred_sends.lock().is_empty();
         if left {
             self.activity.has_deferred.store(true, Ordering::Relaxed);

@@ -69,7 +69,8 @@ fn at(last: u8) -> Config {
     )
 }
 
-/// What a child of fork may do: open a device, create, query and close. Returns 0 if all of it works.
+/// Does what a child of fork may do: opens a device, creates, queries and closes. Returns 0 if all
+/// of it works.
 fn use_device(config: &Config) -> i32 {
     let Ok(device) = Device::open(config) else {
         return 1;
