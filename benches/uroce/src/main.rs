@@ -3,6 +3,7 @@
 //!
 //! To be run in a network namespace of its own (`run` beside this crate does it). It asserts no times.
 
+mod aims;
 mod bare;
 mod commands;
 mod environment;
@@ -88,6 +89,10 @@ impl Options {
                 if peers.iter().any(|peer| peer.metric == metric) {
                     println!("\n{}", figures.table(&peers, metric, &self.sizes));
                 }
+            }
+            let aims = aims::table(&peers, &figures);
+            if !aims.is_empty() {
+                println!("\naims, as ratios in this run\n\n{aims}");
             }
             if let Some(out) = &self.out {
                 self.plot(out, kind, &peers, &figures)?;
