@@ -10,7 +10,7 @@ use roce::wire::Psn;
 
 use crate::memory::Memory;
 
-/// What a program sends.
+/// The operation that a program posts, over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// RDMA WRITEs.
@@ -22,7 +22,7 @@ pub enum Operation {
 /// A program: it posts messages from a time on.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// What it posts.
+    /// The operation of each work request.
     pub operation: Operation,
     /// Bytes of a message.
     pub message: u32,
@@ -34,7 +34,7 @@ pub struct Program {
     pub count: u64,
 }
 
-/// What a program has reached.
+/// The messages that a program has posted and seen completed.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Messages posted.
@@ -49,7 +49,7 @@ pub struct Progress {
 pub struct Endpoint {
     /// The queue pair.
     pub qp: Qp,
-    /// Its device.
+    /// The memory and the completions of the endpoint's device.
     pub memory: Memory,
     /// The host that it is on.
     pub host: usize,
@@ -57,9 +57,9 @@ pub struct Endpoint {
     pub peer: usize,
     /// See [`Connection::keeps_early`].
     pub keeps_early: bool,
-    /// Of the end that posts.
+    /// The program that posts; `None` at the end that only answers.
     pub program: Option<Program>,
-    /// Of the end that posts.
+    /// The progress of `program`.
     pub progress: Progress,
     /// When the timer event is due that was scheduled last.
     pub timer_at: Option<Time>,
@@ -70,9 +70,9 @@ pub struct Endpoint {
 pub struct Connection {
     /// The path MTU.
     pub mtu: u32,
-    /// As for `ibv_modify_qp`.
+    /// The value of `timeout` in `ibv_modify_qp`.
     pub timeout: u8,
-    /// As for `ibv_modify_qp`.
+    /// The value of `retry_cnt` in `ibv_modify_qp`.
     pub retry_cnt: u8,
     /// READs outstanding.
     pub max_rd_atomic: u8,

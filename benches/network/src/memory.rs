@@ -1,5 +1,5 @@
-//! What a queue pair needs of its device. Memory is only checked for its length: nothing is copied, as no run
-//! depends on the bytes.
+//! The device of a simulated queue pair: memory and a list of completions. Memory is only checked
+//! for its length: nothing is copied, as no run depends on the bytes.
 
 use roce::engine::*;
 

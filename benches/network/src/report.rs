@@ -1,4 +1,4 @@
-//! What a run has reached.
+//! The results of a run: goodput, fairness, stalls and losses.
 
 use std::time::Duration;
 

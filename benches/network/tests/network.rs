@@ -219,8 +219,8 @@ fn a_thousand_hosts() {
     );
 }
 
-/// What a peer of another make gets, which drops what comes behind a missing packet: all that it did not get,
-/// and hardly later. Selective retransmission gains the rest.
+/// A peer that drops what comes behind a missing packet, as peers of other makes may, gets all of
+/// it again, and hardly later. Selective retransmission gains the rest.
 #[test]
 fn a_peer_that_keeps_nothing_loses_nothing() {
     let run = |keeps_early, loss| {

@@ -32,7 +32,8 @@ impl Memory {
     }
 }
 
-/// What a WRITE from one region needs. Other operations are refused.
+/// A host that allows WRITEs from one region, and refuses other operations. Other operations are
+/// refused.
 impl Host for Memory {
     fn check_local(&mut self, sges: &[Sge], _writable: bool) -> Result<u64, LocalError> {
         let lens = sges

@@ -1,4 +1,4 @@
-//! What fuzz targets use of the private modules. No stability is promised.
+//! Entry points of fuzz targets to the private modules. No stability is promised.
 
 /// The connection manager.
 pub mod cm {

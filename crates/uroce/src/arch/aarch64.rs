@@ -9,7 +9,7 @@ pub const JUMP_SLOT: u32 = 1026;
 pub const GLOB_DAT: u32 = 1025;
 /// `R_AARCH64_ABS64`.
 pub const ABSOLUTE: u32 = 257;
-/// Other CPUs may see copies that follow each other in another order.
+/// The order in which other CPUs see copies that follow each other may be another one.
 pub const COPIES_IN_ORDER: bool = false;
 
 /// `fence(SeqCst)`.

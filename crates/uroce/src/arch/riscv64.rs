@@ -9,7 +9,7 @@ pub const JUMP_SLOT: u32 = 5;
 pub const GLOB_DAT: u32 = ABSOLUTE;
 /// `R_RISCV_64`.
 pub const ABSOLUTE: u32 = 2;
-/// Other CPUs may see copies that follow each other in another order.
+/// The order in which other CPUs see copies that follow each other may be another one.
 pub const COPIES_IN_ORDER: bool = false;
 
 /// `fence(SeqCst)`.

@@ -18,7 +18,7 @@ pub struct Frame<'a> {
     pub flow_label: u32,
     /// IPv4 only.
     pub fragmentation: Fragmentation,
-    /// From the BTH to the ICRC.
+    /// The bytes from the BTH to the ICRC.
     pub datagram: &'a [u8],
 }
 

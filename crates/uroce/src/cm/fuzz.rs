@@ -1,4 +1,4 @@
-//! What fuzz targets drive: any MAD, and any sequence of commands and messages.
+//! Entry points of the fuzz targets: any MAD, and any sequence of commands and messages.
 
 use std::net::Ipv4Addr;
 

@@ -2,7 +2,7 @@
 //!
 //! | module | responsible for |
 //! |---|---|
-//! | `ucma` | the commands of `/dev/infiniband/rdma_cm`, and what they need of the host |
+//! | `ucma` | the commands of `/dev/infiniband/rdma_cm`, and the operating system around them |
 //! | [`roce::cm`] | messages and the state machine of connections. Pure, and a crate of its own |
 //!
 //! On the wire it is the communication manager of the specification (volume 1, chapter 12), with the

@@ -1,4 +1,4 @@
-//! What pollers and the background thread know of each other.
+//! State that pollers and the background thread share, so that each knows what the other does.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -9,9 +9,10 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use super::clock::{AtomicTime, NEVER};
 use roce::engine::Time;
 
-/// What pollers and the background thread know of each other. The fields are relaxed: they order no other
-/// memory access. Where a thread must not miss what another one does at that moment, both store, fence, and
-/// read what the other stores, so that one of them sees it: the methods contain the fences.
+/// State that pollers and the background thread share. The fields are relaxed: they order no other
+/// memory access. Where a thread must not miss what another one does at that moment, both store,
+/// fence, and read what the other stores, so that one of them sees it: the methods contain the
+/// fences.
 pub struct Activity {
     /// Polls that looked for packets, since the device was opened. Written with the inbox locked.
     pub(super) polls: AtomicU64,
@@ -35,7 +36,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Nothing has happened yet.
+    /// The state before any poll or packet.
     pub fn new() -> Activity {
         Activity {
             polls: AtomicU64::new(0),
@@ -119,7 +120,8 @@ mod model {
         });
     }
 
-    /// What a poller defers while the background thread resumes wakeups is sent by one of them.
+    /// A packet that a poller defers while the background thread resumes wakeups is sent by one of
+    /// them.
     #[test]
     fn nothing_deferred_is_stranded() {
         loom::model(|| {

@@ -31,12 +31,13 @@ pub(super) fn is_this_thread() -> bool {
     IS_BACKGROUND_THREAD.get()
 }
 
-/// From now on this thread is a background thread.
+/// Makes this thread a background thread from now on.
 pub(super) fn begin_on_this_thread() {
     IS_BACKGROUND_THREAD.set(true);
 }
 
-/// What the background thread of a device knows, apart from what others know of it ([`super::activity`]).
+/// The background thread of a device: its policy, and what it has seen. [`super::activity`] has what others
+/// know of it.
 struct BackgroundThread<'a> {
     device: &'a Device,
     policy: WakeupPolicy,

@@ -21,11 +21,11 @@ const STALLED_AFTER: Duration = Duration::from_millis(500);
 
 /// Why a queue pair stopped sending through a channel.
 enum Filled {
-    /// It has nothing more to send.
+    /// The queue pair has nothing more to send.
     All,
     /// The channel has no room.
     Starved,
-    /// One packet is sent, or dropped: the next one may have another destination.
+    /// The queue pair has sent or dropped one packet: the next one may have another destination.
     Packet,
 }
 

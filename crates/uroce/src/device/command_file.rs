@@ -64,7 +64,7 @@ impl CommandFiles {
         self.0.lock().push(file);
     }
 
-    /// One of the contexts with this command file is closed.
+    /// Removes one context's entry of its command file, when that context is closed.
     pub fn remove(&self, file: CommandFile) {
         let mut files = self.0.lock();
         if let Some(at) = files.iter().position(|other| *other == file) {

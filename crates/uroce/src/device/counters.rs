@@ -13,7 +13,7 @@ use roce::engine::Counters;
 /// A device's counters since this process opened it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
-    /// Of all queue pairs.
+    /// The counters of all queue pairs together.
     pub queue_pairs: Counters,
     /// Packets that could not be sent: no such GID, or the network refused them.
     pub send_err: u64,
@@ -94,7 +94,7 @@ impl DeviceCounters {
         ]
     }
 
-    /// What no kernel device has, for the log and the control socket.
+    /// The counters that no kernel device has, for the log and the control socket.
     pub(super) fn local_counters(&self) -> [(&'static str, u64); 10] {
         [
             ("local_sent_pkts", self.local_sent_pkts),

@@ -39,7 +39,7 @@ use crate::sync::Mutex;
 /// # Safety
 /// The type has no padding, and every bit pattern is a value of it.
 pub unsafe trait Record: Copy + PartialEq {
-    /// What raises the record: the handle of an object, or [`PORT`].
+    /// The object that raises the record: its handle, or [`PORT`].
     fn source(&self) -> u64;
 }
 
@@ -110,7 +110,7 @@ pub struct EventQueue<R> {
     /// The program's end. Open as long as the queue has sources.
     reader: ProgramFd,
     state: Mutex<EventState<R>>,
-    /// There are records in the backlog. Written with `state` locked. [`EventQueue::flush_backlog`] may read
+    /// The backlog has records. Written with `state` locked. [`EventQueue::flush_backlog`] may read
     /// an old value; the thread that `waker` wakes up reads this one.
     has_backlog: AtomicBool,
     /// Wakes up the thread that calls [`EventQueue::flush_backlog`].
@@ -212,7 +212,7 @@ impl<R: Record> EventQueue<R> {
         }
         let mut unread: u32 = closed.waiting.iter().map(|(_, count)| count).sum();
         state.backlog.retain(|record| record.source() != source);
-        // What is in the socket, and what goes back there.
+        // The records in the socket, and those that go back there.
         let mut kept = VecDeque::new();
         while let Some(record) = self.read_back() {
             if record.source() == source {
@@ -508,7 +508,7 @@ mod tests {
         }
     }
 
-    /// What another process has written to the socket neither blocks nor counts.
+    /// Bytes that another process has written to the socket neither block nor count.
     #[test]
     fn records_of_others_do_not_count() {
         let (queue, fd) = queue();

@@ -22,16 +22,16 @@ pub(super) const TIMER_QPN: u32 = 0;
 /// Packets delayed at a time. Further ones are dropped, as by a full queue in a network.
 const MAX_DELAYED: usize = 1 << 16;
 
-/// What the hook is passed about a packet.
+/// The facts about a packet that the hook is passed.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketFacts<'a> {
     /// The name of the device that received it, or is about to send it.
     pub device: &'a str,
-    /// It is about to be sent.
+    /// The packet is about to be sent.
     pub sent: bool,
     /// The number of this device's queue pair that it is for, or that sends it.
     pub qpn: u32,
-    /// Its operation, as rules name it.
+    /// The packet's operation, as rules name it.
     pub operation: &'static str,
     /// Bytes from the BTH to the ICRC.
     pub len: u64,
@@ -44,17 +44,17 @@ pub struct PacketFacts<'a> {
 /// A fault of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFault {
-    /// It is lost.
+    /// The packet is lost.
     Drop,
-    /// Its ICRC is wrong: the receiver counts and drops it.
+    /// The packet's ICRC is wrong: the receiver counts and drops it.
     Corrupt,
-    /// It arrives twice, or is sent twice.
+    /// The packet arrives twice, or is sent twice.
     Duplicate,
-    /// It arrives, or is sent, this much later.
+    /// The packet arrives, or is sent, this much later.
     Delay(Duration),
     /// A switch has marked it (ECN). Of received packets only.
     Mark,
-    /// It finds no receive WR. Of received packets only.
+    /// The packet finds no receive WR. Of received packets only.
     ReceiverNotReady,
 }
 
@@ -105,7 +105,7 @@ enum DelayedPacket {
 /// The faults of a device.
 pub struct Faults {
     hook: PacketHook,
-    /// In the order of their arrival.
+    /// The delayed packets, in the order of their arrival.
     delayed: Mutex<Vec<Delayed>>,
 }
 
@@ -269,7 +269,7 @@ impl Device {
     }
 }
 
-/// What is known of a received packet.
+/// Gathers the facts about a received packet.
 fn facts<'a>(device: &'a Device, packet: &Packet<'_>, peer: IpAddr) -> PacketFacts<'a> {
     let (operation, takes_receive) = match packet.bth.opcode.parts() {
         Some((transport, operation, part)) => {

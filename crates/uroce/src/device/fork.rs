@@ -1,12 +1,13 @@
-//! What a fork does to devices. The child has no background thread, and has given up the sockets
-//! (`descriptors.rs`). Calls on the objects that it inherited fail with EACCES. It may open the device again.
+//! Fork handlers of devices: the locks that a fork takes, and what the child gives up. The child
+//! has no background thread, and has given up the sockets (`descriptors.rs`). Calls on the objects
+//! that it inherited fail with EACCES. It may open the device again.
 //!
 //! Invariant: nobody is opening or closing a device or a descriptor, adding or removing an object, drawing a
 //! random number, or starting a capture, while the process is copied. [`before_fork`] takes these locks, and
 //! parent and child release them. A child needs no other lock that it shares with its parent's threads.
 
 use super::handles;
-use super::open::OPEN_DEVICES;
+use super::open_devices::OPEN_DEVICES;
 use crate::{capture, descriptors, process, random};
 
 /// Takes the locks that a child needs.

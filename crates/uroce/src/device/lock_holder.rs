@@ -31,7 +31,7 @@ pub const PREEMPTED_AFTER: Duration = Duration::from_millis(8);
 /// How many threads may be preempted while they receive before the others have to wait.
 const INBOXES: usize = 4;
 
-/// What threads know of the holder of a lock.
+/// The record of a lock's holder: whether it is taken for preempted.
 #[derive(Default)]
 pub struct LockHolder {
     /// A thread has waited for the full time since the lock was last taken. The next ones do not wait.
@@ -65,8 +65,9 @@ impl LockHolder {
     }
 }
 
-/// What a thread must hold to receive: normally the first inbox, so that packets are handled in the order
-/// of their arrival. Each of the others stands in while the holders of all before it are preempted.
+/// The inboxes of a device. A thread must hold one to receive: normally the first, so that packets
+/// are handled in the order of their arrival. Each of the others is a standby for the time in which
+/// the holders of all before it are preempted.
 pub struct Inboxes {
     slots: [InboxSlot; INBOXES],
     /// See [`Inboxes::concurrent_receivers`].
@@ -75,7 +76,7 @@ pub struct Inboxes {
 
 struct InboxSlot {
     receiver: Mutex<Receiver>,
-    /// It is not the first. Rarely used, so it keeps no channels.
+    /// The inbox is not the first. Rarely used, so it keeps no channels.
     is_standby: bool,
     /// Counts the batches that were received through it. Written by the holder.
     batches: AtomicU64,
@@ -104,7 +105,7 @@ impl Inboxes {
                 receiver: Mutex::new(Receiver {
                     inbox: Inbox::try_new()?,
                     channels: SeenChannels::default(),
-                    // One that stands in keeps none.
+                    // A standby keeps none.
                     qp_cache: match is_standby {
                         true => QpCache::default(),
                         false => QpCache::new(),
@@ -122,8 +123,8 @@ impl Inboxes {
         })
     }
 
-    /// Set while several threads receive, so that one may deliver packets although another has earlier ones
-    /// in hand.
+    /// Set while several threads receive, so that one may deliver packets before another has delivered
+    /// earlier ones.
     pub fn concurrent_receivers(&self) -> &Arc<AtomicBool> {
         &self.concurrent_receivers
     }
@@ -330,7 +331,7 @@ mod tests {
         assert!(several());
         drop(held.drain(1..));
         drop(first);
-        // One may have earlier packets in hand still.
+        // One may still have earlier packets to deliver.
         drop(inboxes.take());
         assert!(several());
         drop(held);

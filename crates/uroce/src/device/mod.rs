@@ -3,7 +3,7 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
-//! | `open.rs` | opening and closing; the devices that the process has open |
+//! | `open.rs`, `open_devices.rs` | opening and closing; the devices that the process has open |
 //! | `qp_table.rs` | the queue pairs that packets reach |
 //! | `command_file.rs` | the command descriptors of contexts |
 //! | `moderation.rs` | completion queues whose events may wait |
@@ -56,6 +56,7 @@ mod missed;
 mod moderation;
 mod multicast;
 mod open;
+mod open_devices;
 mod outboxes;
 mod packet_hooks;
 pub mod paths;
@@ -111,7 +112,7 @@ use xrc::NamedDomains;
 pub struct Device {
     /// As in [`Config::name`].
     pub name: String,
-    /// What it says of itself, and what it refuses.
+    /// The profile: the device's identity, its limits and its services.
     pub profile: Profile,
     /// The number of completion vectors: that of the profile, or one per CPU that this process may use when
     /// it opens the device. A thread that confines itself to some of the CPUs later can still name each
@@ -123,7 +124,8 @@ pub struct Device {
     paths: Option<Paths>,
     /// Faults and recording of packets; None if there are none.
     hooks: Option<PacketHooks>,
-    /// What peers of this host may access directly; None if they may not.
+    /// The table of memory that peers of this host may access directly; None if they may access
+    /// none.
     exports: Option<Arc<Exports>>,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
@@ -222,7 +224,7 @@ impl Device {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// From now on packets reach the queue pair.
+    /// Lets packets reach the queue pair from now on.
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
         let count = self.queue_pairs.insert(qp);
         // Space for a deadline of each, so that a timer can be armed without memory: see `add_timer`.

@@ -23,7 +23,7 @@ pub(super) type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_G
 /// The queue pairs attached to each group.
 #[derive(Default)]
 pub struct MulticastGroups {
-    /// By the group's address; none is empty.
+    /// The queue pairs by the group's address; no list is empty.
     members: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
 }
 

@@ -1,26 +1,14 @@
-//! The devices that this process has open: one per name, however many contexts use it.
+//! Opening and closing a device, for each context that uses it.
 
 use std::io;
 use std::sync::{Arc, Barrier};
-use std::thread::JoinHandle;
 
 use ibverbs_host::thread;
 
+use super::open_devices::{OPEN_DEVICES, OpenDevice};
 use super::{Device, background, exit};
 use crate::config::Config;
 use crate::process;
-use crate::sync::Mutex;
-
-/// An entry of [`OPEN_DEVICES`].
-pub(super) struct OpenDevice {
-    pub device: Arc<Device>,
-    /// Open contexts.
-    contexts: usize,
-    background_thread: JoinHandle<()>,
-}
-
-/// The devices that are open. Locked across a fork: see `fork.rs`.
-pub(super) static OPEN_DEVICES: Mutex<Vec<OpenDevice>> = Mutex::new(Vec::new());
 
 impl Device {
     /// Opens the device for one more context of this process: its sockets and background thread, if it is
@@ -79,14 +67,6 @@ impl Device {
         let open = open_devices.swap_remove(at);
         drop(open_devices);
         self.end(open.background_thread);
-    }
-
-    /// The device of this name, if this process has it open.
-    pub fn find(name: &str) -> Option<Arc<Device>> {
-        let open_devices = OPEN_DEVICES.lock();
-        let mut devices = open_devices.iter().map(|open| &open.device);
-        let found = devices.find(|device| device.name == name && device.owned_by_this_process());
-        found.cloned()
     }
 
     /// Whether this process opened the device, as opposed to having inherited it through fork.

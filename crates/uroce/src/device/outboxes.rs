@@ -68,7 +68,7 @@ impl Outboxes {
 mod tests {
     use super::*;
 
-    /// What is called while the thread's outbox is in use gets another one.
+    /// A nested call, while the thread's outbox is in use, gets another one.
     #[test]
     fn a_call_within_a_call_has_an_outbox_of_its_own() {
         let outboxes = Outboxes::try_new().unwrap();

@@ -16,13 +16,13 @@ pub struct PacketHooks {
 }
 
 impl PacketHooks {
-    /// Those of a new device; None if it has neither.
+    /// Opens the faults and the recording of a new device; None if it has neither.
     pub(super) fn open(net: &Net) -> Option<PacketHooks> {
         let faults = Faults::open();
         (faults.is_some() || net.tap().is_some()).then_some(PacketHooks { faults })
     }
 
-    /// What takes the packets of a batch.
+    /// Returns the consumer of a batch's packets.
     pub(super) fn consumer<'a, 'b>(&'a self, batch: &'a mut Batch<'b>) -> HookedConsumer<'a, 'b> {
         HookedConsumer {
             faults: self.faults.as_ref(),

@@ -28,7 +28,7 @@ const MAX_AWAITED: Duration = Duration::from_millis(100);
 
 /// `IBV_UROCE_LOCAL`: whether devices that are opened from now on use shared memory.
 static ENABLED: AtomicBool = AtomicBool::new(false);
-/// With [`Peers::AnyUser`].
+/// The program has asked for [`Peers::AnyUser`].
 static ANY_USER: AtomicBool = AtomicBool::new(false);
 
 /// Lets devices that this process opens from now on use shared memory with these processes of its host; with
@@ -48,7 +48,7 @@ pub fn trusts_any_user() -> bool {
 pub struct QpPath {
     /// [`Paths::generation`] at that time; 0 before.
     generation: u32,
-    /// Of a datagram: where it goes, and to which port.
+    /// The destination of a datagram, and its port.
     destination: Option<(AddressVector, u16)>,
     /// None: by UDP.
     channel: Option<Arc<Channel>>,
@@ -60,7 +60,7 @@ pub struct QpPath {
 }
 
 impl QpPath {
-    /// What is known of the peer of a connected queue pair.
+    /// Returns what the channel shows of the peer of a connected queue pair.
     pub(super) fn peer_activity(&self) -> PeerActivity {
         match &self.channel {
             Some(channel) if !channel.is_dead() && !channel.has_delivered(self.sent_until) => {
@@ -205,7 +205,7 @@ impl Device {
         let Some(paths) = &self.paths else {
             return true;
         };
-        // What is outstanding fails when the peer is gone.
+        // Outstanding requests fail when the peer is gone.
         let is_dead = |channel: &Arc<Channel>| channel.is_dead();
         let is_current = inner.path.generation == paths.generation();
         qp.service == Service::Ud || is_current && !inner.path.channel().is_some_and(is_dead)

@@ -1,5 +1,5 @@
-//! What is left to a thread that runs later: a list, and a flag that tells without a lock whether it is worth
-//! a look. Pure.
+//! A list of what is left to a thread that runs later, and a flag that tells without a lock whether it is
+//! worth a look. Pure.
 //!
 //! Invariant: while nobody adds or takes, the flag is set if the list is not empty.
 
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sync::Mutex;
 
-/// What is left to a later thread. The flag orders no other memory access: who must not miss what another
-/// thread adds at that moment, fences ([`super::activity::Activity::may_leave_deferred`]).
+/// A list of what is left to a later thread. The flag orders no other memory access: who must not miss what
+/// another thread adds at that moment, fences ([`super::activity::Activity::may_leave_deferred`]).
 pub(super) struct Pending<T> {
     any: AtomicBool,
     items: Mutex<Vec<T>>,
@@ -62,7 +62,7 @@ impl<T> Pending<T> {
             };
             each(item);
         }
-        // Those that were added meanwhile are left too.
+        // Items that were added meanwhile are left too.
         let is_empty = self.items.lock().is_empty();
         if !is_empty {
             self.any.store(true, Ordering::Relaxed);

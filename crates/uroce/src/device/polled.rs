@@ -23,7 +23,7 @@ pub struct PolledCompletions {
 }
 
 impl PolledCompletions {
-    /// For a program that polls a queue for at most `max` entries.
+    /// An empty list for a program that polls a queue for at most `max` entries.
     #[inline]
     pub fn new(cq: &CompletionQueue, max: usize) -> PolledCompletions {
         PolledCompletions {

@@ -31,7 +31,7 @@ use roce::wire::Packet;
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
 /// [`YIELD_INTERVAL`]th.
 const EMPTY_POLLS_BEFORE_YIELD: u32 = 64;
-/// In polls; see [`EMPTY_POLLS_BEFORE_YIELD`].
+/// The polls from one yield of the CPU to the next; see [`EMPTY_POLLS_BEFORE_YIELD`].
 const YIELD_INTERVAL: u32 = 8;
 /// How many batches the background thread receives before it returns to its other duties.
 const RECEIVE_ROUNDS: usize = 4;
@@ -43,11 +43,11 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 /// How a poller receives.
 #[derive(Clone, Copy)]
 pub(super) struct Polling {
-    /// It looks for packets in shared memory only.
+    /// The poller looks for packets in shared memory only.
     pub skips_sockets: bool,
 }
 
-/// What [`Device::receive`] has received.
+/// The result of [`Device::receive`].
 pub(super) struct Received {
     /// Packets in shared memory, and datagrams.
     pub packets: usize,
@@ -70,7 +70,7 @@ impl Device {
             self.send(qp, inner);
             inner = qp.inner.lock();
         }
-        // What came before the change must not come after it.
+        // Packets that came before the change must not be handled after it.
         inner.receive_missed(qp);
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
@@ -181,7 +181,7 @@ impl Device {
         datagrams
     }
 
-    /// For the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
+    /// The flag for the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
     pub fn concurrent_receivers(&self) -> Arc<AtomicBool> {
         self.inboxes.concurrent_receivers().clone()
     }
@@ -200,7 +200,8 @@ impl Device {
         }
     }
 
-    /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls, and `polled` is its.
+    /// Receives a batch of packets and runs their queue pairs. `polling`: the caller is a poller, and
+    /// `polled` is its list.
     pub(super) fn receive(
         &self,
         inbox: &mut InboxGuard<'_>,
@@ -292,7 +293,7 @@ impl Device {
     pub(super) fn finish_receiving(&self, locked: LockedQp, may_defer: bool) -> Arc<QueuePair> {
         locked.release(|qp, mut inner| {
             if inner.engine().has_early_packets() {
-                // Delivered when the threads that have earlier packets in hand have ended their batches.
+                // Delivered when the threads that have received earlier packets have ended their batches.
                 self.defer_send(qp, &mut inner);
                 self.waker.wake();
             }

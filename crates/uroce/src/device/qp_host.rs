@@ -30,7 +30,7 @@ pub struct QpHost<'a> {
     pub export: &'a mut Export,
     /// The channel of its path.
     pub channel: Option<&'a Arc<Channel>>,
-    /// Of a program that is polling.
+    /// The unreported completions of a program that is polling.
     pub polled: Option<&'a mut PolledCompletions>,
 }
 
@@ -87,7 +87,7 @@ impl Host for QpHost<'_> {
             let (pd, by) = (self.recv_pd()?, (&mut *self.regions, self.qp.qpn));
             return memory.scatter_for(by, sges, offset, from, pd);
         }
-        // Its SRQ may have been destroyed since the receive was taken.
+        // The receive's SRQ may have been destroyed since the receive was taken.
         let srq = self.xrc_srq.as_ref().ok_or(LocalError::Protection)?;
         srq.while_open(|srq| memory.scatter(sges, offset, from, srq.pd))
             .unwrap_or(Err(LocalError::Protection))

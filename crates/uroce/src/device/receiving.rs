@@ -85,18 +85,18 @@ impl Receiver for Batch<'_> {
 /// A batch of received packets. [`Batch::finish`] ends it.
 pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
-    /// What the queue pairs have to send may be deferred.
+    /// The queue pairs may defer what they have to send.
     may_defer: bool,
-    /// For packets that came by UDP, and NAKs.
+    /// The clock for packets that came by UDP, and NAKs.
     exact: ReadOnce,
-    /// For other packets.
+    /// The clock for other packets.
     coarse: ReadOnce,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,
-    /// Its number.
+    /// The number of `receiving`.
     qpn: Option<u32>,
     qp_cache: QpCache,
-    /// Of a program that is polling.
+    /// The unreported completions of a program that is polling.
     pub(super) polled: Option<&'a mut PolledCompletions>,
     one_sided: bool,
     packets: u64,

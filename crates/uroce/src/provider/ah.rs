@@ -1,4 +1,4 @@
-//! Address handles and multicast groups.
+//! Address handles and multicast groups as verbs.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};

@@ -1,4 +1,4 @@
-//! Completion channels.
+//! Completion channels as verbs.
 
 use core::ptr::null_mut;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::device::handles::{self, ObjectKind};
 pub struct ChannelPrivate {
     /// The queue of its events.
     pub events: Arc<CompletionEvents>,
-    /// Its number in the table of objects; the public structure has no room for it.
+    /// The channel's number in the table of objects; the public structure has no room for it.
     handle: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Completion counters.
+//! Completion counters as verbs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,8 @@
-//! Devices of the library's list, contexts, and the software ops that are no verbs: GIDs, P_Keys.
+//! Devices of the library's list and their contexts: opening, importing, closing; and the software
+//! ops that are no verbs: GIDs, P_Keys.
+//!
+//! Not here: the objects of a context, which have a file each, and what the contexts of a device
+//! share (`device`).
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
@@ -35,7 +39,7 @@ type ListedDevice = Object<verbs_device, DevicePrivate>;
 /// A context. The library allocates it, with room in front of its own part.
 #[repr(C)]
 struct Context {
-    /// From `Box::into_raw`.
+    /// The pointer of `Box::into_raw`.
     private: *mut ContextPrivate,
     verbs: verbs_context,
 }
@@ -44,12 +48,12 @@ struct Context {
 pub struct ContextPrivate {
     /// The device, which the context keeps open.
     pub device: Arc<Device>,
-    /// Its queue of async events.
+    /// The context's queue of async events.
     pub events: Arc<AsyncEvents>,
     core: &'static verbs_software_core,
     /// In network byte order.
     node_guid: u64,
-    /// What its command descriptor refers to. Contexts that are imported share it.
+    /// The file that the command descriptor refers to. Contexts that are imported share it.
     command_file: CommandFile,
 }
 
@@ -280,7 +284,7 @@ impl ContextPrivate {
         }
     }
 
-    /// What its command descriptor refers to.
+    /// The file that the context's command descriptor refers to.
     pub fn command_file(&self) -> CommandFile {
         self.command_file
     }

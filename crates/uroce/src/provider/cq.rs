@@ -1,4 +1,7 @@
-//! Completion queues: creating, polling, arming, destroying.
+//! Completion queues as verbs: creating, polling, arming, changing, destroying.
+//!
+//! Not here: entries and events (`device/completion.rs`), polling by the functions of an extended
+//! queue (`cq_ex.rs`).
 
 use core::cell::UnsafeCell;
 use std::sync::Arc;
@@ -50,7 +53,7 @@ pub unsafe fn object<'a>(cq: *mut ibv_cq) -> &'a Cq {
     unsafe { Cq::of(cq.cast()) }
 }
 
-/// What a queue is created with; `channel` and `parent_domain` may be NULL.
+/// The attributes that a queue is created with; `channel` and `parent_domain` may be NULL.
 struct CqAttr {
     cqe: u32,
     channel: *mut ibv_comp_channel,

@@ -1,4 +1,4 @@
-//! What a queue pair is created with: `ibv_qp_init_attr` and `ibv_qp_init_attr_ex`.
+//! The attributes that a queue pair is created with: `ibv_qp_init_attr` and `ibv_qp_init_attr_ex`.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};

@@ -16,7 +16,7 @@ use crate::transport::{GidEntry, GidType};
 use roce::engine::Gid;
 use roce::wire::gid_of;
 
-/// Which bits of an IPv4 address are a LID.
+/// The bits of an IPv4 address that are a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lids {
     mask: u16,
@@ -39,7 +39,7 @@ fn enabled() -> bool {
 /// A GID and its index in the GID table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexedGid {
-    /// Its place in the table.
+    /// The entry's index in the table.
     pub index: u8,
     /// The GID.
     pub gid: Gid,

@@ -1,4 +1,4 @@
-//! Modifying and querying the attributes of a queue pair.
+//! The verbs that modify and query the attributes of a queue pair.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! Memory windows.
+//! Memory windows as verbs.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};

@@ -1,4 +1,8 @@
-//! Posting lists of work requests, and the checks that they share with the `ibv_wr_*` functions.
+//! Lists of work requests (ibv_post_send(3), ibv_post_recv(3)), and the checks that they share with
+//! the `ibv_wr_*` functions.
+//!
+//! Not here: what a request does (`engine`), the checks of its memory, which are made when it is
+//! executed (`memory`).
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, c_int};

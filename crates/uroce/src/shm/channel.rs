@@ -1,5 +1,8 @@
 //! A channel: the shared memory between this process and one endpoint of another, and the connection that
 //! wakes the peer up and shows that it is gone.
+//!
+//! Not here: the layout of a ring (`ring.rs`), the choice of the queue pairs that use the channel
+//! (`device/paths.rs`).
 
 mod sender;
 
@@ -25,7 +28,8 @@ use roce::wire::{
 
 /// Packets that one call of [`Channel::receive`] takes at most.
 const PACKETS_PER_CALL: usize = 64;
-/// It takes none after this number of bytes that the receiver copies: what is complete is to be seen.
+/// One call of [`Channel::receive`] takes no more packets after this number of bytes that the
+/// receiver copies: the program is to see what is complete.
 const COPIED_PER_CALL: usize = 1 << 20;
 /// The hop limit in the GRH of a datagram: Linux's default, as over UDP.
 pub(super) const HOP_LIMIT: u8 = 64;
@@ -37,22 +41,22 @@ const MESSAGE_TAG: u16 = 1 << 8;
 /// The two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// From this process to the peer.
+    /// The flow from this process to the peer.
     pub flow: Flow,
     /// The GID of this process's end.
     pub gid: Gid,
     /// The GID of the peer's end, as the receiver of a packet sees it.
     pub peer_gid: Gid,
-    /// Both as addresses in a GRH: this process's, then the peer's.
+    /// The addresses of both ends as in a GRH: this process's, then the peer's.
     pub in_grh: [IpAddr; 2],
 }
 
 /// A channel. Thread-safe.
 pub struct Channel {
     ends: Ends,
-    /// Of received packets, but without a GRH.
+    /// The addresses of received packets, but without a GRH.
     addresses: Addresses,
-    /// Of received datagrams.
+    /// The GRH of received datagrams.
     grh: GrhTemplate,
     segment: Segment,
     connection: Connection,
@@ -70,7 +74,7 @@ pub struct Channel {
     ended: AtomicBool,
     /// The peer has written invalid data: nothing more is received.
     broken: AtomicBool,
-    /// Nothing has been received yet.
+    /// The channel is fresh: nothing has been received yet.
     fresh: AtomicBool,
     /// Packets sent and received. Written with the locks of producer and consumer.
     sent: AtomicU64,
@@ -125,7 +129,7 @@ impl Channel {
         self.ends.gid
     }
 
-    /// From this process to the peer.
+    /// The flow from this process to the peer.
     pub fn flow(&self) -> &Flow {
         &self.ends.flow
     }
@@ -312,7 +316,7 @@ impl Channel {
         record.body.len()
     }
 
-    /// Where a datagram comes from, with the GRH that it would have had.
+    /// The addresses of a datagram, with the GRH that it would have had.
     #[inline]
     fn datagram_addresses(&self, record: &Record<'_>) -> Addresses {
         let len = record.body.len() + ICRC_LEN;
@@ -322,7 +326,7 @@ impl Channel {
         }
     }
 
-    /// From now on the peer sends a wakeup with its next packet. Returns whether there is one already.
+    /// Lets the peer send a wakeup with its next packet. Returns whether there is one already.
     pub(super) fn prepare_sleep(&self) -> bool {
         self.segment.incoming().set_asleep();
         self.has_packet()

@@ -1,4 +1,5 @@
-//! What a fuzz target drives: a peer writes anything into the memory of a channel while both ends use it.
+//! Entry point of the fuzz target: a peer writes anything into the memory of a channel while both
+//! ends use it.
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,9 @@
-//! How two processes of a host meet: at an abstract unix socket whose name follows from the address and the
-//! UDP port of a queue pair. Such names belong to the network namespace, and are free again when their
-//! process ends, however it ends.
+//! The handshake of two processes of one host: at an abstract unix socket whose name follows from
+//! the address and the UDP port of a queue pair. Such names belong to the network namespace, and
+//! are free again when their process ends, however it ends.
+//!
+//! Not here: when a process offers a channel (`offers.rs`), what the channel carries
+//! (`channel.rs`).
 //!
 //! The initiator connects and sends a [`Hello`] with the descriptor of the memory; the acceptor checks both
 //! and answers. From then on a byte is a wakeup, and a hang-up says that the process is gone. Both messages
@@ -29,9 +32,9 @@ const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2 + PLACE_LEN;
 /// The first message of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// From the initiator to the acceptor.
+    /// The flow from the initiator to the acceptor.
     pub flow: Flow,
-    /// Those of the initiator.
+    /// The initiator's export table.
     pub exports: TableFd,
 }
 
@@ -255,7 +258,7 @@ pub fn has_hung_up(fd: RawFd) -> bool {
     ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// What [`receive_bytes`] has found.
+/// The result of [`receive_bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloBytes {
     /// The peer is there. Whether it has sent anything.

@@ -51,9 +51,9 @@ const MAX_CHANNELS: usize = 1024;
 /// The processes that this one shares memory with. Both processes must allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
-    /// Those with the same effective user ID.
+    /// The processes with the same effective user ID.
     SameUser,
-    /// Those of any user that allow it too.
+    /// The processes of any user that allow it too.
     AnyUser,
 }
 
@@ -61,7 +61,7 @@ pub enum Peers {
 /// this process has.
 pub type FindEnds<'a> = dyn Fn(&Flow) -> Option<Ends> + 'a;
 
-/// What receives the packets of channels.
+/// The receiver of packets of channels.
 pub trait Receiver {
     /// A datagram, and where it comes from.
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
@@ -76,19 +76,20 @@ pub struct Paths {
     /// The index of the device's interface.
     ifindex: u32,
     peers: Peers,
-    /// What peers may access directly; None if they may not, and this process does not either.
+    /// The table of memory that peers may access directly; None if they may access none, and this
+    /// process does not either.
     exports: Option<Arc<Exports>>,
     channels: RwLock<Channels>,
     /// The number of channels.
     count: AtomicUsize,
     /// Changes with each channel that is added or removed. Never 0.
     generation: AtomicU32,
-    /// There is a dead channel.
+    /// A channel is dead.
     dead: AtomicBool,
     state: Mutex<Offers>,
     /// Answers that peers have given to offers.
     answers: Changes,
-    /// What removed channels have counted.
+    /// The packets that removed channels have sent, and `received` those that they have received.
     sent: AtomicU64,
     received: AtomicU64,
 }
@@ -148,7 +149,7 @@ impl SeenChannels {
     }
 }
 
-/// What [`SeenChannels::receive`] has found.
+/// The result of [`SeenChannels::receive`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedLocally {
     /// Packets that it has passed on.
@@ -382,8 +383,8 @@ impl Paths {
         self.changed();
     }
 
-    /// From now on peers send wakeups with their next packets. Returns whether packets are there already, or
-    /// a peer is gone.
+    /// Lets peers send wakeups with their next packets. Returns whether packets are there already,
+    /// or a peer is gone.
     ///
     /// Only one thread may sleep, and only that one reads the wakeups ([`Paths::read_wakeups`]). If another
     /// thread read one before the kernel has run the sleeper, that would sleep on, and the peer would send no
@@ -392,7 +393,7 @@ impl Paths {
         if !self.is_used() {
             return false;
         }
-        // What the peer had sent is to be received, and its queue pairs fail then.
+        // Messages that the peer had sent are received first; its queue pairs fail then.
         if self.has_dead() {
             return true;
         }

@@ -1,6 +1,8 @@
-//! Offering channels to peers, and accepting theirs, over connections (`handshake.rs`).
+//! Offers of channels: makes them to peers, and accepts theirs, over connections.
 //!
-//! Whatever goes wrong here ends the connection only: the packets use UDP.
+//! Not here: the messages of a connection (`handshake.rs`), the channels (`channel.rs`).
+//!
+//! Invariant: whatever goes wrong here ends the connection only; the packets use UDP.
 
 use std::io;
 use std::net::IpAddr;
@@ -46,7 +48,7 @@ pub(super) fn has_memory() -> bool {
 /// Connections without a channel yet, the listeners that accept them, and offers that failed.
 #[derive(Default)]
 pub struct Offers {
-    /// Where peers connect to.
+    /// The sockets that peers connect to.
     pub listeners: Vec<Listener>,
     pub pending: Vec<PendingConnection>,
     /// Peers to which an offer has failed, and when.
@@ -99,7 +101,7 @@ pub struct Listener {
 pub struct PendingConnection {
     fd: Connection,
     since: Instant,
-    /// What the initiator has offered. None: the acceptor waits for that.
+    /// The ends and the memory that the initiator has offered. None: the acceptor waits for that.
     offered: Option<(Ends, Segment)>,
 }
 
@@ -231,8 +233,9 @@ impl Paths {
         }
     }
 
-    /// From now on withdrawing memory waits for the accesses of the peer at the other end of a connection.
-    /// Returns where it finds what this process exports, for its kernel to decide whether it may.
+    /// Exports memory to the peer at the other end of a connection: from now on withdrawing memory
+    /// waits for its accesses. Returns where it finds what this process exports, for its kernel to
+    /// decide whether it may.
     fn export_to(&self, connection: &Connection, memory: &OwnedFd, side: Side) -> TableFd {
         let (Some(exports), Ok(segment)) = (&self.exports, Segment::map(memory.as_raw_fd(), side))
         else {

@@ -52,13 +52,13 @@ const LOCAL_LINES: u64 = if cfg!(loom) { 2 } else { 128 };
 /// released this number of lines.
 const RELEASE_LINES: u64 = if cfg!(loom) { 1 } else { LINES / 8 };
 
-/// What a line begins with where a record does: bits 0 to 15 the length of the body, bits 16 to 26 the tag,
-/// bit 27 [`Word::SKIP`], the bits above the number of this position.
+/// The first word of a record: bits 0 to 15 the length of the body, bits 16 to 26 the tag, bit 27
+/// [`Word::SKIP`], the bits above the number of this position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word(u64);
 
 impl Word {
-    /// There is no record up to the end of the ring. The next one is at its start.
+    /// No record follows up to the end of the ring. The next one is at its start.
     const SKIP: u64 = 1 << 27;
     const NUMBER_SHIFT: u32 = 28;
 
@@ -210,14 +210,16 @@ pub struct Producer {
     tried: u64,
     /// The lines of the longest record since then.
     longest: u64,
-    /// When the ring was first found full since the consumer has released anything, and its position then.
+    /// The time at which the ring was first found full since the consumer has released anything,
+    /// and its position then.
     full_since: Option<(Time, u64)>,
 }
 
 /// Room for a record: see [`Producer::reserve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Where the record begins: at [`Producer::written`], or at the start of the ring behind that.
+    /// The position where the record begins: [`Producer::written`], or the start of the ring behind
+    /// that.
     at: u64,
     /// The lines that there are for it, contiguous.
     count: u64,
@@ -295,7 +297,7 @@ impl Producer {
         (count >= least).then_some(Room { at, count })
     }
 
-    /// Where the next record begins.
+    /// The position where the next record begins.
     pub fn position(&self) -> u64 {
         self.written
     }
@@ -349,12 +351,12 @@ impl Producer {
     }
 }
 
-/// What was written to a body.
+/// A body that was written, by its length and tag.
 #[derive(Clone, Copy, Debug)]
 pub struct Filled {
-    /// Its length in bytes.
+    /// The length of the body in bytes.
     pub len: usize,
-    /// Whatever the consumer is to know besides.
+    /// The tag: a number that the consumer gets with the body.
     pub tag: u16,
 }
 
@@ -374,9 +376,9 @@ pub struct Consumer {
 pub struct Record<'a> {
     /// A copy of the body's first bytes, and any bytes behind them if it is shorter.
     pub line: [u8; HEAD_LEN],
-    /// Its body. The producer, if it is not a correct one, may change it at any time.
+    /// The body. The producer, if it is not a correct one, may change it at any time.
     pub body: &'a [u8],
-    /// What the producer has set.
+    /// The tag that the producer has set.
     pub tag: u16,
 }
 
@@ -391,9 +393,9 @@ impl Record<'_> {
 /// The duty of a caller of [`Consumer::publish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// Nothing.
+    /// The caller has nothing to do.
     Little,
-    /// To call [`Ring::take_starved`].
+    /// The caller must call [`Ring::take_starved`].
     Much,
 }
 
@@ -408,7 +410,7 @@ impl Consumer {
         }
     }
 
-    /// Where the next record begins.
+    /// The position where the next record begins.
     pub fn position(&self) -> u64 {
         self.position
     }

@@ -12,7 +12,7 @@ use super::ring::{Key, Ring};
 use crate::direct::Accesses;
 use crate::random::random;
 
-/// Who reads from and writes to which ring.
+/// The role of a side, which says from which ring it reads and to which it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Has created the memory.
@@ -21,7 +21,7 @@ pub enum Side {
     Acceptor,
 }
 
-/// What lies in the memory. Zeros are two empty rings, and no accesses.
+/// The contents of the memory. Zeros are two empty rings, and no accesses.
 #[repr(C)]
 struct Rings {
     /// Written by the initiator before the acceptor has the memory, and read once for each mapping.
@@ -39,7 +39,7 @@ const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 /// A mapping of a channel's memory. Unmapped when it is dropped.
 pub struct Segment {
     content: NonNull<Rings>,
-    /// Of both rings.
+    /// The key of both rings.
     key: Key,
     /// The ring in it that this side produces into.
     outgoing: NonNull<Ring>,
@@ -159,13 +159,13 @@ impl Segment {
         unsafe { self.outgoing.as_ref() }
     }
 
-    /// Where this side announces its accesses to the peer's memory.
+    /// The accesses of this side to the peer's memory, as it announces them.
     pub fn own_accesses(&self) -> &Accesses {
         // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
         unsafe { self.own_accesses.as_ref() }
     }
 
-    /// Where the peer announces its accesses to this side's memory.
+    /// The accesses of the peer to this side's memory, as it announces them.
     pub fn peer_accesses(&self) -> &Accesses {
         // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
         unsafe { self.peer_accesses.as_ref() }

@@ -171,7 +171,7 @@ fn a_fresh_channel_waits() {
     assert_eq!(receive(&mut seen), (1, false));
 }
 
-/// What the peer has sent by UDP is received before the first packets of each channel.
+/// Packets that the peer has sent by UDP are received before the first packets of each channel.
 #[test]
 fn each_channel_is_fresh_once() {
     let [first, second] = [flow(13), flow(14)];
@@ -258,7 +258,7 @@ fn an_interrupted_offer_leaves_nothing() {
     assert!(b.state.lock().pending.is_empty() && !b.is_used());
 }
 
-/// What was exported to a peer for the offer is given back.
+/// The export table that a peer got for the offer is withdrawn when it refuses.
 #[test]
 fn a_peer_that_refuses_has_no_access() {
     let flow = flow(38);
@@ -342,7 +342,7 @@ fn a_hang_up_is_reported_once() {
     assert!(!is_readable(&a));
     let ended = all_dead(&a);
     assert!(ended.len() == 1 && to_b.is_dead() && !is_readable(&a));
-    // Who sleeps may notice it, too.
+    // A thread that sleeps may notice it, too.
     assert!(is_readable(&b));
     b.read_wakeups();
     assert!(b.has_dead() && !is_readable(&b));

@@ -96,7 +96,7 @@ pub struct PortState {
     pub active_mtu: u32,
 }
 
-/// What has changed at the interface.
+/// The changes at the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NetChange {
     /// The GID table (IBV_EVENT_GID_CHANGE).

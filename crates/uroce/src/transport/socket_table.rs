@@ -23,7 +23,7 @@ pub struct SocketTable {
 pub(super) struct PortSockets {
     pub port: u16,
     pub sockets: Vec<Option<Arc<Socket>>>,
-    /// As `sockets`; a second name has the socket of its address.
+    /// The sockets to send from, like `sockets`; a second name has the socket of its address.
     senders: Vec<Option<Arc<Socket>>>,
 }
 

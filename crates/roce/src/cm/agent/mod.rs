@@ -1,9 +1,13 @@
 //! The communication manager of a process: a table of connections by communication ID, their timers, and the
 //! dispatch of messages to them. Pure: messages and the time go in; messages and events come out.
 //!
+//! Not here: the state machine of one connection (`connection`), the ids of librdmacm (`ucma`).
+//!
 //! A communication ID is unique on the host: its upper bits are a prefix of the process, so that the process
 //! with port 4791 finds out from a message which process it is for ([`prefix_of`]). A process has as many
 //! prefixes as it needs: there are far more of them than another user can take away.
+//!
+//! Specification: chapter 12.
 
 mod receive;
 mod route;
@@ -39,16 +43,16 @@ pub fn prefix_of(id: u32) -> u32 {
     id >> INDEX_BITS
 }
 
-/// What a received message is about.
+/// The result of receiving a message: the connection it is for, and the event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It was handled; there is no event to report.
+    /// The message was handled; there is no event to report.
     Handled,
     /// The owner of a connection gets an event.
     Event {
-        /// Its owner, as [`Agent::start`] and the like got it.
+        /// The owner of the connection, as [`Agent::start`] and the like got it.
         owner: u32,
-        /// What happened.
+        /// The event.
         event: Event,
     },
     /// A peer asks for a connection, and this process has none with its IDs.
@@ -70,12 +74,12 @@ pub enum Received {
 struct AgentEntry {
     connection: Connection,
     route: Route,
-    /// Who gets the events; None after the program has destroyed it.
+    /// The id that gets the events; None after the program has destroyed it.
     owner: Option<u32>,
     remote: Option<Remote>,
 }
 
-/// What identifies the peer's end of a connection.
+/// The peer's end of a connection, by which its messages are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Remote {
     guid: u64,

@@ -1,4 +1,4 @@
-//! What the program does with a connection.
+//! The program's actions on a connection: connecting, accepting, rejecting, disconnecting.
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ const MRA_TIMEOUT: u8 = 24;
 /// The states of 12.9.5 and 12.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing is outstanding, and nothing can be received.
+    /// The connection has nothing outstanding, and can receive nothing.
     Idle,
     /// A REQ was sent.
     ReqSent,
@@ -53,7 +53,7 @@ pub enum State {
     SidrReqReceived,
 }
 
-/// What happened to a connection.
+/// An event of a connection, for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer has not answered.
@@ -254,7 +254,7 @@ impl Connection {
         }
     }
 
-    /// Its state.
+    /// The state of the connection.
     pub fn state(&self) -> State {
         self.state
     }

@@ -1,4 +1,4 @@
-//! What messages of the peer do to a connection.
+//! Messages of the peer: how they change a connection.
 
 use super::super::mad::{
     About, CmMad, CmMessage, ConnectionType, Ids, Mad, REJ_PRIVATE, Rej, Rep, reason,

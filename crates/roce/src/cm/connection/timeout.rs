@@ -1,4 +1,4 @@
-//! What happens when a connection's deadline passes.
+//! Deadlines of a connection: retransmission, giving up, the end of TimeWait.
 
 use super::super::mad::{REJ_PRIVATE, reason};
 use super::{Connection, Effects, Event, State};

@@ -45,7 +45,7 @@ pub enum ConnectionType {
     Uc,
     /// Extended reliable connection.
     Xrc,
-    /// Another one, such as RD: the values of the field, and of the field for extended services.
+    /// Other types, such as RD: the values of the field, and of the field for extended services.
     Unsupported {
         /// The transport service type, 2 bits.
         service: u8,

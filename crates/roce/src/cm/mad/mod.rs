@@ -53,7 +53,7 @@ pub mod reason {
     pub const TIMEOUT: u16 = 4;
     /// The sender has no connection with the communication ID of a REP.
     pub const INVALID_COMM_ID: u16 = 6;
-    /// Nobody listens for the service ID.
+    /// The service ID has no listener.
     pub const INVALID_SERVICE_ID: u16 = 8;
     /// The transport service of a REQ is not supported.
     pub const INVALID_TRANSPORT: u16 = 9;
@@ -69,7 +69,7 @@ pub mod reason {
 pub mod sidr_status {
     /// The queue pair number and the Q_Key are valid.
     pub const SUCCESS: u8 = 0;
-    /// Nobody listens for the service ID.
+    /// The service ID has no listener.
     pub const UNSUPPORTED: u8 = 1;
     /// The program rejects.
     pub const REJECT: u8 = 2;
@@ -128,7 +128,7 @@ pub struct CmMad {
     pub message: CmMessage,
 }
 
-/// Whom a message is for.
+/// The recipient of a message: a service, or a connection by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// The process that has this communication ID.
@@ -249,7 +249,7 @@ impl CmMad {
         mad
     }
 
-    /// Whom it is for.
+    /// The recipient that the message names.
     pub fn recipient(&self) -> Recipient {
         match &self.message {
             CmMessage::Req(req) => Recipient::Service(req.service_id),

@@ -84,7 +84,8 @@ fn connected_to_itself(from: Option<IpAddr>, to: IpAddr, listens_at: IpAddr) -> 
     response[16 + 128 + 4..][..4].to_vec()
 }
 
-/// As in the kernel: no packet leaves for the loopback address, which another process may have.
+/// A packet for the loopback address, which another process may have, does not leave, as in the
+/// kernel.
 #[test]
 fn the_loopback_address_leads_to_the_device_itself() {
     for listens_at in [ANY, SERVER, LOOPBACK] {

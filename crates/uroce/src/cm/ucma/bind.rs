@@ -1,4 +1,4 @@
-//! Binding ids to addresses and port numbers; listening.
+//! The commands that bind ids to addresses and port numbers, and that listen.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -95,7 +95,7 @@ impl<H: CmOs> Manager<H> {
     }
 }
 
-/// Binds ids to addresses and port numbers: what it takes of the host and of the ids.
+/// Binds ids to addresses and port numbers: the parts of the operating system and of the ids that this takes.
 struct Binder<'a, H: CmOs> {
     os: &'a mut H,
     ids: &'a mut IdTable<H::Reservation>,

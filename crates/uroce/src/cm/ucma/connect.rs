@@ -1,4 +1,4 @@
-//! Connecting, accepting, rejecting, disconnecting.
+//! The commands that connect, accept, reject and disconnect.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ pub enum Parameters {
     None,
     Connection(ConnectionParams),
     Datagram(DatagramParams),
-    /// What the program has written.
+    /// The bytes that the program has written.
     Argument(u64),
 }
 

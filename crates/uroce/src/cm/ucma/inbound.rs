@@ -1,4 +1,4 @@
-//! What other processes pass on to this one: their connections, and the messages that come through them.
+//! Connections of other processes that pass messages on to this one, and the messages.
 //!
 //! It belongs to the thread, which uses it without the lock of the process's state. Anybody on the host can
 //! connect: who it is comes before anything is kept, and each call does a bounded amount of work. What is
@@ -24,7 +24,7 @@ use roce::engine::{Gid, Time};
 const CONNECTIONS_MAX: usize = 1024;
 /// The most connections of a name that one call accepts.
 const ACCEPTED_MAX: usize = 32;
-/// With this many messages nothing more is read until they are taken.
+/// The number of messages with which nothing more is read until they are taken.
 const MESSAGES_MAX: usize = 64;
 /// When accepting is tried again after it has failed, for example because the process has no descriptors
 /// left.
@@ -275,7 +275,7 @@ mod tests {
         assert!(inbound.take_closed() && inbound.connections.is_empty());
     }
 
-    /// It is closed with the first message that it may not pass on.
+    /// A connection of another user is closed with the first message that it may not pass on.
     #[test]
     fn another_user_passes_on_messages_to_its_address_only() {
         let (mut inbound, listener, name) = listening("other");

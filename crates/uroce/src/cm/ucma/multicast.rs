@@ -1,4 +1,4 @@
-//! Multicast groups. The program attaches its queue pair itself when it gets the event.
+//! The commands of multicast groups. The program attaches its queue pair itself when it gets the event.
 
 use std::net::SocketAddr;
 

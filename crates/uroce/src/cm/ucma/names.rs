@@ -93,7 +93,8 @@ pub fn accept(listener: RawFd) -> Result<Owned<OwnedFd>, Errno> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
     No,
-    /// For [`BLOCKING_MAX`]: a message that is lost is sent again only after 250 ms.
+    /// The wait takes at most [`BLOCKING_MAX`]: a message that is lost is sent again only after 250
+    /// ms.
     Briefly,
 }
 

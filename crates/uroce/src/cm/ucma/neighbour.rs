@@ -14,7 +14,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(2);
 /// The longest interval between two reads of the neighbour table.
 const INTERVAL_MAX: Duration = Duration::from_millis(50);
 
-/// What address resolution sets in an id.
+/// The members of an id that address resolution sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolvedAddress {
     pub device: usize,

@@ -1,4 +1,7 @@
-//! Queries of an id: addresses, the device, paths, attributes for its queue pair.
+//! Queries of an id: its addresses, its device, its paths, and the attributes for its queue pair,
+//! in the form of rdma/rdma_user_cm.h.
+//!
+//! Not here: ids on the kernel's devices, for which the kernel answers (`kernel.rs`).
 
 use ibverbs_abi::*;
 
@@ -24,7 +27,7 @@ const SOCKADDR_IN6: usize = 28;
 const USER_PATH_LEN: usize = 64;
 /// Bytes of `ib_path_rec_data`.
 pub(super) const PATH_LEN: usize = 72;
-/// Its flags. If there is only one path, all four are set.
+/// The flags of an IB path record. If there is only one path, all four are set.
 const IB_PATH_GMP: u32 = 1 << 0;
 const IB_PATH_PRIMARY: u32 = 1 << 1;
 const IB_PATH_OUTBOUND: u32 = 1 << 3;

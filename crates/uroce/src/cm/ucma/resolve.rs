@@ -1,4 +1,4 @@
-//! Resolving addresses and routes.
+//! The commands that resolve addresses and routes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;

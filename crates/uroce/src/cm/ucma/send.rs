@@ -18,7 +18,7 @@ pub(super) struct Send {
     sgid_index: u8,
     message: Outgoing,
     recipient: Option<Recipient>,
-    /// It is for a connection of this process.
+    /// The message is for a connection of this process.
     is_own: bool,
 }
 

@@ -227,7 +227,7 @@ fn a_long_request_is_copied_in_order() {
     assert!(local == remote && local != expected);
 }
 
-/// What the responder would refuse, it refuses.
+/// A request that the responder would refuse is sent, and the responder refuses it.
 #[test]
 fn a_request_that_is_not_granted_is_sent() {
     let _background_threads = BACKGROUND_THREADS.lock();

@@ -69,7 +69,8 @@ fn at(last: u8) -> Config {
     )
 }
 
-/// What a child of fork may do: open a device, create, query and close. Returns 0 if all of it works.
+/// Does what a child of fork may do: opens a device, creates, queries and closes. Returns 0 if all
+/// of it works.
 fn use_device(config: &Config) -> i32 {
     let Ok(device) = Device::open(config) else {
         return 1;
@@ -115,7 +116,7 @@ fn a_child_can_use_every_lock_that_another_thread_held() {
     let config = at(1);
     // Some locks are taken by an open device only.
     let device = Device::open(&config).unwrap();
-    fork_waits_for("open devices", &open::OPEN_DEVICES, &config);
+    fork_waits_for("open devices", &open_devices::OPEN_DEVICES, &config);
     fork_waits_for("handles", &handles::TABLE, &config);
     fork_waits_for("random numbers", &random::POOL, &config);
     fork_waits_for("capture", &capture::CURRENT, &config);

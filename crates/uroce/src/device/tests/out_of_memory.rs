@@ -105,7 +105,7 @@ fn the_end_of_a_peer_needs_no_memory() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let (a, b) = two_devices_with(Some(Peers::SameUser), true);
     let pairs: Vec<_> = (0..70).map(|_| pair(&a, &b)).collect();
-    // What is outstanding fails once the program has read its completions: one of another queue pair.
+    // The outstanding request fails once the program has read its completions: one of another queue pair.
     exchange(&a, &b, &pair(&a, &b).0);
     connect_channel(&a, &b);
     pairs.iter().for_each(|(one, _)| send(&a, one));

@@ -1,5 +1,5 @@
-//! What a device does while one of its threads is preempted. The test plays that thread: it takes the
-//! locks that the thread would hold, and does not run on.
+//! Tests of a device while one of its threads is preempted. The test plays that thread: it takes
+//! the locks that the thread would hold, and does not run on.
 
 use std::time::{Duration, Instant};
 
@@ -223,8 +223,8 @@ fn the_background_thread_stands_in_for_a_preempted_poller() {
     b.close();
 }
 
-/// A poller is preempted with a packet in hand that it has received. Another one does not deliver those that
-/// come later before it.
+/// A poller is preempted before it delivers a packet that it has received. Another one does not deliver later
+/// packets before it.
 #[test]
 fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
     let (a, b) = two_devices();
@@ -252,8 +252,8 @@ fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
     assert_eq!(received(), 2);
 }
 
-/// A poller is preempted with a packet in hand, and never delivers it. What another thread receives meanwhile
-/// waits for that packet until only one thread receives again.
+/// A poller is preempted after it has received a packet, and never delivers it. Packets that another thread
+/// receives meanwhile wait for it until only one thread receives again.
 #[test]
 fn uc_packets_wait_while_another_thread_has_earlier_ones() {
     let (a, b) = two_devices();

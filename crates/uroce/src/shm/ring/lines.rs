@@ -21,7 +21,7 @@ mod real {
 
     use super::{BYTES, LINE, LINES, WORD_LEN};
 
-    /// In shared memory.
+    /// The lines, which are in shared memory.
     #[repr(C, align(64))]
     pub struct Lines(UnsafeCell<[u8; BYTES]>);
 

@@ -69,7 +69,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// It does what a queue does, whatever the lengths. It is full only if much of it is used.
+    /// The ring does what a queue does, whatever the lengths. It is full only if much of it is
+    /// used.
     #[test]
     fn records_keep_their_order(steps in proptest::collection::vec(step(), 0..300)) {
         let ring = ring();
@@ -95,8 +96,8 @@ proptest! {
         }
     }
 
-    /// Whatever a peer writes anywhere in the ring, at any time, the other side ends each call, and reads
-    /// within the ring.
+    /// A hostile peer may write anything anywhere in the ring, at any time: the other side ends
+    /// each call, and reads within the ring.
     #[test]
     fn a_hostile_peer_does_no_harm(
         steps in proptest::collection::vec(step(), 0..100),

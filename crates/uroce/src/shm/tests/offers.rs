@@ -26,7 +26,8 @@ fn an_answer_that_another_thread_reads_ends_the_wait() {
     assert!(initiator.find(&flow).is_some());
 }
 
-/// What waits at a listener that cannot accept does not make the thread spin that serves it.
+/// A connection that waits at a listener that cannot accept does not make the thread spin that
+/// serves it.
 #[test]
 fn a_listener_that_cannot_accept_pauses() {
     let flow = flow(36);

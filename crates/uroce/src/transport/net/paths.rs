@@ -1,5 +1,5 @@
-//! What the paths through shared memory need of the network side: which addresses and ports are this
-//! process's, and which flow a packet would be of.
+//! The network side of paths through shared memory: the addresses and ports that are this
+//! process's, and the flow that a packet would be of.
 
 use std::io;
 use std::net::IpAddr;

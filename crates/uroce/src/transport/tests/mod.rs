@@ -20,7 +20,7 @@ fn at(netdev: Netdev) -> Net {
     Net::open(&Config::new("test", netdev)).unwrap()
 }
 
-/// At an address of the loopback network that no other test uses.
+/// A device at an address of the loopback network that no other test uses.
 fn alone(test: u8) -> Net {
     at(Netdev::Address {
         ip: Ipv4Addr::new(127, 1, 77, test).into(),

@@ -79,7 +79,7 @@ fn rep() -> Rep {
     }
 }
 
-/// What a program has seen of its connection, in order.
+/// An event of a program's connection, as the test records them in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Request,
@@ -100,7 +100,7 @@ struct Simulation {
     /// Messages in flight: the time of arrival, and the receiving side.
     network: Vec<(Time, usize, Incoming)>,
     now: Time,
-    /// What happens to the next messages: each message consumes one element.
+    /// The fates of the next messages: each message consumes one element.
     fates: Vec<u8>,
     /// How long the passive program takes to answer.
     think: Duration,
@@ -408,7 +408,8 @@ fn messages_of_strangers_change_nothing() {
 }
 
 proptest! {
-    /// Whatever happens to the first messages, both programs see a connection, and its end, once each.
+    /// A connection with losses at its start: whatever happens to the first messages, both programs
+    /// see a connection, and its end, once each.
     #[test]
     fn loss_repetition_and_reordering(
         fates in prop::collection::vec(0_u8..110, 0..12),
@@ -456,7 +457,8 @@ proptest! {
         prop_assert!(simulation.agents.iter().all(|agent| agent.entries.is_empty()));
     }
 
-    /// Any message in any state: no panic, and the timers stay those of existing connections.
+    /// A message of any kind in any state: no panic, and the timers stay those of existing
+    /// connections.
     #[test]
     fn any_message_in_any_state(
         messages in prop::collection::vec((any::<u8>(), any::<u64>(), 0_u8..12), 0..40),

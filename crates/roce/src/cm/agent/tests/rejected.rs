@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What an agent without connections answers to a message of the other end.
+/// Sends a message of the other end to an agent without connections, and returns the answer.
 fn answer_to(mad: &CmMad) -> (Ids, About, u16) {
     let mut agent = agent(2);
     let message = Incoming {

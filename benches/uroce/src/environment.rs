@@ -35,7 +35,7 @@ impl Kind {
 }
 
 /// Two hosts of a kind, until this value is dropped.
-pub struct Place {
+pub struct Environment {
     kind: Kind,
     server: Host,
     client: Host,
@@ -43,7 +43,7 @@ pub struct Place {
     _other: Option<Namespace>,
 }
 
-impl Place {
+impl Environment {
     /// Makes the hosts in this network namespace, which must be the caller's own. `libdir` has our library.
     pub fn make(kind: Kind, libdir: &std::path::Path) -> Result<Self, String> {
         let uroce = |address: &str, interface: &str, namespace| {
@@ -93,15 +93,15 @@ impl Place {
         if kind == Kind::RxeRxe {
             script(TWO_HOSTS_IN_ONE)?;
         }
-        let mut place = Self {
+        let mut environment = Self {
             kind,
             server,
             client,
             gid_index: 0,
             _other: other,
         };
-        place.gid_index = place.find_gid()?;
-        Ok(place)
+        environment.gid_index = environment.find_gid()?;
+        Ok(environment)
     }
 
     /// Whether both processes share memory.
@@ -212,9 +212,9 @@ fn in_namespace(host: &Host) -> Vec<String> {
     host.namespace.map(enter).unwrap_or_default()
 }
 
-impl Drop for Place {
+impl Drop for Environment {
     fn drop(&mut self) {
-        // Those of other places end with their network namespace.
+        // Devices of other environments end with their network namespace.
         if self.kind == Kind::RxeRxe {
             let _ = sh("rdma link delete rxv1; rdma link delete rxv2; ip link delete ve1");
         }

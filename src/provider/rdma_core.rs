@@ -14,8 +14,8 @@ use ibverbs_abi::{
 use super::matching::pci_id;
 
 /// A provider of rdma-core.
-struct Known {
-    /// Its name in the configuration.
+struct ProviderEntry {
+    /// The provider's name in the configuration.
     name: &'static str,
     /// RDMA_DRIVER_*
     driver_id: u32,
@@ -30,8 +30,8 @@ struct Known {
 /// PCI devices of one vendor.
 struct Pci {
     vendor: u16,
-    /// If empty, all devices of the vendor that no other entry lists. Where two providers share a vendor,
-    /// only the one for the older devices lists them.
+    /// The devices; if empty, all of the vendor that no other entry lists. Where two providers
+    /// share a vendor, only the one for the older devices lists them.
     devices: &'static [u16],
 }
 
@@ -42,7 +42,7 @@ const fn vendor(vendor: u16) -> Pci {
     }
 }
 
-const NOTHING: Known = Known {
+const NOTHING: ProviderEntry = ProviderEntry {
     name: "",
     driver_id: RDMA_DRIVER_UNKNOWN,
     prefix: None,
@@ -55,32 +55,32 @@ const QLOGIC: u16 = 0x1077;
 const INTEL: u16 = 0x8086;
 const MTHCA_DEVICES: &[u16] = &[0x5a44, 0x6278, 0x6282, 0x5e8c, 0x6274];
 
-static KNOWN: [Known; 18] = [
-    Known {
+static PROVIDERS: [ProviderEntry; 18] = [
+    ProviderEntry {
         name: "bnxt_re",
         driver_id: RDMA_DRIVER_BNXT_RE,
         pci: &[vendor(0x14e4)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "cxgb4",
         driver_id: RDMA_DRIVER_CXGB4,
         pci: &[vendor(0x1425)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "efa",
         driver_id: RDMA_DRIVER_EFA,
         pci: &[vendor(0x1d0f)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "erdma",
         driver_id: RDMA_DRIVER_ERDMA,
         pci: &[vendor(0x1ded)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "hfi1verbs",
         driver_id: RDMA_DRIVER_HFI1,
         pci: &[Pci {
@@ -89,19 +89,19 @@ static KNOWN: [Known; 18] = [
         }],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "hns",
         driver_id: RDMA_DRIVER_HNS,
         pci: &[vendor(0x19e5)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "ionic",
         driver_id: RDMA_DRIVER_IONIC,
         pci: &[vendor(0x1dd8)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "ipathverbs",
         driver_id: RDMA_DRIVER_QIB,
         pci: &[
@@ -113,19 +113,19 @@ static KNOWN: [Known; 18] = [
         ],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "irdma",
         driver_id: RDMA_DRIVER_IRDMA,
         pci: &[vendor(INTEL)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "mana",
         driver_id: RDMA_DRIVER_MANA,
         pci: &[vendor(0x1414)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "mlx4",
         driver_id: RDMA_DRIVER_MLX4,
         pci: &[Pci {
@@ -139,13 +139,13 @@ static KNOWN: [Known; 18] = [
         modalias: Some(b"vmbus:"),
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "mlx5",
         driver_id: RDMA_DRIVER_MLX5,
         pci: &[vendor(MELLANOX)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "mthca",
         driver_id: RDMA_DRIVER_MTHCA,
         pci: &[
@@ -157,31 +157,31 @@ static KNOWN: [Known; 18] = [
         ],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "ocrdma",
         driver_id: RDMA_DRIVER_OCRDMA,
         pci: &[vendor(0x10df)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "qedr",
         driver_id: RDMA_DRIVER_QEDR,
         pci: &[vendor(QLOGIC)],
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "rxe",
         driver_id: RDMA_DRIVER_RXE,
         prefix: Some(b"rxe"),
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "siw",
         driver_id: RDMA_DRIVER_SIW,
         prefix: Some(b"siw"),
         ..NOTHING
     },
-    Known {
+    ProviderEntry {
         name: "vmw_pvrdma",
         driver_id: RDMA_DRIVER_VMW_PVRDMA,
         pci: &[vendor(0x15ad)],
@@ -195,20 +195,20 @@ pub struct Traits<'a> {
     pub driver_id: u32,
     /// The device's name.
     pub name: &'a [u8],
-    /// Its modalias; empty if it has none.
+    /// The device's modalias; empty if it has none.
     pub modalias: &'a [u8],
 }
 
 /// A provider of the table.
 #[derive(Clone, Copy)]
-pub struct Provider(&'static Known);
+pub struct Provider(&'static ProviderEntry);
 
 impl Provider {
     /// The provider named `name` in the configuration, or `None` if it is not one of rdma-core's.
     pub fn named(name: &[u8]) -> Option<Self> {
-        KNOWN
+        PROVIDERS
             .iter()
-            .find(|known| known.name.as_bytes() == name)
+            .find(|entry| entry.name.as_bytes() == name)
             .map(Provider)
     }
 
@@ -233,8 +233,8 @@ impl Provider {
     }
 
     fn may_drive_pci(self, (vendor, device): (u16, u16)) -> bool {
-        let lists = |known: &Known| {
-            known
+        let lists = |entry: &ProviderEntry| {
+            entry
                 .pci
                 .iter()
                 .any(|pci| pci.vendor == vendor && pci.devices.contains(&device))
@@ -244,7 +244,7 @@ impl Provider {
             .pci
             .iter()
             .any(|pci| pci.vendor == vendor && pci.devices.is_empty());
-        lists(self.0) || whole_vendor && !KNOWN.iter().any(lists)
+        lists(self.0) || whole_vendor && !PROVIDERS.iter().any(lists)
     }
 }
 
@@ -259,13 +259,13 @@ mod tests {
             name: name.as_bytes(),
             modalias: modalias.as_bytes(),
         };
-        let mut names: Vec<_> = KNOWN.iter().collect();
-        names.retain(|known| Provider(known).may_drive(&device));
-        names.into_iter().map(|known| known.name).collect()
+        let mut names: Vec<_> = PROVIDERS.iter().collect();
+        names.retain(|entry| Provider(entry).may_drive(&device));
+        names.into_iter().map(|entry| entry.name).collect()
     }
 
     #[test]
-    fn names_are_known_to_the_letter() {
+    fn names_match_to_the_letter() {
         assert!(Provider::named(b"rxe").is_some());
         assert!(Provider::named(b"rxe ").is_none());
         assert!(Provider::named(b"").is_none());
