@@ -9,7 +9,7 @@ use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
 use crate::engine::shm::{Answer, Message, NextMessage, Sender};
-use crate::wire::{AethKind, Operation, Packet};
+use crate::wire::{AethKind, NakCode, Operation, Packet};
 
 impl Qp {
     /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins,
@@ -262,6 +262,8 @@ impl Qp {
         let result = match answer {
             Answer::Done => Ok(()),
             Answer::Again => {
+                let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == message.acknowledgment();
+                self.counters.rcvd_seq_err += u64::from(is_nak);
                 self.counters.completer_retry_err += 1;
                 sender.send_again();
                 Ok(())
