@@ -6,13 +6,13 @@ use libc::{EINVAL, EOPNOTSUPP};
 use super::context::private;
 use super::ffi::Result;
 use super::handle;
-use super::lid::Lids;
 use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
 use crate::engine::{AddressVector, Service};
+use crate::transport::lid::Lids;
 use crate::transport::{GidEntry, GidType};
 use crate::wire::ip_of;
 

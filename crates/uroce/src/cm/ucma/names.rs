@@ -11,7 +11,8 @@ use ibverbs_host::unix;
 
 use super::EAGAIN;
 use super::os::Port;
-use crate::cm::agent::{Incoming, PREFIXES};
+pub use crate::cm::agent::Incoming;
+use crate::cm::agent::PREFIXES;
 use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};
 use crate::engine::Gid;
