@@ -98,11 +98,11 @@ pub fn respond(
         _ => return Some(answer(request, status::UNSUPPORTED, None)),
     };
     let number = request[DATA + 1];
-    if number != ALL_PORTS && !(1..=ports).contains(&number) {
+    if number != ALL_PORTS && number > ports {
         return Some(answer(request, status::INVALID_VALUE, None));
     }
-    // The others have no cable.
-    let is_this = number == ALL_PORTS || number == port;
+    // ConnectX answers for the port that the request has come to if it names none. The others have no cable.
+    let is_this = [0, ALL_PORTS, port].contains(&number);
     let now = |name: &str| {
         let found = counters.iter().find(|(other, _)| *other == name);
         found.filter(|_| is_this).map_or(0, |(_, value)| *value)
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn counters_stay_at_their_highest_values() {
         let mut cleared = Cleared::default();
-        for port in [1, ALL_PORTS] {
+        for port in [0, 1, ALL_PORTS] {
             let mad = ask(method::GET, PORT_COUNTERS, port, 0, &mut cleared);
             assert_eq!((u32_at(&mad, 24), u32_at(&mad, 28)), (u32::MAX, 77));
             assert_eq!(

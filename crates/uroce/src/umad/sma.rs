@@ -1,7 +1,8 @@
 //! The subnet management agent (SMA): what a port answers to a subnet manager and to smpquery(8)
 //! (specification, 14.2.5). Pure.
 //!
-//! There is no subnet manager that configures the port, so Set is refused. Routes with hops lead nowhere: a
+//! There is no subnet manager that configures the port, so Set is refused; the port with the LID of the subnet
+//! manager says that it is one. Routes with hops lead nowhere: a
 //! port of uroce has no cable to another port or a switch, but reaches all LIDs.
 
 use super::datagram::{DATA, Mad, answer, header_of, method, put, status};
@@ -37,11 +38,10 @@ pub fn route_of(mad: &Mad) -> Route {
     }
 }
 
-/// Answers a request. None for another MAD, and for requests that are an agent's of the program: those to a
-/// subnet manager.
+/// Answers a request. None for another MAD.
 pub fn respond(request: &Mad, port: &PortFacts) -> Option<Mad> {
     let header = header_of(request);
-    if !header.is_smp() || header.is_response() || header.attribute == SM_INFO {
+    if !header.is_smp() || header.is_response() {
         return None;
     }
     if header.class_version != 1 {
@@ -79,6 +79,11 @@ fn read(attribute: u16, modifier: u32, port: &PortFacts) -> Result<Attribute, u1
         GUID_INFO | PKEY_TABLE => return Err(status::INVALID_VALUE),
         // All service levels are on VL 0, and there is nothing to arbitrate.
         SL_TO_VL | VL_ARBITRATION => {}
+        SM_INFO if port.lid == port.sm_lid => {
+            const MASTER: u8 = 3;
+            put(&mut data, 0, &port.port_guid);
+            data[20] = MASTER;
+        }
         _ => return Err(status::UNSUPPORTED),
     }
     Ok(data)
@@ -243,7 +248,6 @@ mod tests {
             status::BAD_VERSION.to_be_bytes()
         );
         for (class, method, attribute) in [
-            (class::SUBN_LID_ROUTED, method::GET, SM_INFO),
             (class::SUBN_LID_ROUTED, method::GET_RESP, NODE_INFO),
             (class::SUBN_LID_ROUTED, 3, NODE_INFO),
             (class::PERF_MGMT, method::GET, NODE_INFO),
@@ -253,6 +257,19 @@ mod tests {
                 None
             );
         }
+    }
+
+    #[test]
+    fn the_first_lid_is_the_subnet_managers() {
+        assert_eq!(get(SM_INFO, 0), Err(status::UNSUPPORTED));
+        let manager = PortFacts { lid: 1, ..port() };
+        let of = request(class::SUBN_LID_ROUTED, method::GET, SM_INFO, 0);
+        let mad = respond(&of, &manager).unwrap();
+        assert_eq!(
+            (mad[4..6].to_vec(), &mad[DATA..DATA + 8]),
+            (vec![0, 0], &[2; 8][..])
+        );
+        assert_eq!(mad[DATA + 20] & 0xf, 3);
     }
 
     #[test]
