@@ -484,18 +484,8 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         let sends = state.sends_of(resent);
         state.flush();
         if state.files.is_empty() {
-            let mut queue = QUEUE.lock();
-            queue.epoll = None;
-            queue.messages.clear();
-            drop(queue);
-            let ended = locked.take();
-            drop(locked);
-            let ports = ended.map(|mut state| std::mem::take(&mut state.ports));
-            ports
-                .into_iter()
-                .flatten()
-                .for_each(|port| port.device.close());
-            return;
+            drop((others, sends));
+            return end(&mut locked);
         }
         let until = state.deadline().into_iter().chain(inbound.deadline()).min();
         drop(locked);
@@ -505,6 +495,18 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         }
         tokens = epoll.wait(until);
     }
+}
+
+/// Ends the state, which has no descriptors any more. The devices are closed with the state locked: a
+/// descriptor that the program opens meanwhile opens the device anew, and is to get port 4791.
+fn end(state: &mut Option<Box<ProcessState>>) {
+    let mut queue = QUEUE.lock();
+    queue.epoll = None;
+    queue.messages.clear();
+    drop(queue);
+    let ports = state.take().map(|mut ended| std::mem::take(&mut ended.ports));
+    let ports = ports.into_iter().flatten();
+    ports.for_each(|port| port.device.close());
 }
 
 /// The devices of a state that a child of fork gives up.
