@@ -504,7 +504,9 @@ fn end(state: &mut Option<Box<ProcessState>>) {
     queue.epoll = None;
     queue.messages.clear();
     drop(queue);
-    let ports = state.take().map(|mut ended| std::mem::take(&mut ended.ports));
+    let ports = state
+        .take()
+        .map(|mut ended| std::mem::take(&mut ended.ports));
     let ports = ports.into_iter().flatten();
     ports.for_each(|port| port.device.close());
 }
