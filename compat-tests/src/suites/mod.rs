@@ -93,8 +93,8 @@ pub fn all() -> Result<Vec<Case>, String> {
         symbols arm64 ofed capture completion matrix badinput fork compat10 threads providers docs examples
         explain injection conditions control headers install fuzz guides man mpi lab view view_functions
         first_run faults interop pyverbs qemu rdmacm ucx ucx_trixie umad verbs sanitizers selftest
-        shared_memory slow_calls selftest_vm static_programs packages provider_abis devices dist without wrapper machines
-        rows
+        shared_memory slow_calls selftest_vm static_programs packages provider_abis devices dist without
+        wrapper machines rows
     ];
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         let needs_uroce = |name: &str| name.starts_with("uroce/") || name.starts_with("guides/");

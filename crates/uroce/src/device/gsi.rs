@@ -53,7 +53,8 @@ pub fn set_mad_handler(on_mad: OtherMadHandler) {
     let _ = OTHER_HANDLER.set(on_mad);
 }
 
-/// Registers who gets the MADs of the communication manager and the changes of all devices. Only the first call has an effect.
+/// Registers who gets the MADs of the communication manager, and the changes of all devices. Only the first
+/// call has an effect.
 pub fn set_handlers(on_mad: MadHandler, on_change: ChangeHandler) {
     let _ = HANDLERS.set((on_mad, on_change));
 }

@@ -4,7 +4,7 @@ use super::datagram::{Mad, answer, class, header_of, is_valid, status};
 use super::others;
 use super::pma::{self, Cleared};
 use super::port::{facts, gid_index, has_smi};
-use super::process::enqueue;
+use super::queue::enqueue;
 use super::sma;
 use crate::cm::ucma::names::Incoming;
 use crate::device::Device;

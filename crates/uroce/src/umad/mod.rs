@@ -11,6 +11,7 @@
 //! | `port.rs`, `path.rs` | ports of open devices, and where MADs go |
 //! | `builtin.rs` | what a device answers by itself |
 //! | `others.rs` | the other processes of the host |
+//! | `queue.rs` | MADs that wait for the thread |
 //! | `process.rs` | the state of the process, and its thread |
 //!
 //! A MAD travels as a datagram to queue pair 0 or 1 of the peer, at port 4791. The process that has the port
@@ -32,6 +33,7 @@ mod path;
 mod pma;
 mod port;
 mod process;
+mod queue;
 mod sa;
 mod sma;
 #[cfg(test)]
@@ -46,21 +48,27 @@ use ibverbs_abi::Errno;
 use crate::cancellation;
 use crate::cm::ucma::user_memory::{read_into, write_user};
 use crate::config::Config;
-use process::{QUEUE, STATE};
+use crate::device::gsi::set_mad_handler;
+use process::STATE;
+use queue::QUEUE;
 use user_mad::{
     ENABLE_PKEY, FLAG_USER_RMPP, FLAGS_AT, Message, REGISTER_AGENT, REGISTER_AGENT2, REGISTER_LEN,
     REGISTER2_LEN, Register, UNREGISTER_AGENT,
 };
 
-pub use process::serve;
-
 const EINVAL: Errno = Errno(libc::EINVAL);
 const EBADF: Errno = Errno(libc::EBADF);
+
+/// From now on the devices of this process answer MADs, and pass on those for other processes.
+pub fn serve() {
+    set_mad_handler(builtin::on_mad);
+}
 
 /// Opens the device file of a port: a descriptor for [`write`] and [`ioctl`], from which messages are read.
 /// `flags` are those of open(2); O_NONBLOCK and O_CLOEXEC count. Fails as opening a device does.
 pub fn open(config: &Config, port: u8, flags: c_int) -> Result<OwnedFd, Errno> {
     let _no_cancellation = cancellation::disable();
+    serve();
     process::open(config, port, flags)
 }
 

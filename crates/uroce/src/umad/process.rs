@@ -1,10 +1,9 @@
 //! The state of the device files in a process, and its thread.
 //!
 //! The thread exists while a descriptor is open. It gets MADs from the devices of this process and from other
-//! processes, runs timeouts, and notices that the program has closed a descriptor. Where this process does not
-//! have port 4791, it takes the port as soon as that is free: MADs come there.
+//! processes, runs timeouts, and notices that the program has closed a descriptor. Where this process does
+//! not have port 4791, it takes the port as soon as that is free: MADs come there.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,11 +14,12 @@ use ibverbs_host::thread;
 use rustc_hash::FxHashMap;
 
 use super::agents::{Agents, FileId, Resent, wanted};
-use super::builtin::{forward_or_refuse, on_mad};
+use super::builtin::forward_or_refuse;
 use super::datagram::Mad;
 use super::others::{Reserved, bind_prefix, of_requests};
 use super::path::Path;
 use super::port::{Destination, OpenPort, addresses, facts, gid_index, has_smi, lid_of};
+use super::queue::QUEUE;
 use super::user_mad::{Layout, Message, Register, Registration};
 use super::{sa, sma};
 use crate::cancellation;
@@ -30,15 +30,12 @@ use crate::cm::ucma::names::{self, Incoming};
 use crate::cm::ucma::{hangs_up, inode_of, set_nonblocking};
 use crate::config::Config;
 use crate::descriptors::Owned;
-use crate::device::gsi::set_mad_handler;
 use crate::device::{Device, clock};
 use crate::engine::Time;
 use crate::sync::Mutex;
 
 /// How often the process tries to get port 4791 while another one has it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
-/// MADs that may wait for the thread. Further ones are lost, as on the network.
-const INCOMING_MAX: usize = 4096;
 
 const EACCES: Errno = Errno(libc::EACCES);
 const EINVAL: Errno = Errno(libc::EINVAL);
@@ -68,18 +65,7 @@ pub(super) struct ProcessState {
     claim_at: Option<Time>,
 }
 
-/// MADs that the thread has not handled.
-pub(super) struct Queue {
-    pub(super) messages: VecDeque<Incoming>,
-    /// The thread is to be woken up; None if there is no thread.
-    pub(super) epoll: Option<Arc<Epoll>>,
-}
-
 pub(super) static STATE: Mutex<Option<Box<ProcessState>>> = Mutex::new(None);
-pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
-    messages: VecDeque::new(),
-    epoll: None,
-});
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// A MAD to send.
@@ -87,25 +73,6 @@ struct Send {
     device: Arc<Device>,
     path: Path,
     mad: Mad,
-}
-
-/// From now on the devices of this process answer MADs, and pass on those for other processes.
-pub fn serve() {
-    set_mad_handler(on_mad);
-}
-
-/// Leaves a MAD to the thread. Returns false if there is none.
-pub(super) fn enqueue(incoming: &Incoming) -> bool {
-    let mut queue = QUEUE.lock();
-    let Some(epoll) = queue.epoll.clone() else {
-        return false;
-    };
-    if queue.messages.len() < INCOMING_MAX {
-        queue.messages.push_back(incoming.clone());
-    }
-    drop(queue);
-    epoll.wake();
-    true
 }
 
 /// The two ends of a descriptor: the program's, and this process's. A message is read as a whole.
@@ -124,7 +91,6 @@ fn socket_pair() -> Result<(OwnedFd, Owned<OwnedFd>), Errno> {
 /// Opens a port of a device: returns a new descriptor without agents. Starts the thread if there is none.
 /// Fails as the system calls do that open the device.
 pub fn open(config: &Config, port: u8, flags: i32) -> Result<OwnedFd, Errno> {
-    serve();
     let (program, writer) = socket_pair()?;
     if flags & libc::O_NONBLOCK != 0 {
         set_nonblocking(program.as_fd())?;

@@ -1,8 +1,8 @@
 //! The subnet management agent (SMA): what a port answers to a subnet manager and to smpquery(8)
 //! (specification, 14.2.5). Pure.
 //!
-//! There is no subnet manager that configures the port, so Set is refused; the port with the LID of the subnet
-//! manager says that it is one. Routes with hops lead nowhere: a
+//! There is no subnet manager that configures the port, so Set is refused; the port with the LID of the
+//! subnet manager says that it is one. Routes with hops lead nowhere: a
 //! port of uroce has no cable to another port or a switch, but reaches all LIDs.
 
 use super::datagram::{DATA, Mad, answer, header_of, method, put, status};

@@ -150,8 +150,8 @@ impl ViewState {
     }
 }
 
-/// N of `umadN` of a device's first port: behind those of the devices before it. None for a device that is not
-/// of InfiniBand or RoCE, or if libibumad would not find all its ports.
+/// N of `umadN` of a device's first port: behind those of the devices before it. None for a device that is
+/// not of InfiniBand or RoCE, or if libibumad would not find all its ports.
 fn first_umad(configured: &[Config], index: usize) -> Option<u32> {
     let ports = |config: &Config| match config.profile.fabric {
         Fabric::Unspecified => 0,
