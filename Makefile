@@ -30,7 +30,7 @@ export UROCE
 CRATES := --workspace
 ifeq ($(UROCE),0)
 FEATURES := --no-default-features --features exports
-CRATES   += --exclude uroce --exclude uroce-network
+CRATES   += --exclude roce --exclude uroce --exclude uroce-network
 # What tests and measures both: its own unit tests are the same without uroce.
 UNIT_CRATES := --exclude compat-tests --exclude uroce-bench --exclude uroce-network
 endif
@@ -213,6 +213,7 @@ lint-rust:
 ifneq ($(UROCE),0)
 	$(CLIPPY) --manifest-path fuzz/Cargo.toml -- -D warnings
 	$(CLIPPY) -p uroce --all-targets --features internals -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --no-deps -p roce --target-dir $(TARGET)/lint
 endif
 
 lint-c:

@@ -22,7 +22,7 @@
 #define POLLS 20000
 #define LEN 64
 
-/* What the processes know of each other. */
+/* The meeting point of the processes, in shared memory: who has arrived, and the QP numbers. */
 struct meeting {
 	atomic_int arrived[16];
 	uint32_t qpns[];

@@ -39,7 +39,7 @@ struct device {
 	union ibv_gid gid;
 };
 
-/* What one side has to know about the other one to send to its queue pair. */
+/* The address of a queue pair: what the other side needs to send to it. */
 struct endpoint {
 	uint16_t lid;      /* address within an InfiniBand subnet; 0 on RoCE */
 	union ibv_gid gid; /* address across subnets; on RoCE, the IP address */

@@ -24,7 +24,7 @@
 #define SWAPPED 1000
 #define IMMEDIATE 0x600d
 
-/* What the server lets the client access. Atomics need a multiple of 8 as address. */
+/* The memory that the server lets the client access. Atomics need a multiple of 8 as address. */
 struct shared {
 	uint64_t counter;
 	char text[64];

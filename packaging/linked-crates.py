@@ -108,7 +108,7 @@ def copyright_paragraphs(packages, found):
             name=package["name"], version=package["version"], authors=authors, licence=licence)
 
 
-# Of a choice of licences, that with the copyright notice.
+# The licence with the copyright notice comes first where there is a choice.
 TEXTS = ("LICENSE-MIT", "LICENSE")
 
 

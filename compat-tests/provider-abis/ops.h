@@ -107,7 +107,7 @@
 	X(set_comp_cntr, INT, 2) \
 	X(set_err_comp_cntr, INT, 2)
 
-/* What an INT op returns. */
+/* The result of an INT op. */
 #define OP_RESULT 77
 
 /* The last call of an op. */

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::pattern::Patterns;
 
-/// What the runner passes to the process, as arguments in this order.
+/// The arguments that the runner passes to a case's process, in this order.
 pub struct Arguments {
     pub name: String,
     pub dir: PathBuf,
@@ -13,7 +13,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// From the command line, after `--child`.
+    /// Parses the command line, after `--child`.
     pub fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
         let (name, dir, staged) = (args.next()?, args.next()?.into(), args.next()?.into());
         Some(Self {

@@ -32,7 +32,7 @@ pub struct Attempt<'a> {
 pub struct Concluded {
     pub took: Took,
     pub skipped: bool,
-    /// It passed and has reported others in its place.
+    /// The case passed, and has reported verdicts for its members in its own place.
     pub sums_up: bool,
 }
 

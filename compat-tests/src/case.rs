@@ -19,7 +19,7 @@ pub enum Tier {
     All,
 }
 
-/// What a case needs while it runs. The scheduler starts it when all of this is free.
+/// The resources that a case needs while it runs. The scheduler starts it when all of this is free.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
     /// CPU time that it uses, in percent of one core.
@@ -70,11 +70,11 @@ pub struct Case {
     pub members: Vec<String>,
     /// The estimated duration; used until a run has been recorded.
     pub estimate: Duration,
-    /// What the runner does before the case's process starts, outside of its place: for what needs the
-    /// network.
+    /// An action of the runner before the case's process starts, outside of its place: for what
+    /// needs the network.
     pub before: Option<fn() -> Verdict>,
     body: Body,
-    /// What this program does in the virtual machine that the case boots.
+    /// The body that this program runs in the virtual machine that the case boots.
     guest: Option<GuestBody>,
 }
 
@@ -97,13 +97,14 @@ impl Case {
         }
     }
 
-    /// What the case does, in place of what `new` was given.
+    /// Sets the body of the case, in place of the one that `new` was given.
     pub fn body(mut self, body: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Self {
         self.body = Box::new(body);
         self
     }
 
-    /// What this program does in the virtual machine, when the case's script starts it there with `--guest`.
+    /// Sets the body that this program runs in the virtual machine, when the case's script starts
+    /// it there with `--guest`.
     pub fn guest(mut self, body: impl Fn(Arguments) -> Verdict + Send + Sync + 'static) -> Self {
         self.guest = Some(Box::new(body));
         self
@@ -119,7 +120,7 @@ impl Case {
         self
     }
 
-    /// It boots a virtual machine at times, also if it is not the place of the case.
+    /// Marks the case as one that boots a virtual machine at times, also if that is not its place.
     pub fn boots_machine(mut self) -> Self {
         self.needs.machine = true;
         self
@@ -157,7 +158,8 @@ impl Case {
         self
     }
 
-    /// It compiles for the most part, and nothing in it depends on how fast it runs.
+    /// Marks the case as one that compiles for the most part, and in which nothing depends on how
+    /// fast it runs.
     pub fn batch(mut self) -> Self {
         self.needs.batch = true;
         self
@@ -182,7 +184,7 @@ impl Case {
         self
     }
 
-    /// Something to do on the host before each try. An error is the case's verdict.
+    /// Sets an action for the host, run before each try. An error is the case's verdict.
     pub fn before(mut self, action: fn() -> Verdict) -> Self {
         self.before = Some(action);
         self

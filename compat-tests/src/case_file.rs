@@ -24,10 +24,10 @@ pub struct Row {
     pub client: Option<String>,
     /// The exit code, or those of server and client: `0/0`.
     pub exit: String,
-    /// Where it runs: the shortest tier for each testbed.
+    /// The tiers: the shortest one for each testbed.
     #[serde(rename = "where")]
     pub testbeds: BTreeMap<String, When>,
-    /// Other values in some testbeds.
+    /// The values that are others in some testbeds.
     #[serde(default)]
     pub on: BTreeMap<String, Table>,
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct Row {
     /// A library of programs.toml that the programs preload. It fills the data that they send, checks it at
     /// the other end, and prints a line for each message that ends with `right` or `wrong at byte N`.
     pub checker: Option<String>,
-    /// What the client must print, on either stream.
+    /// The text that the client must print, on either stream.
     pub says: Option<String>,
     /// The port, for a program that has no option for it.
     pub port: Option<u16>,

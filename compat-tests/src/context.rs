@@ -1,4 +1,4 @@
-//! What the body of a case works with.
+//! The context that the body of a case works with: its files, its programs and what it reports.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub enum Library {
 impl Library {
     pub const BOTH: [Library; 2] = [Library::C, Library::Ours];
 
-    /// As reports and directories name it.
+    /// The library's name in reports and directories.
     pub fn name(self) -> &'static str {
         match self {
             Library::C => "c",

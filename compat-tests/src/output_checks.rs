@@ -1,5 +1,5 @@
-//! What a program that ended with 0 must have printed: the bytes and exchanges that were requested, a row of
-//! results per size, each other's address. So an empty or a wrong run does not pass.
+//! Checks of the output of programs that ended with 0: the bytes and exchanges that were requested,
+//! a row of results per size, each other's address. So an empty or a wrong run does not pass.
 
 mod rdmacm;
 

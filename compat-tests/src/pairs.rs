@@ -69,7 +69,7 @@ fn run_once(cx: &Context, row: &Row, hosts: &Hosts) -> Result<Seen, Failure> {
     Ok(seen)
 }
 
-/// What is wrong with a row's programs.
+/// The defects of a row's programs.
 #[derive(Default)]
 struct Seen {
     trouble: Vec<String>,
@@ -203,7 +203,7 @@ impl<'a> Pair<'a> {
         Ok(())
     }
 
-    /// What the programs did not print although the row, or its checker, requires it.
+    /// Lists what the programs did not print although the row, or its checker, requires it.
     fn unsaid(&self, ended: &[Ended]) -> Vec<String> {
         let mut wrong = Vec::new();
         if let (Some(says), Some(client)) = (&self.row.says, ended.first()) {

@@ -9,14 +9,14 @@ use std::{env, fs, io};
 pub struct Paths {
     /// The source tree.
     pub repo: PathBuf,
-    /// What `artifacts` made for this run: `lib/ours`, `lib/c`, `bin`.
+    /// The directory that `artifacts` made for this run: `lib/ours`, `lib/c`, `bin`.
     pub staged: PathBuf,
     /// The case's own directory. All users may write to it.
     pub case: PathBuf,
 }
 
 impl Paths {
-    /// As a process in a namespace sees them.
+    /// The paths as a process in a namespace sees them.
     pub fn in_namespace() -> Self {
         Self {
             repo: "/tmp/repo".into(),

@@ -35,7 +35,7 @@ pub enum Isolation {
     Root,
     /// Within a user namespace.
     User,
-    /// Not at all, for this reason.
+    /// The machine allows no namespaces, for this reason.
     None(String),
 }
 

@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub enum Exit {
     /// The exit code; 128 and the signal's number, as a shell has it, for a program that a signal killed.
     Code(i32),
-    /// It exceeded its time limit and was killed.
+    /// The program exceeded its time limit and was killed.
     Timeout,
 }
 
@@ -158,7 +158,8 @@ impl Program {
         self
     }
 
-    /// It gets the processor before programs of ordinary priority, where this user may set that.
+    /// Gives the program the processor before programs of ordinary priority, where this user may
+    /// set that.
     pub fn before_others(mut self) -> Self {
         self.before_others = true;
         self
@@ -250,7 +251,7 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it has written to standard output until now.
+    /// Reads what the program has written to standard output until now.
     pub fn output(&self) -> String {
         read(&self.program.files.with_added("out"))
     }

@@ -1,4 +1,4 @@
-//! What is printed of a run, and report.json.
+//! The report of a run: lines on the terminal, and report.json.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,8 @@ struct State {
     times: BTreeMap<String, Took>,
 }
 
-/// What the process of a case took, in seconds. The CPU time is also that of programs that it waited for.
+/// The time that the process of a case took, in seconds. The CPU time is also that of programs that
+/// it waited for.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Took {
     pub seconds: f64,
@@ -77,7 +78,8 @@ impl Report {
         state.total = state.total.saturating_sub(1);
     }
 
-    /// What failed under this name has passed at its second try. The first one's reason and details stay.
+    /// Marks the failed case or member of this name as unstable: it has passed at its second try.
+    /// The first one's reason and details stay.
     pub fn passed_later(&self, name: &str) {
         let mut state = self
             .state
@@ -119,7 +121,7 @@ fn line(case: &Finished) -> String {
 /// A run that has ended.
 pub struct Summary {
     pub cases: Vec<Finished>,
-    /// What the processes of cases took.
+    /// The times that the processes of cases took, by the name of the case.
     pub times: BTreeMap<String, Took>,
     pub took: Duration,
 }

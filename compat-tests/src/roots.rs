@@ -19,9 +19,9 @@ use crate::verdict::{Failure, Verdict};
 /// A root directory.
 pub struct Root {
     release: &'static str,
-    /// What distinguishes it from other root directories of the release, in its name.
+    /// The suffix that distinguishes this root directory's name from others of the release.
     variant: &'static str,
-    /// To be increased when the contents change.
+    /// The number of the root's contents, to be increased when they change.
     number: u32,
     /// The start of the version of its rdma-core, or of Debian where it has none.
     version: &'static str,
@@ -41,7 +41,8 @@ pub const SID: Root = Root {
     kept: "",
 };
 
-/// What the tests of our packages need: everything that depends on libibverbs1, and a compiler.
+/// The packages that the tests of our packages need: everything that depends on libibverbs1, and a
+/// compiler.
 const DEPENDENTS: &str = "ibverbs-utils ibverbs-providers rdmacm-utils librdmacm-dev libibverbs-dev perftest \
     qperf python3-pyverbs iproute2 gcc libc6-dev pkg-config";
 const REPLACED: &str = "libibverbs1 libibverbs-dev";
@@ -138,8 +139,8 @@ pub const TRIXIE_GUIDES: Root = Root {
     kept: "",
 };
 
-/// What README.md says one needs before the first command, sudo, and a command that it shows. Rust comes from
-/// elsewhere: Debian 12's is too old.
+/// The packages that README.md names as needed before the first command, sudo, and a command that
+/// it shows. Rust comes from elsewhere: Debian 12's is too old.
 pub const BOOKWORM_FIRST: Root = Root {
     release: "bookworm",
     variant: "-first",
@@ -159,8 +160,8 @@ pub const TRIXIE_FIRST: Root = Root {
     kept: "",
 };
 
-/// What Debian's image 13-slim has, but for its documentation. It has no rdma-core: the version is that of
-/// Debian itself.
+/// The contents of Debian's image 13-slim, but for its documentation. It has no rdma-core: the
+/// version is that of Debian itself.
 pub const TRIXIE_SLIM: Root = Root {
     release: "trixie",
     variant: "-slim",
@@ -195,7 +196,7 @@ version() { in_root dpkg-query -W -f '${Version}\n' "$1"; }
 "#;
 
 impl Root {
-    /// Where it is.
+    /// The directory of the root.
     pub fn dir(&self) -> io::Result<PathBuf> {
         let name = format!("{}{}-{}", self.release, self.variant, self.number);
         Ok(paths::downloads()?.join("roots").join(name))

@@ -10,7 +10,7 @@ use crate::verdict::Verdict;
 pub struct RowOutcome {
     /// The exit code, or those of server and client.
     pub exit: String,
-    /// What was written, by `ROLE.out`, `ROLE.err`, and `verbs.log`.
+    /// The texts that the programs wrote, by `ROLE.out`, `ROLE.err`, and `verbs.log`.
     pub streams: BTreeMap<String, String>,
     /// The files of libibverbs that each program loaded.
     pub libraries: BTreeMap<&'static str, BTreeSet<String>>,

@@ -27,10 +27,11 @@ use crate::{artifacts, flaky, junit, paths};
 /// How many runs are kept in target/compat.
 const KEPT_RUNS: usize = 4;
 
-/// With this variable, what fails gets no second try: for tests of the tests, which know that it will fail.
+/// The variable with which what fails gets no second try: for tests of the tests, which know that
+/// it will fail.
 pub const ONE_TRY: &str = "COMPAT_TESTS_ONE_TRY";
 
-/// What to run.
+/// The cases to run.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub tier: Tier,
@@ -101,13 +102,13 @@ struct Run {
     broken: BTreeMap<String, String>,
     patterns: Patterns,
     report: Report,
-    /// What has failed: the case, and the name that it reported.
+    /// The failures: the case, and the name that it reported.
     failed: Mutex<Vec<(String, String)>>,
     /// Batch cases have a lower priority than others: until only they are left.
     batch_yields: AtomicBool,
 }
 
-/// What to say if no case matches: how names look, and those that contain a word of the patterns.
+/// The message if no case matches: how names look, and those that contain a word of the patterns.
 fn no_case(cases: &[Case], patterns: &Patterns) -> String {
     let names = cases.iter().flat_map(Case::names);
     let words = patterns

@@ -20,12 +20,12 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 #[cfg(test)]
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What the machine has, or what is left of it.
+/// The resources that the machine has, or those that are left of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
-    /// In percent of one core.
+    /// The CPU time that the case needs, in percent of one core.
     pub cpu: u32,
-    /// In MiB.
+    /// The memory that the case needs, in MiB.
     pub memory: u64,
     /// How many more virtual machines may run.
     machines: usize,
@@ -50,7 +50,8 @@ impl Resources {
         }
     }
 
-    /// What this machine has: all cores, and three quarters of the memory that is available now.
+    /// The resources of this machine: all cores, and three quarters of the memory that is available
+    /// now.
     pub fn of_machine() -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let info = crate::process::read("/proc/meminfo".as_ref());
@@ -111,7 +112,7 @@ impl Resources {
     }
 }
 
-/// What a case has of the machine while it runs.
+/// The resources that a case occupies while it runs.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     cpu: u32,

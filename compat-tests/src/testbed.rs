@@ -20,7 +20,8 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// How two hosts are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Testbed {
-    /// Both at 127.0.0.1, with the device on `lo`: through shared memory, with access to each other's.
+    /// The hosts are both at 127.0.0.1, with the device on `lo`: through shared memory, with access
+    /// to each other's.
     Loopback,
     /// The same by UDP.
     Udp,
@@ -46,7 +47,7 @@ pub struct Host {
     pub libdir: Option<PathBuf>,
     /// A process in its network namespace; none for that of the case.
     pub namespace: Option<u32>,
-    /// Its network interface.
+    /// The host's network interface.
     pub interface: String,
     /// The root directory in which programs run; none for that of the machine.
     pub root: Option<PathBuf>,

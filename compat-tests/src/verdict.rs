@@ -1,10 +1,11 @@
-//! What a case ends with.
+//! The verdict of a case: passed, or why it failed or was skipped.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the body of a case returns: `Ok`, or why it failed or was skipped. `?` works on I/O errors and texts.
+/// The result of a case's body: `Ok`, or why it failed or was skipped. `?` works on I/O errors and
+/// texts.
 pub type Verdict = Result<(), Failure>;
 
 /// Why a case did not pass.
@@ -12,7 +13,7 @@ pub type Verdict = Result<(), Failure>;
 pub struct Failure {
     /// The machine lacks something that the case needs: it is counted as skipped, not as failed.
     pub skipped: bool,
-    /// One line.
+    /// The reason, in one line.
     pub why: String,
     /// More lines: a difference, the end of a log.
     pub details: String,

@@ -1,6 +1,6 @@
-/* Which file's libibverbs this program gets, and whether it answers. As it is: the one that it is linked
- * with; with -DNAMED, the one of a name given to dlopen. With WHERE_ONLY_LOADS in the environment it is not
- * called. */
+/* Prints which file's libibverbs this program gets, and whether it answers. As it is: the one that it is
+ * linked with; with -DNAMED, the one of a name given to dlopen. With WHERE_ONLY_LOADS in the environment it
+ * is not called. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libfuzzer_sys::fuzz_target;
-use uroce::wire::{Bth, Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, Packet};
+use roce::wire::{Bth, Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, Packet};
 
 const V4: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),

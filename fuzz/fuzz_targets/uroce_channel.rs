@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| uroce::internals::local::channel(data));
+fuzz_target!(|data: &[u8]| uroce::internals::shm::channel(data));

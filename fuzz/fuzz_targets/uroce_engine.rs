@@ -9,14 +9,14 @@ use libfuzzer_sys::{
     arbitrary::{Result, Unstructured},
     fuzz_target,
 };
-use uroce::engine::{self, *};
-use uroce::wire::{
+use roce::engine::{self, *};
+use roce::wire::{
     Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet, Psn,
     Reth,
 };
 
 /// The host of the engine's unit tests, which the crate does not export.
-#[path = "../../crates/uroce/src/engine/tests/host.rs"]
+#[path = "../../crates/roce/src/engine/tests/host.rs"]
 #[allow(dead_code)]
 mod host;
 
@@ -171,7 +171,7 @@ fn forged(
     let Some((_, operation, part)) = opcode.parts() else {
         return Ok(vec![]);
     };
-    use uroce::wire::{Operation::*, Part};
+    use roce::wire::{Operation::*, Part};
     if service == Service::Ud {
         headers.deth = Some(Deth {
             qkey: script.int_in_range(0..=1)?,

@@ -362,7 +362,7 @@ struct verbs_sysfs_dev {
 	struct timespec time_created;
 };
 
-/* What a provider registers. It must remain valid while the provider is loaded. */
+/* The functions that a provider registers. It must remain valid while the provider is loaded. */
 struct verbs_device_ops {
 	const char *name;
 	uint32_t match_min_abi_version; /* ABI versions of the kernel driver that the provider supports;

@@ -231,7 +231,7 @@ struct ibv_create_srq_resp_v5 {
 	__u32 srq_handle;
 };
 
-/* They have the command numbers of the current versions. */
+/* Old versions, which have the command numbers of the current ones. */
 enum {
 	IB_USER_VERBS_CMD_MODIFY_SRQ_V3 = IB_USER_VERBS_CMD_MODIFY_SRQ
 };

@@ -803,7 +803,7 @@ struct ibv_mr_init_attr {
 	struct ibv_buf *buf;
 };
 
-/* What ibv_rereg_mr changes. */
+/* Flags of ibv_rereg_mr: the parts that it changes. */
 enum ibv_rereg_mr_flags {
 	IBV_REREG_MR_CHANGE_TRANSLATION = 1 << 0, /* addr and length */
 	IBV_REREG_MR_CHANGE_PD = 1 << 1,
@@ -1993,7 +1993,7 @@ struct ibv_counters_init_attr {
 	uint32_t comp_mask; /* must be 0 */
 };
 
-/* What a flow counter counts. */
+/* The unit of a flow counter. */
 enum ibv_counter_description {
 	IBV_COUNTER_PACKETS,
 	IBV_COUNTER_BYTES

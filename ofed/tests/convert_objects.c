@@ -24,7 +24,7 @@ static struct {
 	int calls;
 } got;
 
-/* What they return. */
+/* The objects that the functions of verbs return. */
 static struct ibv_qp a_qp;
 static struct ibv_srq an_srq;
 static struct ibv_cq a_cq;

@@ -23,7 +23,7 @@ static struct {
 	int calls;
 } got;
 
-/* What they return. */
+/* The objects that the functions of verbs return. */
 static struct ibv_flow a_flow;
 static struct ibv_wq wqs[4];
 static struct ibv_rwq_ind_table a_table;

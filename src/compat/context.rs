@@ -25,7 +25,7 @@ struct Tagged {
 
 const _: () = assert!(offset_of!(Tagged, tag) == offset_of!(ibv_context, abi_compat));
 
-/// Its address is a twin's tag. A context has all bits set there.
+/// The byte whose address is the tag of a twin. A context has all bits set there.
 static TAG: u8 = 0;
 
 fn tag() -> *mut c_void {

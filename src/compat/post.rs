@@ -1,4 +1,7 @@
-//! The data path: the ops that 1.0 programs call through the context.
+//! The data path of 1.0 programs: the ops that they call through the twin of a context. Each
+//! converts the program's structures, and calls the op of the real context.
+//!
+//! Not here: the twins themselves (`twin`).
 
 use core::iter;
 use core::mem::MaybeUninit;

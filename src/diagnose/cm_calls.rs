@@ -56,7 +56,7 @@ const _: () = assert!(core::mem::offset_of!(Param, qp_num) == 16);
 const RDMA_PS_IPOIB: u32 = 0x0002;
 const RDMA_PS_UDP: u32 = 0x0111;
 
-/// What is wrong, why, and what to do.
+/// An explanation: what is wrong, why, and what to do.
 type Wrong = (String, &'static str, String);
 
 thread_local! {

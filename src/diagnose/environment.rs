@@ -1,4 +1,7 @@
-//! Why a program finds no device, or cannot open one: what the kernel has, and which files are there.
+//! The environment: explains why a program finds no device, or cannot open one, from what the
+//! kernel has and which files are there.
+//!
+//! Not here: what is wrong with a call on a device (`calls`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,14 +18,14 @@ use crate::discover::sysfs;
 use crate::provider::registry::{self, Refused};
 use crate::provider::software;
 
-/// What a machine has of RDMA.
+/// The RDMA devices and device files that a machine has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Machine {
     /// Names in /sys/class/infiniband.
     devices: Vec<String>,
     /// /sys/class/infiniband_verbs exists, which the module ib_uverbs makes.
     has_uverbs: bool,
-    /// There are devices that no provider supports, which [`check_providers`] reports.
+    /// Some devices have no provider that supports them, which [`check_providers`] reports.
     has_unserved: bool,
     /// Names in /dev/infiniband.
     files: Vec<String>,
@@ -39,7 +42,7 @@ const OR_SOFTWARE: &str = if cfg!(feature = "uroce") {
     ""
 };
 
-/// What to say if IBV_UROCE asks for devices and there is none: why, and what to do.
+/// The explanation if IBV_UROCE asks for devices and there is none: why, and what to do.
 const NO_SOFTWARE_DEVICE: (&str, &str) = if cfg!(feature = "uroce") {
     (
         "the kernel has none, and no device of IBV_UROCE could be created",
@@ -84,7 +87,7 @@ impl Machine {
     }
 }
 
-/// What to say of an empty device list, other than that providers are missing. Pure.
+/// Explains an empty device list, other than that providers are missing. Pure.
 fn empty_list(machine: &Machine, outcome: &Outcome) -> Vec<Finding> {
     const CALL: &str = "ibv_get_device_list";
     let finding = |rule| Finding::new(rule, Object::process(), CALL, outcome.clone());
@@ -152,7 +155,7 @@ fn driver_of(device: &str) -> String {
     name.unwrap_or_else(|| "unknown".into())
 }
 
-/// What is known of the providers.
+/// The providers of this process: loaded, not loaded, and those that refused devices.
 #[derive(Clone, Debug, Default)]
 struct Installed {
     /// The names of those that were loaded, in the order of configuration.
@@ -212,8 +215,8 @@ pub fn no_devices(errno: Option<Errno>) {
     kept.set();
 }
 
-/// What is wrong with the providers: those that were not loaded, with the reasons, names that several have,
-/// and devices that none supports. Pure.
+/// Judges the providers: those that were not loaded, with the reasons, names that several have, and
+/// devices that none supports. Pure.
 fn providers(installed: &Installed) -> Vec<Finding> {
     let call = "ibv_get_device_list";
     let about = |rule, kind, label: &str, address| {
@@ -330,7 +333,8 @@ fn open_error(path: &str) -> Option<Errno> {
     opened.err()?.raw_os_error().map(Errno)
 }
 
-/// There are devices of the kernel: the file of librdmacm must be there too, if the program uses that.
+/// Checks the file of librdmacm, which must be there if the program uses librdmacm on devices of
+/// the kernel.
 pub fn check_rdma_ucm() {
     if !super::is_enabled() {
         return;

@@ -1,5 +1,6 @@
-//! What the machine says: GID table and port of a device, routes, mappings and limits of the process.
-//! Called for calls that failed, and once per connection; never for a request or a poll.
+//! Facts that the machine reports: GID table and port of a device, routes, mappings and limits of
+//! the process. Called for calls that failed, and once per connection; never for a request or a
+//! poll.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -35,7 +36,7 @@ pub fn set_hooks(hooks: &'static Hooks) {
     let _ = HOOKS.set(hooks);
 }
 
-/// What an address vector means on this machine. None if the port cannot be queried.
+/// Looks up what an address vector means on this machine. None if the port cannot be queried.
 ///
 /// # Safety
 /// `context` is open and wrapped.
@@ -110,7 +111,7 @@ fn add_route(facts: &mut gid::Facts) {
     };
 }
 
-/// What is known of a registration that failed. `pins`: the device pins the memory.
+/// Gathers the facts about a registration that failed. `pins`: the device pins the memory.
 pub fn registration(
     addr: u64,
     length: u64,

@@ -43,7 +43,8 @@ impl Kind {
     }
 }
 
-/// What messages call an object. It is made into text when a message is written: most verbs find nothing.
+/// The name of an object in messages. It is made into text when a message is written: most verbs
+/// find nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     /// A number or an address.
@@ -71,7 +72,7 @@ impl From<String> for Label {
 pub struct Object {
     pub kind: Kind,
     pub address: usize,
-    /// As messages name it: a number, or the device's name.
+    /// The name in messages: a number, or the device's name.
     pub label: Label,
 }
 
@@ -104,7 +105,7 @@ impl Object {
     }
 }
 
-/// What a call returned.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The call has not returned yet.
@@ -141,7 +142,7 @@ impl Outcome {
         matches!(self, Outcome::Failed(_))
     }
 
-    /// As messages say it.
+    /// The outcome as messages say it.
     pub fn text(&self) -> String {
         match self {
             Outcome::Called => "called".into(),
@@ -173,7 +174,7 @@ pub struct Finding {
     pub outcome: Outcome,
     /// The values for the texts' `{name}`.
     pub values: Vec<(&'static str, String)>,
-    /// What else is known, beside the rule's texts.
+    /// The notes beside the rule's texts: further facts.
     pub notes: Vec<String>,
     /// Where in the program the object was created, if that is asked for.
     pub created: Option<String>,
@@ -218,7 +219,8 @@ impl Finding {
         filled
     }
 
-    /// One line of text, with its newline, without the prefix of all messages of the library.
+    /// Formats the finding as one line of text, with its newline, without the prefix of all
+    /// messages of the library.
     pub fn line(&self) -> String {
         let text = self.rule.text();
         let what = self.fill(text.what);
@@ -242,8 +244,8 @@ impl Finding {
         line
     }
 
-    /// One JSON object in a line, with its newline. `seconds` is the time since the Unix epoch.
-    /// `from` is where the call came from.
+    /// Formats the finding as a JSON object in one line, with its newline. `seconds` is the time
+    /// since the Unix epoch. `from` is where the call came from.
     pub fn json(&self, seconds: f64, pid: u32, from: Option<&str>) -> String {
         let text = self.rule.text();
         let mut json = format!("{{\"time\":{seconds:.6},\"pid\":{pid}");

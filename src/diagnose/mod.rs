@@ -212,8 +212,8 @@ pub unsafe fn no_sender(context: *mut ibv_context, grh: &[u8; 40]) {
 #[cold]
 pub fn event_not_read(channel: usize, fd: i32) {
     let errno = ibverbs_abi::Errno::last();
-    let is_usual = matches!(errno.0, libc::EAGAIN | libc::EINTR);
-    if is_enabled() && !is_usual {
+    let is_transient = matches!(errno.0, libc::EAGAIN | libc::EINTR);
+    if is_enabled() && !is_transient {
         let object = finding::Object::at(finding::Kind::Channel, channel);
         let outcome = finding::Outcome::Failed(errno);
         let found = finding::Finding::new(

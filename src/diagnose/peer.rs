@@ -1,6 +1,6 @@
-//! What is known of the queue pair at the other end: in this process, or in another one of the same user that
-//! has a control socket. Asked for when a request has failed or a program waits too long, and never with a
-//! lock held: the other process may ask this one at the same time.
+//! The queue pair at the other end, as far as it can be asked: in this process, or in another one
+//! of the same user that has a control socket. Asked for when a request has failed or a program
+//! waits too long, and never with a lock held: the other process may ask this one at the same time.
 
 use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, ibv_qp_state};
 
@@ -15,7 +15,7 @@ macro_rules! facts {
         /// Facts about a queue pair; None for what is not known.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Peer {
-            /// As messages name it: `in this process`, or another.
+            /// The peer's process as messages name it: `in this process`, or another.
             pub place: String,
             $($(#[$doc])* pub $name: Option<u64>,)+
         }
@@ -78,9 +78,9 @@ facts! {
     mr_length
     mr_access
     mr_same_pd
-    /// It was that of a window, and is no more.
+    /// The key was that of a window, and is no more.
     window_lost
-    /// Its protection domain had memory windows, whose keys are not known.
+    /// The protection domain had memory windows, whose keys are not known.
     had_windows
     /// IBV_EXPLAIN is set there: all keys of regions are known.
     knows_keys
@@ -129,10 +129,10 @@ impl Peer {
     }
 }
 
-/// What was found out about both ends of a queue pair.
+/// The facts that were found out about both ends of a queue pair.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// What a software device has counted for this end.
+    /// The counters of a software device for this end.
     pub own: Vec<(&'static str, u64)>,
     pub peer: Option<Peer>,
     /// The device is a software device, and all processes of this user on this host were asked for the peer.
@@ -152,7 +152,7 @@ struct Question {
     device: String,
     number: u32,
     dest_qpn: u32,
-    /// In this process, if it is.
+    /// The peer, if it is in this process.
     peer: Option<(usize, u32, String)>,
 }
 

@@ -22,7 +22,7 @@ use super::rules::Rule;
 use super::settings::{Output, Settings, Stop};
 use crate::log;
 
-/// What has been reported.
+/// The findings reported so far, so that each is reported once.
 pub struct Reported {
     /// The detail tells failures of several calls on one object apart.
     seen: BTreeSet<(Rule, Kind, usize, (&'static str, i64))>,
@@ -113,14 +113,14 @@ pub fn count_one() {
     COUNT.set(COUNT.get().wrapping_add(1));
 }
 
-/// Where findings go.
-enum Sink {
+/// The destination of findings.
+enum Destination {
     Stderr,
     File(File),
     Json(File),
 }
 
-static SINK: OnceLock<Sink> = OnceLock::new();
+static DESTINATION: OnceLock<Destination> = OnceLock::new();
 static SETTINGS: OnceLock<Settings<'static>> = OnceLock::new();
 
 /// Whether lines say where calls came from, and objects.
@@ -154,18 +154,18 @@ pub fn open(settings: Settings<'static>) {
                 ]);
             })
     };
-    let sink = match output {
-        Output::Stderr => Sink::Stderr,
-        Output::File(path) => file(path).map_or(Sink::Stderr, Sink::File),
-        Output::Json(path) => file(path).map_or(Sink::Stderr, Sink::Json),
+    let destination = match output {
+        Output::Stderr => Destination::Stderr,
+        Output::File(path) => file(path).map_or(Destination::Stderr, Destination::File),
+        Output::Json(path) => file(path).map_or(Destination::Stderr, Destination::Json),
     };
-    // A second call, in a child of fork whose parent was in the first, finds the sink that is there.
-    let _ = SINK.set(sink);
+    // A second call, in a child of fork whose parent was in the first, finds the destination that is there.
+    let _ = DESTINATION.set(destination);
 }
 
 /// Whether findings are written.
 pub fn is_open() -> bool {
-    SINK.get().is_some()
+    DESTINATION.get().is_some()
 }
 
 fn now() -> f64 {
@@ -175,12 +175,14 @@ fn now() -> f64 {
 
 /// Writes findings, a line each, whole lines at a time.
 pub fn write(findings: &[Finding]) {
-    let Some(sink) = SINK.get() else { return };
+    let Some(destination) = DESTINATION.get() else {
+        return;
+    };
     let settings = SETTINGS.get();
     for finding in findings {
         let from = traces().then(backtrace::called_from);
         put(
-            sink,
+            destination,
             || finding.line(),
             || finding.json(now(), std::process::id(), from.as_deref()),
         );
@@ -195,12 +197,12 @@ pub fn write(findings: &[Finding]) {
                 None => String::new(),
             };
             put(
-                sink,
+                destination,
                 || format!("explain:   called from {from}\n"),
                 String::new,
             );
             if !created.is_empty() {
-                put(sink, || created, String::new);
+                put(destination, || created, String::new);
             }
         }
         let stops = settings.map_or(&[][..], |settings| &settings.stops);
@@ -219,11 +221,11 @@ pub fn write(findings: &[Finding]) {
 
 /// Writes the counts, when the program exits; nothing if there are none.
 pub fn write_summary(reported: &Reported) {
-    let (Some(sink), Some(text)) = (SINK.get(), reported.summary()) else {
+    let (Some(destination), Some(text)) = (DESTINATION.get(), reported.summary()) else {
         return;
     };
     put(
-        sink,
+        destination,
         || format!("explain: counts: {text}\n"),
         || reported.summary_json(now(), std::process::id()),
     );
@@ -236,7 +238,9 @@ const FAULTS_SHOWN: u64 = 10;
 /// it has applied.
 pub fn write_fault(rule: u32, times: u64, action: &str, what: &str) {
     count_one();
-    let Some(sink) = SINK.get() else { return };
+    let Some(destination) = DESTINATION.get() else {
+        return;
+    };
     let is_power = times
         .checked_ilog10()
         .is_some_and(|log| 10_u64.pow(log) == times);
@@ -257,17 +261,21 @@ pub fn write_fault(rule: u32, times: u64, action: &str, what: &str) {
         quote(&mut json, what);
         json + "}\n"
     };
-    put(sink, || format!("faults: rule {rule}: {what}\n"), json);
+    put(
+        destination,
+        || format!("faults: rule {rule}: {what}\n"),
+        json,
+    );
 }
 
-fn put(sink: &Sink, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
+fn put(destination: &Destination, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
     let errno = Errno::last();
     let _not_cancelled = disable_cancellation();
     // A full file system, or a limit of the file's size, must not disturb the program: the line is lost.
-    file_size::without_signal(|| match sink {
-        Sink::Stderr => log::print(&[line().as_bytes()]),
-        Sink::File(file) => drop((&*file).write_all(line().as_bytes())),
-        Sink::Json(file) => drop((&*file).write_all(json().as_bytes())),
+    file_size::without_signal(|| match destination {
+        Destination::Stderr => log::print(&[line().as_bytes()]),
+        Destination::File(file) => drop((&*file).write_all(line().as_bytes())),
+        Destination::Json(file) => drop((&*file).write_all(json().as_bytes())),
     });
     errno.set();
 }

@@ -13,11 +13,11 @@ pub struct Text {
     /// The name in messages, which does not change between releases.
     pub name: &'static str,
     pub class: Class,
-    /// What happened, with values.
+    /// The event, with values: what happened.
     pub what: &'static str,
     /// Why that is an error, or what caused it.
     pub why: &'static str,
-    /// What to do.
+    /// The advice: what to do.
     pub advice: &'static str,
 }
 

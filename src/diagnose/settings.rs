@@ -28,7 +28,7 @@ impl Selector {
     }
 }
 
-/// What to do when a rule applies, besides writing it.
+/// The action when a rule applies, besides writing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Raise SIGTRAP, for a debugger.
@@ -36,7 +36,7 @@ pub enum Stop {
     Abort,
 }
 
-/// What a value asks for.
+/// The settings that a value of IBV_EXPLAIN asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings<'a> {
     pub output: Output<'a>,
@@ -63,7 +63,7 @@ impl Settings<'_> {
 const EXPECTED: &str = "expected 1, error, warning, hint, -RULE, +RULE, trap, abort, trap:RULE, abort:RULE, \
                         backtrace, and at the end file:PATH or json:PATH, separated by commas";
 
-/// What a value asks for; `Ok(None)` if nothing.
+/// Parses a value of IBV_EXPLAIN; `Ok(None)` if it asks for nothing.
 pub fn parse(value: &[u8]) -> Result<Option<Settings<'_>>, String> {
     if matches!(value, b"" | b"0") {
         return Ok(None);

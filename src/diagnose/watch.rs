@@ -42,7 +42,7 @@ pub fn start() {
     errno.set();
 }
 
-/// What a thread waits for, by the descriptor.
+/// The object that a thread waits for, by the descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
     Channel(usize),
@@ -121,7 +121,7 @@ fn system_call(tid: i32) -> Option<(c_long, [u64; 3])> {
     parse(&text)
 }
 
-/// What a thread in a system call waits for, and how much has happened to that.
+/// Finds what a thread in a system call waits for, and how much has happened to that.
 fn waits_for(
     number: c_long,
     arguments: [u64; 3],

@@ -13,7 +13,8 @@ use crate::provider::ops;
 use crate::provider::private::Private;
 use crate::uverbs::state::extended;
 
-/// What `verbs_context.priv` of a wrapped context points to. Allocated by malloc, as the library frees it.
+/// The structure to which `verbs_context.priv` of a wrapped context points: the private part, and
+/// the tables of ops. Allocated by malloc, as the library frees it.
 #[repr(C)]
 struct Wrapped {
     private: Private,
@@ -22,7 +23,7 @@ struct Wrapped {
     provider: verbs_context_ops,
 }
 
-/// What a context is wrapped for.
+/// The wrappers that the environment asks for.
 #[derive(Clone, Copy)]
 pub struct Asked {
     pub explain: bool,

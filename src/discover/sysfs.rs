@@ -164,7 +164,7 @@ pub unsafe fn read_ibdev_path(
 /// Reads a file of a software device: None if the path does not lead to one, else the text or the error.
 pub type SoftwareReader = fn(path: &str) -> Option<Result<Vec<u8>, Errno>>;
 
-/// Not set unless there are software devices.
+/// The reader of software devices' files; not set unless there are some.
 static SOFTWARE_READER: OnceBox<SoftwareReader> = OnceBox::new();
 
 /// Makes the functions for programs read files of software devices, too. The first call counts.

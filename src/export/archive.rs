@@ -21,7 +21,7 @@ export!(default "":
     [crate::rdma_util::misc] { get_random, open_cdev, set_fd_nonblock, xorshift32 }
     [crate::rdma_util::rdmanl] { rdmanl_get_chardev, rdmanl_socket_alloc }
     [crate::uverbs::cmd::mr] { ibv_cmd_reg_dmabuf_mr_8 = reg_dmabuf_mr }
-    // Those of provider ABI 65, where they differ.
+    // The functions of provider ABI 65, where they differ.
     [crate::provider::context] {
         _verbs_init_and_alloc_context_65 = _verbs_init_and_alloc_context::<65>,
         verbs_uninit_context_65 = verbs_uninit_context::<65>,

@@ -102,7 +102,8 @@ macro_rules! by_layout {
     };
 }
 
-/// What ABI 57 changed: more arguments, and a structure of which all providers have the newest form.
+/// Exports the functions that ABI 57 changed: more arguments, and a structure of which all
+/// providers have the newest form.
 macro_rules! since_57 {
     ($kind:ident $node:literal $number:literal) => {
         export!($kind $node:
@@ -183,7 +184,7 @@ export_bss!(default "IBVERBS_PRIVATE_34"
     compat "IBVERBS_PRIVATE_57" "IBVERBS_PRIVATE_59" "IBVERBS_PRIVATE_64" "IBVERBS_PRIVATE_65";
     verbs_allow_disassociate_destroy: bool);
 
-// What programs of rdma-core 25 to 33 call: ibv_devinfo of Debian 11 and Ubuntu 20.04. Providers of these
+// Called by programs of rdma-core 25 to 33: ibv_devinfo of Debian 11 and Ubuntu 20.04. Providers of these
 // releases, which are refused before they are loaded, need more.
 export!(compat "IBVERBS_PRIVATE_25": [crate::verbs::gid] { ibv_query_gid_type });
 export!(compat "IBVERBS_PRIVATE_33": [crate::verbs::gid] { ibv_query_gid_type });

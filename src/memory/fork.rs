@@ -68,7 +68,7 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
     }
 }
 
-/// What to call when ibv_fork_init() comes too late; set by IBV_EXPLAIN.
+/// The function to call when ibv_fork_init() comes too late; set by IBV_EXPLAIN.
 static WHEN_TOO_LATE: OnceLock<fn()> = OnceLock::new();
 
 /// Has `report` called when ibv_fork_init() comes too late.

@@ -26,7 +26,7 @@ struct Node {
     len: usize,
     /// Page numbers, ascending.
     pages: [usize; CAPACITY],
-    /// In a leaf the refcounts, in an inner node the indices of the children.
+    /// The values: in a leaf the refcounts, in an inner node the indices of the children.
     values: [i32; CAPACITY],
 }
 
@@ -183,7 +183,7 @@ impl Node {
 pub struct TreePos {
     leaf: usize,
     index: usize,
-    /// Where the entry ends.
+    /// The end of the entry.
     next: usize,
     /// The count of all pages of the range.
     pub count: i32,

@@ -1,4 +1,4 @@
-//! From a GID to a MAC address and a VLAN: routes and neighbours over rtnetlink.
+//! Resolution of a GID to a MAC address and a VLAN: routes and neighbours over rtnetlink.
 //!
 //! RoCE addresses a packet by GID, which is an IP address. A provider that builds address vectors in user
 //! space needs the Ethernet address to send to. It comes from where the kernel takes it for its own packets:
@@ -35,7 +35,7 @@ pub struct Resolved {
 /// Why a GID was not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What `ibv_resolve_eth_l2_from_gid` returns: negative.
+    /// The negative code that `ibv_resolve_eth_l2_from_gid` returns.
     pub code: c_int,
     /// The errno to leave: the kernel's own, or EDESTADDRREQ when a neighbour did not reply. None where no
     /// system call of the C library fails either.

@@ -1,4 +1,4 @@
-//! Where a route sends packets: pure.
+//! The next hop of a route: pure.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use ibverbs_netlink::rtnl::Route;
 
 use super::address::{Mac, embedded_mac};
 
-/// Whose link-layer address packets to a destination are sent to.
+/// The next hop of a destination: the host whose link-layer address packets to it are sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextHop {
     /// The destination is this host: the address is that of the source's interface.

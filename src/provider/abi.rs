@@ -21,7 +21,7 @@ pub struct ProviderAbi {
     /// `sizeof(struct verbs_context)` in the provider, in bytes. Newer releases have more slots in
     /// front.
     context_size: usize,
-    /// For each slot of the provider's ops table, the index of the same op in the library's table.
+    /// The index of the same op in the library's table, for each slot of the provider's ops table.
     pub slots: &'static [u8],
 }
 

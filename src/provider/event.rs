@@ -1,4 +1,4 @@
-//! Which kind of object an asynchronous event is about.
+//! The kind of object that an asynchronous event is about.
 
 use ibverbs_abi::*;
 

@@ -1,4 +1,4 @@
-//! Which provider ABI a provider was built for, read from its file before its code runs.
+//! The provider ABI that a provider was built for, read from its file before its code runs.
 //!
 //! A provider imports its ABI's version node of libibverbs, IBVERBS_PRIVATE_*. Number 59 stands for two
 //! layouts, and nothing that a provider passes to the library shows which one it has. So these are
@@ -34,14 +34,14 @@ use super::{
 };
 use crate::log;
 
-/// What a file's imports say.
+/// The result of reading a file's imports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A provider of this layout.
     Supported(&'static ProviderAbi),
     /// A shared object that imports no provider ABI.
     NoProvider,
-    /// Not understood: whether it can be loaded is for dlopen to decide.
+    /// The file is not understood: whether it can be loaded is for dlopen to decide.
     Unknown,
     Refused(Refusal),
 }
@@ -49,11 +49,11 @@ pub enum Verdict {
 /// Why a provider cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It has a provider ABI that the library does not have.
+    /// The provider has an ABI that the library does not have.
     Unsupported(u32),
-    /// It imports several provider ABIs.
+    /// The provider imports several ABIs.
     Several,
-    /// It has one of two layouts with the same number.
+    /// The provider has one of two layouts with the same number.
     EitherOf(&'static ProviderAbi, &'static ProviderAbi),
 }
 
@@ -162,7 +162,8 @@ fn release(name: &[u8]) -> Option<u32> {
     number(fields.next()?).filter(|release| (59..=63).contains(release))
 }
 
-/// What the files in the directory of a provider of ABI 59 show, and those of the library's directory.
+/// Distinguishes the layouts of ABI 59 by the files in the provider's directory, and those in the
+/// library's.
 fn by_neighbours(dir: &Path) -> Option<bool> {
     // A provider is in the library's directory itself if a program is linked with it.
     let places = [dir.to_owned(), dir.join("libibverbs")];

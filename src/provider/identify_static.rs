@@ -1,5 +1,5 @@
-//! In place of `identify.rs` in a static library. A provider archive refers to the functions of its own
-//! release by name, so its layout is known from the call.
+//! Replacement of `identify.rs` in a static library. A provider archive refers to the functions of
+//! its own release by name, so its layout is known from the call.
 
 use core::ffi::c_void;
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! Loading providers: which ones, when, and in what order.
 //!
 //! The C library loads every configured provider as soon as one device has no driver. This library
-//! loads those of rdma-core's providers ([`super::known`]) that fit no device present lazily: when a
+//! loads those of rdma-core's providers ([`super::rdma_core`]) that fit no device present lazily: when a
 //! device appears that they may drive, or when no other driver accepts a device. Providers with other
 //! names, and those of RDMAV_DRIVERS, are always loaded with the first device.
 //!
@@ -35,7 +35,7 @@ use super::{
     abi::V34,
     config,
     identify::{self, Refusal, Verdict},
-    known, matching,
+    matching, rdma_core,
     registry::{self, Driver},
 };
 use crate::{
@@ -57,7 +57,7 @@ const LATE: u32 = u32::MAX;
 struct ConfiguredProvider {
     name: CString,
     /// `None` if the provider is loaded whatever devices are present.
-    known: Option<known::Provider>,
+    entry: Option<rdma_core::Provider>,
     rank: u32,
 }
 
@@ -65,7 +65,7 @@ struct ConfiguredProvider {
 #[derive(Default)]
 pub struct Providers {
     configured: bool,
-    /// Those that are not loaded yet.
+    /// The providers that are not loaded yet.
     deferred: Vec<ConfiguredProvider>,
 }
 
@@ -138,13 +138,13 @@ fn configuration() -> Vec<ConfiguredProvider> {
         .flat_map(names);
     let forced = by_environment.map(|name| (cstring(&[name]), None));
     let usual = files.into_iter().map(|name| {
-        let known = known::Provider::named(name.to_bytes());
-        (name, known)
+        let entry = rdma_core::Provider::named(name.to_bytes());
+        (name, entry)
     });
     let ranks = 1..LATE;
     let ranked = forced.chain(usual).zip(ranks);
     ranked
-        .map(|((name, known), rank)| ConfiguredProvider { name, known, rank })
+        .map(|((name, entry), rank)| ConfiguredProvider { name, entry, rank })
         .collect()
 }
 
@@ -153,18 +153,18 @@ fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|c| matches!(c, b':' | b';'))
 }
 
-/// For each of `providers`, whether it must be loaded for `devices`.
+/// Decides for each of `providers` whether it must be loaded for `devices`.
 fn needed(providers: &[ConfiguredProvider], devices: &mut [SysfsDevice]) -> Vec<bool> {
     let mut needed: Vec<bool> = providers
         .iter()
-        .map(|provider| provider.known.is_none())
+        .map(|provider| provider.entry.is_none())
         .collect();
     for device in devices {
         let id = device.driver_id;
-        let by_id = |known: known::Provider| known.has_driver_id(id);
+        let by_id = |entry: rdma_core::Provider| entry.has_driver_id(id);
         if providers
             .iter()
-            .filter_map(|provider| provider.known)
+            .filter_map(|provider| provider.entry)
             .any(by_id)
         {
             // Drivers with the device's driver id are offered the device before all others.
@@ -176,24 +176,24 @@ fn needed(providers: &[ConfiguredProvider], devices: &mut [SysfsDevice]) -> Vec<
             .unwrap_or_default()
             .to_vec();
         let (name, modalias) = (field(&device.ibdev_name), modalias.as_slice());
-        let device = known::Traits {
+        let device = rdma_core::Traits {
             driver_id: id,
             name,
             modalias,
         };
-        mark(&mut needed, providers, |known| known.may_drive(&device));
+        mark(&mut needed, providers, |entry| entry.may_drive(&device));
     }
     needed
 }
 
-/// Sets the entries of the known providers that pass `test`.
+/// Sets the entries of rdma-core's providers that pass `test`.
 fn mark(
     needed: &mut [bool],
     providers: &[ConfiguredProvider],
-    test: impl Fn(known::Provider) -> bool,
+    test: impl Fn(rdma_core::Provider) -> bool,
 ) {
     for (needed, provider) in needed.iter_mut().zip(providers) {
-        *needed |= provider.known.is_some_and(&test);
+        *needed |= provider.entry.is_some_and(&test);
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
     fn configured(names: &[&str]) -> Vec<ConfiguredProvider> {
         let configured = |name: &&str| ConfiguredProvider {
             name: CString::new(*name).unwrap(),
-            known: known::Provider::named(name.as_bytes()),
+            entry: rdma_core::Provider::named(name.as_bytes()),
             rank: 1,
         };
         names.iter().map(configured).collect()

@@ -1,5 +1,6 @@
-//! In place of `load.rs` in a static library. The providers are those that the program is linked with,
-//! and their constructors have registered them. No configuration is read and nothing is loaded.
+//! Replacement of `load.rs` in a static library. The providers are those that the program is linked
+//! with, and their constructors have registered them. No configuration is read and nothing is
+//! loaded.
 
 use super::registry::Driver;
 use crate::discover::SysfsDevice;

@@ -10,13 +10,13 @@ pub mod dmabuf;
 pub mod event;
 #[cfg_attr(feature = "static", path = "identify_static.rs")]
 pub mod identify;
-#[cfg(not(feature = "static"))]
-pub mod known;
 #[cfg_attr(feature = "static", path = "load_static.rs")]
 pub mod load;
 pub mod matching;
 pub mod ops;
 pub mod private;
+#[cfg(not(feature = "static"))]
+pub mod rdma_core;
 pub mod registry;
 #[cfg_attr(not(feature = "uroce"), path = "no_software.rs")]
 pub mod software;

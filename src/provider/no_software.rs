@@ -1,5 +1,5 @@
-//! In place of `software.rs` in a library that is built without `uroce`: no software device exists, and
-//! IBV_UROCE is not read.
+//! Replacement of `software.rs` in a library that is built without `uroce`: no software device
+//! exists, and IBV_UROCE is not read.
 
 use ibverbs_abi::{
     CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops,
@@ -90,7 +90,7 @@ pub fn is_requested() -> bool {
     false
 }
 
-/// Nothing: there are no files to hide.
+/// Hides nothing: there are no files to hide.
 pub fn hide_files() -> Option<core::convert::Infallible> {
     None
 }

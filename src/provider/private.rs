@@ -6,7 +6,7 @@ use ibverbs_abi::*;
 
 use crate::uverbs::state::{State, extended};
 
-/// What `verbs_context.priv` points to.
+/// The library's private part of a context: `verbs_context.priv` points to it.
 #[repr(C)]
 pub struct Private {
     /// State of the kernel interface. The first member, because `uverbs` takes `priv` for it.

@@ -58,7 +58,7 @@ impl Driver {
 pub struct Refused {
     pub device: String,
     pub driver: String,
-    /// What is supported, and what the device has.
+    /// The interface versions that are supported, and the one that the device has.
     pub reason: String,
 }
 
@@ -205,7 +205,7 @@ pub fn refused(refused: Refused) {
     });
 }
 
-/// Which drivers do not support a device that they match.
+/// Lists the devices that a driver matches and does not support, with the driver.
 pub fn refusals() -> Vec<Refused> {
     while_locked(|registry| registry.refused.clone())
 }

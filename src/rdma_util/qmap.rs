@@ -22,7 +22,7 @@ pub struct Item {
 /// `cl_qmap_t`
 #[repr(C)]
 pub struct Map {
-    /// Its member `left` is the root of the tree.
+    /// The sentinel, whose member `left` is the root of the tree.
     root: Item,
     nil: Item,
     count: usize,

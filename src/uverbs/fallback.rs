@@ -10,10 +10,10 @@ use super::{
     state::{Op, state},
 };
 
-/// What to do about a command.
+/// The reaction to a command that failed because the kernel does not know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// Nothing: the ioctl succeeded.
+    /// The command is done: the ioctl succeeded.
     Done,
     /// The kernel lacks the ioctl: send the legacy command.
     Write,
@@ -21,7 +21,7 @@ pub enum Fallback {
     WriteEx,
 }
 
-/// What a command needs that a plain legacy command cannot carry.
+/// The features of a command that a plain legacy command cannot carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The extended legacy command, if not the ioctl.

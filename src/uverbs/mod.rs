@@ -63,7 +63,7 @@ struct Status(c_int);
 impl Status {
     const OK: Status = Status(0);
 
-    /// That of a system call that has just failed.
+    /// The status of a system call that has just failed.
     #[inline(always)]
     fn failed() -> Self {
         Status(Errno::last().0)
@@ -85,7 +85,7 @@ impl From<Result<(), Errno>> for Status {
     }
 }
 
-/// What a destroy command that did not fail found.
+/// The finding of a destroy command that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destroyed {
     /// The object; the program must acknowledge its events before its memory is freed.

@@ -1,4 +1,4 @@
-//! What the library knows about a context's kernel: the commands it lacks, and how to send them.
+//! The library's knowledge of a context's kernel: the commands it lacks, and how to send them.
 
 use core::{
     mem::offset_of,

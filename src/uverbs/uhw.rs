@@ -93,8 +93,9 @@ struct ProviderPart {
 }
 
 impl ProviderPart {
-    /// What a buffer of `len` bytes at `buffer`, which may be null, has behind the library's part `T`.
-    /// Without a branch: most commands have both parts. An empty part's other members say nothing.
+    /// The provider's part behind the library's part `T` of a buffer of `len` bytes at `buffer`,
+    /// which may be null. Without a branch: most commands have both parts. An empty part's other
+    /// members say nothing.
     #[inline(always)]
     fn after<T>(buffer: *mut T, len: usize) -> ProviderPart {
         let len = if buffer.is_null() { 0 } else { len };
@@ -130,7 +131,8 @@ pub struct Uhw {
 }
 
 impl Uhw {
-    /// What follows the common parts `Q` and `R` in a provider's command and response buffers.
+    /// The provider's parts behind the common parts `Q` and `R` of its command and response
+    /// buffers.
     #[inline(always)]
     pub fn after<Q, R>(cmd: *mut Q, cmd_size: usize, resp: *mut R, resp_size: usize) -> Uhw {
         Uhw {

@@ -235,9 +235,9 @@ mod tests {
         assert_eq!(Sender::of(&[0xff; 40]), Err(Errno(EPROTONOSUPPORT)));
     }
 
-    /// What the C library makes of a header: its errno, and the sender's GID if it recognised a GRH or an
-    /// IPv6 header. EBADF means that it accepted the header: the next step, reading the GID table by
-    /// ioctl, fails because the context has no descriptor.
+    /// Runs the C library on a header: returns its errno, and the sender's GID if it recognised a
+    /// GRH or an IPv6 header. EBADF means that it accepted the header: the next step, reading the
+    /// GID table by ioctl, fails because the context has no descriptor.
     fn theirs(library: &libloading::Library, grh: &[u8; 40]) -> (c_int, [u8; 16]) {
         use crate::abi::*;
 

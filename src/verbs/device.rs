@@ -1,4 +1,7 @@
-//! Devices: the device list, names, GUIDs and indices, opening and closing.
+//! Devices as verbs: the device list, names, GUIDs and indices; opening, importing and closing.
+//!
+//! Not here: the search for devices (`discover`), the providers (`provider`), the lock of the list
+//! (`list_lock.rs`).
 
 use core::{
     ffi::{c_char, c_int, c_void},
@@ -399,7 +402,7 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     let number = match sys::fstat(cmd_fd) {
         Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFCHR => Some(st.st_rdev),
-        // That of a software device is a file of another kind.
+        // The descriptor of a software device is a file of another kind.
         Ok(_) if software::is_requested() => None,
         _ => return Errno(libc::EINVAL).null(),
     };

@@ -1,4 +1,5 @@
-//! What fork(2) does to the state of the library. Registered memory is not here: see `memory/fork.rs`.
+//! Fork handlers: the state of the library in parent and child of fork(2). Registered memory is not
+//! here: see `memory/fork.rs`.
 //!
 //! - The registry of drivers, and uroce's own locks, are taken before the fork and released after it.
 //! - The device list ([`super::list_lock`]) is not, because its lock is held while providers are loaded: a

@@ -218,7 +218,7 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     let by_address = attr.comp_mask & u64::from(IBV_REG_MR_MASK_FD) == 0;
     let pinned = by_address && attr.access as c_uint & ON_DEMAND == 0;
     let (addr, length) = (attr.addr, attr.length);
-    // Of a dma-buf, `addr` of the region is the offset, as with ibv_reg_dmabuf_mr.
+    // For a dma-buf, `addr` of the region is the offset, as with ibv_reg_dmabuf_mr.
     let mr_addr = if attr.comp_mask & u64::from(IBV_REG_MR_MASK_ADDR) != 0 {
         addr
     } else {

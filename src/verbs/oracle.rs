@@ -2,7 +2,7 @@
 
 use libloading::Library;
 
-/// Its path in Debian and Ubuntu.
+/// The C library's path in Debian and Ubuntu.
 const PATH: &str = concat!("/usr/lib/", multiarch!(), "/libibverbs.so.1");
 
 /// Loads the C library.

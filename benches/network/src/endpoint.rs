@@ -5,12 +5,12 @@ use std::time::Duration;
 use ibverbs_abi::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_WC_SUCCESS,
 };
-use uroce::engine::*;
-use uroce::wire::Psn;
+use roce::engine::*;
+use roce::wire::Psn;
 
 use crate::memory::Memory;
 
-/// What a program sends.
+/// The operation that a program posts, over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// RDMA WRITEs.
@@ -22,7 +22,7 @@ pub enum Operation {
 /// A program: it posts messages from a time on.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// What it posts.
+    /// The operation of each work request.
     pub operation: Operation,
     /// Bytes of a message.
     pub message: u32,
@@ -34,7 +34,7 @@ pub struct Program {
     pub count: u64,
 }
 
-/// What a program has reached.
+/// The messages that a program has posted and seen completed.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Messages posted.
@@ -49,7 +49,7 @@ pub struct Progress {
 pub struct Endpoint {
     /// The queue pair.
     pub qp: Qp,
-    /// Its device.
+    /// The memory and the completions of the endpoint's device.
     pub memory: Memory,
     /// The host that it is on.
     pub host: usize,
@@ -57,9 +57,9 @@ pub struct Endpoint {
     pub peer: usize,
     /// See [`Connection::keeps_early`].
     pub keeps_early: bool,
-    /// Of the end that posts.
+    /// The program that posts; `None` at the end that only answers.
     pub program: Option<Program>,
-    /// Of the end that posts.
+    /// The progress of `program`.
     pub progress: Progress,
     /// When the timer event is due that was scheduled last.
     pub timer_at: Option<Time>,
@@ -70,9 +70,9 @@ pub struct Endpoint {
 pub struct Connection {
     /// The path MTU.
     pub mtu: u32,
-    /// As for `ibv_modify_qp`.
+    /// The value of `timeout` in `ibv_modify_qp`.
     pub timeout: u8,
-    /// As for `ibv_modify_qp`.
+    /// The value of `retry_cnt` in `ibv_modify_qp`.
     pub retry_cnt: u8,
     /// READs outstanding.
     pub max_rd_atomic: u8,
@@ -176,20 +176,13 @@ fn changes(peer: u32, dgid: Gid, connection: &Connection) -> [QpChange; 3] {
         ..QpChange::default()
     };
     let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    let av = AddressVector {
-        dgid,
-        sgid_index: 0,
-        traffic_class: 0,
-        hop_limit: 64,
-        flow_label: 0,
-    };
     [
         QpChange {
             access: Some(access),
             ..to(QpState::Init)
         },
         QpChange {
-            av: Some(av),
+            av: Some(AddressVector::new(dgid)),
             path_mtu: Some(connection.mtu),
             dest_qpn: Some(peer),
             rq_psn: Some(psn),

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use uroce::engine::Time;
+use roce::engine::Time;
 use uroce_network::endpoint::{Connection, Operation, Program};
 use uroce_network::port::Line;
 use uroce_network::report::Report;
 use uroce_network::simulation::{Network, Simulation};
 
-/// By what the times are divided.
+/// The divisor of the simulated times.
 #[derive(Clone, Copy)]
 pub struct Scale(pub u64);
 
 /// A run.
 pub struct Point {
-    /// Where it is on the axis.
+    /// The point's position on the axis.
     pub x: f64,
-    /// What the table says there.
+    /// The label of this point in the table, such as a number of senders.
     pub name: String,
     pub report: Report,
 }
@@ -26,9 +26,9 @@ pub struct Experiment {
     /// The file of the plot.
     pub file: &'static str,
     pub title: &'static str,
-    /// What is the same for all.
+    /// The values that all points of the experiment share.
     pub setting: &'static str,
-    /// What differs.
+    /// The value that differs from point to point.
     pub across: &'static str,
     pub points: Vec<Point>,
 }
@@ -90,7 +90,7 @@ fn run(network: Network, senders: usize, program: Program, millis: u64, scale: S
     Report::of(&simulation, Time(end.0 / 5), end)
 }
 
-/// What is reached by each number of senders.
+/// Runs the network with 1 to 1000 senders: a point for each number.
 fn by_senders(network: Network, scale: Scale) -> Vec<Point> {
     let senders = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
     let points = senders.map(|senders| Point {

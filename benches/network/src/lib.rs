@@ -1,7 +1,7 @@
 //! Networks of uroce's queue pairs in simulated time: thousands of hosts around a switch, with rates, delays,
 //! queues that drop at their tail or by RED, and random loss.
 //!
-//! The queue pairs are those of the device (`uroce::engine`); hosts and network are models. A run depends
+//! The queue pairs are those of the device (`roce::engine`); hosts and network are models. A run depends
 //on its
 //! configuration and seed only: the same seed gives the same packets.
 //!

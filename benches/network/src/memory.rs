@@ -1,7 +1,7 @@
-//! What a queue pair needs of its device. Memory is only checked for its length: nothing is copied, as no run
-//! depends on the bytes.
+//! The device of a simulated queue pair: memory and a list of completions. Memory is only checked
+//! for its length: nothing is copied, as no run depends on the bytes.
 
-use uroce::engine::*;
+use roce::engine::*;
 
 /// The device of one queue pair.
 #[derive(Debug, Default)]
@@ -39,58 +39,10 @@ impl Host for Memory {
         Ok(())
     }
 
-    fn atomic(
-        &mut self,
-        _: RemoteKey,
-        _: u64,
-        _: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, RemoteError> {
-        Err(RemoteError)
-    }
-
-    fn atomic_write(&mut self, _: RemoteKey, _: u64, _: [u8; 8]) -> Result<(), RemoteError> {
-        Err(RemoteError)
-    }
-
-    fn flush(
-        &mut self,
-        _: RemoteKey,
-        _: u64,
-        _: u64,
-        _: bool,
-        _: Access,
-    ) -> Result<(), RemoteError> {
-        Err(RemoteError)
-    }
-
-    fn invalidate_remote(&mut self, _: RemoteKey) -> Result<(), RemoteError> {
-        Err(RemoteError)
-    }
-
-    fn invalidate_local(&mut self, _: u32) -> Result<(), LocalError> {
-        Err(LocalError::Bind)
-    }
-
-    fn bind_mw(&mut self, _: &Bind) -> Result<(), LocalError> {
-        Err(LocalError::Bind)
-    }
-
-    fn take_srq_wr(&mut self) -> Option<RecvWr> {
-        None
-    }
-
-    fn take_xrc_srq_wr(&mut self, _: u32) -> Result<RecvWr, XrcError> {
-        Err(XrcError::NoSuchQueue)
-    }
-
     fn complete(&mut self, _: WorkQueue, completion: Completion) -> Result<(), Overrun> {
         self.completions.push(completion);
         Ok(())
     }
 
     fn event(&mut self, _: QpEvent) {}
-
-    fn may_reorder(&self) -> bool {
-        false
-    }
 }

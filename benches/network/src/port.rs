@@ -1,6 +1,6 @@
 //! A line with a queue in front of it: an output port of a switch, or of a NIC.
 
-use uroce::engine::Time;
+use roce::engine::Time;
 
 use crate::random::Random;
 
@@ -9,13 +9,13 @@ use crate::random::Random;
 pub struct Red {
     /// Up to this length no packet is dropped, in bytes.
     pub min: u64,
-    /// From this length on every packet is.
+    /// The length from which every packet is dropped.
     pub max: u64,
     /// The probability just below `max`.
     pub probability: f64,
 }
 
-/// What a port is.
+/// The properties of a port: its rate, its queue, and which packets it drops or marks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// Bits per second.

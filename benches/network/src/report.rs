@@ -1,8 +1,8 @@
-//! What a run has reached.
+//! The results of a run: goodput, fairness, stalls and losses.
 
 use std::time::Duration;
 
-use uroce::engine::Time;
+use roce::engine::Time;
 
 use crate::endpoint::Endpoint;
 use crate::simulation::Simulation;

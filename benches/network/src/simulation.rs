@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use uroce::engine::*;
-use uroce::wire::{ICRC_LEN, MAX_HEADERS, PORT, Packet};
+use roce::engine::*;
+use roce::wire::{ICRC_LEN, MAX_HEADERS, Packet};
 
 use crate::endpoint::{Connection, Endpoint, Program, gid};
 use crate::port::{Line, Port};
@@ -21,14 +21,15 @@ const MAX_PAYLOAD: usize = 4096 + 3;
 /// A network: hosts around one switch.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// From each host to the switch.
+    /// The lines from each host to the switch.
     pub uplink: Line,
-    /// From the switch to each host.
+    /// The lines from the switch to each host.
     pub downlink: Line,
-    /// From one host to another, without queues.
+    /// The delay from one host to another, without queues.
     pub delay: Duration,
-    /// What a packet takes longer at most from its host to the switch, evenly distributed. Packets of a host
-    /// keep their order. Without it, hosts with equal lines meet a full queue in the same order each time.
+    /// The longest extra delay of a packet between its host and the switch, evenly distributed from
+    /// 0. Packets of a host keep their order. Without it, hosts with equal lines meet a full queue
+    /// in the same order each time.
     pub jitter: Duration,
     /// The probability that the switch loses a packet.
     pub loss: f64,
@@ -179,13 +180,10 @@ impl Simulation {
             return;
         };
         let endpoint = &self.endpoints[to];
+        let peer = gid(self.endpoints[endpoint.peer].host);
         let from = Addresses {
-            src: gid(self.endpoints[endpoint.peer].host),
-            dst: gid(endpoint.host),
-            src_port: PORT,
             is_marked,
-            grh: [0; 40],
-            pkey_index: 0,
+            ..Addresses::new(peer, gid(endpoint.host))
         };
         let Endpoint {
             qp,

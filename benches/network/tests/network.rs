@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce::engine::Time;
+use roce::engine::Time;
 use uroce_network::endpoint::{Connection, Operation, Program};
 use uroce_network::port::{Line, Red};
 use uroce_network::report::Report;
@@ -219,8 +219,8 @@ fn a_thousand_hosts() {
     );
 }
 
-/// What a peer of another make gets, which drops what comes behind a missing packet: all that it did not get,
-/// and hardly later. Selective retransmission gains the rest.
+/// A peer that drops what comes behind a missing packet, as peers of other makes may, gets all of
+/// it again, and hardly later. Selective retransmission gains the rest.
 #[test]
 fn a_peer_that_keeps_nothing_loses_nothing() {
     let run = |keeps_early, loss| {

@@ -221,7 +221,7 @@ fn ring(size: usize, count: usize) -> io::Result<f64> {
     })
 }
 
-/// In MiB/s.
+/// Copies memory, and returns the rate in MiB/s.
 fn memcpy(size: usize, count: usize) -> f64 {
     let (from, mut to) = (vec![1_u8; size], vec![0_u8; size]);
     let begin = Instant::now();

@@ -1,11 +1,11 @@
-//! The command lines of the peers in a place.
+//! The command lines of the peers in an environment.
 
+use crate::environment::Environment;
 use crate::peer::{Device, Metric, PEERS, Peer, Tool};
-use crate::place::Place;
 
-/// The peers that run in a place.
-pub fn peers(place: &Place) -> impl Iterator<Item = &'static Peer> {
-    let (on_one, uroce) = (place.on_one_host(), place.is_uroce());
+/// The peers that run in an environment.
+pub fn peers(environment: &Environment) -> impl Iterator<Item = &'static Peer> {
+    let (on_one, uroce) = (environment.on_one_host(), environment.is_uroce());
     PEERS.iter().filter(move |peer| {
         let is_path = matches!(peer.device, Device::Udp | Device::Packets);
         let is_uroces = is_path || matches!(peer.tool, Tool::Many(_));
@@ -16,7 +16,12 @@ pub fn peers(place: &Place) -> impl Iterator<Item = &'static Peer> {
 
 impl Peer {
     /// The command lines of the server and of the client, for messages of `size` bytes.
-    pub fn commands(&self, place: &Place, size: usize, port: u16) -> (Vec<String>, Vec<String>) {
+    pub fn commands(
+        &self,
+        environment: &Environment,
+        size: usize,
+        port: u16,
+    ) -> (Vec<String>, Vec<String>) {
         let count = match self.tool {
             // A multiple of 32, which perftest requires of posts of 32.
             Tool::Perftest(_) => self.metric.count(size).next_multiple_of(32),
@@ -24,17 +29,17 @@ impl Peer {
             Tool::Fabric(_) => self.metric.count(size).min(200),
             _ => self.metric.count(size),
         };
-        let address = place.server_address();
+        let address = environment.server_address();
         let line = match self.tool {
             Tool::Perftest(line) => {
-                let gid = place.gid_index();
+                let gid = environment.gid_index();
                 let size = if line.contains("atomic") {
                     String::new()
                 } else {
                     format!("-s {size}")
                 };
                 let on = |server| {
-                    let device = place.device(server);
+                    let device = environment.device(server);
                     format!("{line} -F -d {device} -x {gid} -p {port} {size} -n {count}")
                 };
                 (on(true), format!("{} {address}", on(false)))
@@ -57,7 +62,7 @@ impl Peer {
                 (format!("{line} {at} --server"), format!("{line} {at}"))
             }
             Tool::Many(processes) => {
-                let device = place.device(false);
+                let device = environment.device(false);
                 (
                     String::new(),
                     format!("uroce-many {device} {processes} {count}"),

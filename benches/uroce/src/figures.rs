@@ -15,7 +15,7 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// The figures of a place: of each peer and size, those of all rounds.
+/// The figures of an environment: of each peer and size, those of all rounds.
 #[derive(Default)]
 pub struct Figures {
     values: BTreeMap<(usize, usize), Vec<f64>>,

@@ -1,14 +1,15 @@
 //! `uroce-bench`: latency, bandwidth and message rate of uroce beside UCX, libfabric, sockets and plain
-//! memory. All peers of a place take turns in each round; the table shows the medians of the rounds.
+//! memory. All peers of an environment take turns in each round; the table shows the medians of the rounds.
 //!
 //! To be run in a network namespace of its own (`run` beside this crate does it). It asserts no times.
 
+mod aims;
 mod bare;
 mod commands;
+mod environment;
 mod figures;
 mod pair;
 mod peer;
-mod place;
 mod plot;
 mod round_trips;
 mod shared;
@@ -19,9 +20,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use environment::{Environment, Kind};
 use figures::Figures;
 use peer::{Metric, Peer, Tool};
-use place::{Kind, Place};
 
 #[derive(Parser)]
 #[command(about = "Measures uroce beside UCX, libfabric, sockets and plain memory")]
@@ -76,18 +77,22 @@ fn main() -> ExitCode {
 
 impl Options {
     fn run(&self) -> Result<(), String> {
-        let libdir = place::libdir()?;
+        let libdir = environment::libdir()?;
         for &kind in &self.places {
-            let place = Place::make(kind, &libdir)?;
-            let peers: Vec<&Peer> = commands::peers(&place)
+            let environment = Environment::make(kind, &libdir)?;
+            let peers: Vec<&Peer> = commands::peers(&environment)
                 .filter(|peer| self.selects(peer))
                 .collect();
-            let figures = self.measure(&place, &peers);
+            let figures = self.measure(&environment, &peers);
             println!("\n{}", kind.title());
             for metric in [Metric::Latency, Metric::Bandwidth, Metric::Rate] {
                 if peers.iter().any(|peer| peer.metric == metric) {
                     println!("\n{}", figures.table(&peers, metric, &self.sizes));
                 }
+            }
+            let aims = aims::table(&peers, &figures);
+            if !aims.is_empty() {
+                println!("\naims, as ratios in this run\n\n{aims}");
             }
             if let Some(out) = &self.out {
                 self.plot(out, kind, &peers, &figures)?;
@@ -106,7 +111,7 @@ impl Options {
     }
 
     /// Runs each peer with each size once a round. A peer that fails is not tried again.
-    fn measure(&self, place: &Place, peers: &[&Peer]) -> Figures {
+    fn measure(&self, environment: &Environment, peers: &[&Peer]) -> Figures {
         let mut figures = Figures::default();
         let sizes = |peer: &Peer| {
             self.sizes
@@ -131,7 +136,7 @@ impl Options {
                     ));
                     if !figures.has_failed(row) {
                         let port = 21_000 + (done % 4096) as u16;
-                        figures.add(row, size, pair::run(peer, place, size, port));
+                        figures.add(row, size, pair::run(peer, environment, size, port));
                     }
                 }
             }

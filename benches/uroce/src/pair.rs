@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use compat_tests::process::wait_until;
 
+use crate::environment::Environment;
 use crate::peer::Peer;
-use crate::place::Place;
 
 /// A client that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -31,22 +31,22 @@ impl Drop for Running {
 }
 
 /// The figure of one run, or why there is none.
-pub fn run(peer: &Peer, place: &Place, size: usize, port: u16) -> Result<f64, String> {
-    let (server, client) = peer.commands(place, size, port);
+pub fn run(peer: &Peer, environment: &Environment, size: usize, port: u16) -> Result<f64, String> {
+    let (server, client) = peer.commands(environment, size, port);
     let mut served = None;
     if !server.is_empty() {
-        let mut command = place.command(true, peer, &server);
+        let mut command = environment.command(true, peer, &server);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let mut running = Running(command.spawn().map_err(|e| format!("{}: {e}", server[0]))?);
-        if !place.await_server(port, || running.is_alive()) {
+        if !environment.await_server(port, || running.is_alive()) {
             return Err("the server does not start".into());
         }
         served = Some(running);
     }
-    let mut command = place.command(false, peer, &client);
+    let mut command = environment.command(false, peer, &client);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,14 +1,14 @@
-//! What is compared: programs that send messages of one size from one process to another, and print a latency
-//! or a bandwidth.
+//! The programs that are compared: each sends messages of one size from one process to another, and
+//! prints a latency or a bandwidth.
 
-/// What a peer measures.
+/// The figure that a peer measures, with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     /// Half a round trip for sends and writes, a whole one for reads and atomics, in microseconds.
     Latency,
-    /// In MiB/s.
+    /// The bandwidth in MiB/s.
     Bandwidth,
-    /// In millions of messages per second.
+    /// The rate in millions of messages per second.
     Rate,
 }
 
@@ -35,7 +35,7 @@ impl Metric {
 /// The path of uroce's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
-    /// The device of the place: uroce, through shared memory where both ends are on one host.
+    /// The device of the environment: uroce, through shared memory where both ends are on one host.
     Default,
     /// uroce without direct access: the target's CPU does its part.
     Packets,
@@ -74,7 +74,7 @@ pub struct Peer {
     pub tool: Tool,
     /// The largest message in bytes.
     pub largest: usize,
-    /// It runs only where both processes are in one network namespace.
+    /// The peer runs only where both processes are in one network namespace.
     pub one_host: bool,
 }
 

@@ -88,7 +88,7 @@ where
         .draw()?;
     for (peer, points) in &curves {
         let color = color(peer, peers);
-        // What runs on uroce is drawn thicker.
+        // The lines of peers on uroce are thicker.
         let width = if peer.device == Device::None { 1 } else { 3 };
         let style = color.stroke_width(width);
         chart

@@ -46,7 +46,7 @@ pub struct Ring {
 const HEAD: usize = 8;
 
 impl Ring {
-    /// For messages of `size` bytes, in one direction.
+    /// Creates a ring for messages of `size` bytes, in one direction.
     pub fn new(size: usize) -> io::Result<Self> {
         Ok(Self {
             memory: Mapping::new(HEAD + size)?,

@@ -177,7 +177,7 @@ static void sge_limit(struct rig *rig)
 	over_limit(rig, 64, 1, 0);
 }
 
-/* What a request and its completion event need, with a CQ that has a channel. */
+/* The objects that a request and its completion event need, with a CQ that has a channel. */
 struct notified {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;

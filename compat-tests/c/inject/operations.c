@@ -70,7 +70,7 @@ static void build(struct pair *of, const struct operation *operation)
 	NEED(ibv_wr_complete(ex) == 0);
 }
 
-/* What the operation needs first: a window of the side whose window it invalidates. */
+/* Prepares what the operation needs: a window of the side whose window it invalidates. */
 static void prepare(struct pair *of, const struct operation *operation)
 {
 	bool is_local = operation->opcode == IBV_WR_LOCAL_INV;

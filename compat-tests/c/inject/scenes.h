@@ -3,10 +3,10 @@
 
 #include "../../uroce/verbs/check.h"
 
-/* Of calls.c: verbs that fail. */
+/* Scenes of calls.c: verbs that fail. */
 void call(struct rig *rig, char **argv);
 void calls(struct rig *rig, char **argv);
 void built(struct rig *rig, char **argv);
 
-/* Of operations.c. */
+/* The scene of operations.c. */
 void operation(struct rig *rig, char **argv);

@@ -195,7 +195,7 @@ static void gids_removed(void)
 	report("works-again", exchange(&rig) == IBV_WC_SUCCESS);
 }
 
-/* Of each queue pair, the third message fails. */
+/* The third message of each queue pair fails. */
 static void third_of_each(void)
 {
 	struct rig one, two;

@@ -9,7 +9,7 @@
 
 #define QUEUE 64
 #define SGES 4
-/* What distinguishes a region's rkey from its lkey. */
+/* The bit that distinguishes a region's rkey from its lkey. */
 #define REMOTE 0x80000000u
 
 struct loop_mr {
@@ -45,14 +45,14 @@ struct loop_qp {
 	unsigned int head, tail;
 	uint32_t dest;
 	bool all_signaled;
-	/* What wr_* functions have built since wr_start. */
+	/* The requests that wr_* functions have built since wr_start. */
 	struct request built[QUEUE];
 	unsigned int built_count;
 	struct loop_qp *next;
 };
 
 extern pthread_mutex_t loop_lock;
-/* What requests are carried out with. Changed with the lock held. */
+/* The lists that requests are carried out with. Changed with the lock held. */
 extern struct loop_mr *regions;
 extern struct loop_qp *queue_pairs;
 

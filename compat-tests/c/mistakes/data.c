@@ -92,7 +92,7 @@ static void ud_too_long(struct rig *rig, bool wrong)
 	struct ends ends = link_up(rig, &link);
 	struct ibv_ah *ah = own_ah(rig, rig->pd);
 
-	/* It is dropped, which is no error of the request. */
+	/* The datagram is dropped, which is no error of the request. */
 	NEED(!datagram(rig, ends.a, ah, ends.b->qp_num, QKEY, wrong ? 6000 : 500));
 	CHECK(next_status(rig->cq) >= 0);
 	CHECK(ibv_destroy_ah(ah) == 0);
@@ -247,7 +247,7 @@ static void read_into_read_only(struct rig *rig, bool wrong)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
-/* What the peer refuses. */
+/* A request that the peer refuses. */
 static void refused(struct rig *rig, const struct link *link, enum ibv_wr_opcode op, bool wrong)
 {
 	struct ends ends = link_up(rig, link);

@@ -29,7 +29,7 @@ static ucp_rkey_h rkey;
 static ucp_mem_h memory;
 static int peer, is_client;
 static size_t max_size;
-/* What is sent, what is received, and what the peer reads and writes. */
+/* The bytes that are sent, those that are received, and those that the peer reads and writes. */
 static unsigned char *out, *in, *window;
 static uint64_t remote;
 static unsigned transfers, bad;

@@ -41,7 +41,7 @@ typedef int (*filter)(const struct dirent *);
 typedef int (*compare)(const struct dirent **, const struct dirent **);
 typedef int (*fts_order)(const FTSENT **, const FTSENT **);
 
-// What the calls refer to.
+// The names and buffers that the calls refer to.
 static char *dir, file[PATH_MAX], none[PATH_MAX], pattern[PATH_MAX], text[PATH_MAX];
 static char *roots[2];
 static struct stat st;

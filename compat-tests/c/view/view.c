@@ -1,4 +1,4 @@
-// What a program sees of a software device in /dev/infiniband and /sys, by every libc function that takes a
+// A program that looks at a software device in /dev/infiniband and /sys, by every libc function that takes a
 // path. Run with IBV_UROCE=u=lo; with the argument "hidden" nothing of it may be there. The program does not
 // use libibverbs itself: the library is preloaded.
 #define _GNU_SOURCE
@@ -199,7 +199,7 @@ static void connection_manager_commands(void)
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
 	memcpy(&resolve.resolve.dst_addr, &to, sizeof(to));
-	// What a command tries meanwhile does not show.
+	// The attempts of a command meanwhile do not show.
 	errno = ENOTTY;
 	check("cm-errno", write(fd, &resolve, sizeof(resolve)) == sizeof(resolve) && errno == ENOTTY);
 

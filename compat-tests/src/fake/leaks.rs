@@ -1,4 +1,4 @@
-//! What valgrind finds: memory that a program has lost, and errors.
+//! Reports of valgrind: memory that a program has lost, and errors.
 
 use std::fmt;
 use std::path::Path;
@@ -20,7 +20,7 @@ impl Counts {
         self.bytes > other.bytes || self.errors > other.errors
     }
 
-    /// From a report; `None` if it has no summary.
+    /// Parses a report; `None` if it has no summary.
     fn parse(report: &str) -> Option<Self> {
         let mut counts = Self::default();
         let mut complete = false;
@@ -60,7 +60,7 @@ fn numbers(line: &str) -> Vec<u64> {
 /// A report of valgrind.
 pub struct Leaks {
     pub counts: Counts,
-    /// Its first lines, without the names of the files that it reads.
+    /// The first lines of the report, without the names of the files that the program reads.
     pub report: String,
 }
 

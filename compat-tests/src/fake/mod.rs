@@ -31,7 +31,7 @@ pub fn plain_program(cx: &Context, library: Library, argv: &[String]) -> Program
     cx.program(argv).library(&cx.library_dir(library)).merged()
 }
 
-/// What the program printed, and its exit code; only the directory of the library is masked.
+/// A program's output and exit code; only the directory of the library is masked.
 pub fn transcript(cx: &Context, library: Library, ended: &Ended) -> String {
     let dir = format!("{}/", cx.library_dir(library).display());
     ended.transcript().replace(&dir, "LIBDIR/")

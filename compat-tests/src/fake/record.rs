@@ -1,8 +1,9 @@
-//! What the fake kernel recorded, made comparable: a line for each call, and indented lines with its bytes.
+//! The record of the fake kernel, made comparable: a line for each call, and indented lines with
+//! its bytes.
 
 use crate::normalise::replace;
 
-/// What is compared of the bytes passed to the kernel.
+/// The part of the bytes passed to the kernel that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     Nothing,

@@ -20,7 +20,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// Where a scene's tree of sysfs is. Scenes run in a namespace, which has a /tmp of its own.
 pub const SYS: &str = "/tmp/sys";
-/// What the fake kernel records.
+/// The file in which the fake kernel records calls.
 const LOG: &str = "/tmp/fake.log";
 
 type Prepare = Box<dyn Fn(&Context) -> Verdict + Send + Sync>;
@@ -81,7 +81,7 @@ impl Scene {
         self
     }
 
-    /// These devices, in sysfs and for netlink (which answers only with FAKE_NL).
+    /// Adds the devices of `tree` to sysfs and to netlink (which answers only with FAKE_NL).
     pub fn tree(mut self, tree: Tree) -> Self {
         self.env
             .entry("SYSFS_PATH".into())
@@ -92,7 +92,7 @@ impl Scene {
         self.prepare(move |_| Ok(tree.write(SYS.as_ref())?))
     }
 
-    /// Something to do before the runs, in the order of these calls.
+    /// Adds an action before the runs; actions run in the order of these calls.
     pub fn prepare(mut self, action: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Self {
         self.prepare.push(Box::new(action));
         self
@@ -128,7 +128,7 @@ impl Scene {
         self
     }
 
-    /// On this machine's kernel, not on the fake one: in the virtual machine.
+    /// Runs the scene on this machine's kernel, not on the fake one: in the virtual machine.
     pub fn real_kernel(mut self, wanted: bool) -> Self {
         self.real_kernel = wanted;
         self
@@ -333,12 +333,12 @@ impl Scene {
     }
 }
 
-/// What a run did.
+/// The outcome of a run: exit, output, and what the fake kernel recorded.
 #[derive(Debug, Clone)]
 pub struct SceneOutcome {
     pub exit: Exit,
     /// Output, exit code and log.
     pub text: String,
-    /// What the fake kernel recorded.
+    /// The calls and bytes that the fake kernel recorded.
     pub bytes: String,
 }

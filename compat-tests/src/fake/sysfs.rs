@@ -79,13 +79,13 @@ impl From<&str> for Device {
 }
 
 impl Device {
-    /// With this version of its uverbs ABI.
+    /// Sets the version of the devices' uverbs ABI.
     pub fn abi(mut self, abi: u32) -> Self {
         self.abi = Some(abi);
         self
     }
 
-    /// With a character device of this number, in place of that which the fake kernel reports.
+    /// Sets the number of the character device, in place of that which the fake kernel reports.
     pub fn number(mut self, number: &'static str) -> Self {
         self.number = Some(number);
         self

@@ -23,9 +23,9 @@ pub enum Hardware {
 /// How to boot.
 #[derive(Debug, Clone)]
 pub struct Boot {
-    /// With the modules of RDMA, and the device rxe0.
+    /// The machine loads the modules of RDMA, and has the device rxe0.
     pub rdma: bool,
-    /// What the guest sees as its root directory.
+    /// The guest's root directory.
     pub root: PathBuf,
     pub limit: Duration,
     pub hardware: Hardware,
@@ -58,11 +58,11 @@ pub struct Cable {
 pub enum End {
     /// The script ended with this status, and the machine switched itself off.
     Status(i32),
-    /// It did not get that far; why, as far as the console says it.
+    /// The guest did not get that far; why, as far as the console says it.
     Stopped(String),
 }
 
-/// What one start of QEMU came to.
+/// The result of one start of QEMU.
 enum Start {
     /// The script has run, or was running.
     Ended(End),

@@ -1,4 +1,4 @@
-//! What runs in the virtual machine: the selected members without a verdict, one after the other.
+//! The guest's side: runs the selected members without a verdict, one after the other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -100,7 +100,7 @@ fn keep_output(cx: &Context, own: &Context, verdicts: &[Judged]) -> Verdict {
     }
 }
 
-/// What is reported of a member: one that passed only when it ran again is unstable.
+/// The report on a member: one that passed only when it ran again is unstable.
 fn finished(name: &str, judged: &Judged) -> Finished {
     let mut finished = Finished::new(name, &judged.verdict);
     if !judged.again.is_empty() && finished.outcome == Outcome::Passed {

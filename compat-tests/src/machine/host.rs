@@ -1,4 +1,4 @@
-//! What runs on the host: boots a machine until all selected members have a verdict.
+//! The host's side: boots a machine until all selected members have a verdict.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,11 @@ use crate::verdict::{Failure, Verdict};
 const BOOTS: u32 = 8;
 /// How many times the machine may stop in a member until that has failed.
 const STOPS: u32 = 2;
-/// Until the first member starts, on a busy host.
+/// The time until the first member starts, on a busy host.
 const PREPARING: Duration = Duration::from_secs(240);
 
-/// With this variable, the kernel of the first machine panics in the member of this name, for the self-test.
+/// The variable that names the member in which the kernel of the first machine panics, for the
+/// self-test.
 const PANIC_IN: &str = "COMPAT_TESTS_PANIC_IN";
 
 pub fn run(cx: &Context, machine: &Machine, members: &[Member]) -> Verdict {

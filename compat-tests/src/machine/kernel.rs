@@ -16,7 +16,7 @@ use crate::paths;
 use crate::process::path_with_sbin;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// To be changed when what is kept changes.
+/// The format of the directory, to be changed when what is kept changes.
 const FORMAT: &str = "v4";
 /// Modules to load, after those that they need. A module that does not exist is part of the kernel.
 const MODULES: [&str; 19] = [
@@ -24,7 +24,7 @@ const MODULES: [&str; 19] = [
     "ipv6", "crc32_generic", "crc32-pclmul", "ib_uverbs", "rdma_rxe", "rdma_ucm", "ib_umad",
     "sch_netem", "sch_prio", "cls_u32",
 ];
-/// Of these, what a kernel must have, as modules or built in.
+/// The modules that a kernel must have, loadable or built in; the others are optional.
 const REQUIRED: [&str; 4] = ["ib_uverbs", "rdma_rxe", "overlay", "9p"];
 
 /// The directory with the kernel and its modules. Fetches them if they are not there.

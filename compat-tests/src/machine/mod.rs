@@ -25,8 +25,8 @@ use crate::context::Context;
 use crate::place::Place;
 use crate::verdict::{Failure, Verdict};
 
-/// What happens on the host before the first boot, given the names of all members. It may report some of
-/// them, and leave files for the guest in the directory `FILES` of the case.
+/// An action on the host before the first boot, given the names of all members. It may report some
+/// of them, and leave files for the guest in the directory `FILES` of the case.
 type Prepare = fn(&Context, &[String]) -> Verdict;
 
 /// A machine with this machine's file system as its root, whose changes are discarded, and the device rxe0 on
@@ -88,7 +88,7 @@ impl Machine {
 /// The directory of the case that the guest copies into its memory.
 pub const FILES: &str = "files";
 
-/// Where the guest has them.
+/// The directory of the files in the guest.
 pub fn files_in_guest() -> PathBuf {
     Path::new("/run").join(FILES)
 }
@@ -111,10 +111,11 @@ impl From<Verdict> for Judged {
 
 type MachineBody = Box<dyn Fn(&Context) -> Result<Vec<Judged>, Failure> + Send + Sync>;
 
-/// What runs in a machine: one case, or several with the verdicts of one run.
+/// A case, or several with the verdicts of one run, that run in a machine.
 pub struct Member {
     names: Vec<String>,
-    /// For suites whose members run in machines of several tiers: `Test`, unless it says otherwise.
+    /// The tier, for suites whose members run in machines of several tiers: `Test`, unless it says
+    /// otherwise.
     pub tier: Tier,
     /// The machine hangs if a member takes longer.
     limit: Duration,

@@ -1,4 +1,4 @@
-//! What librdmacm's programs must have printed, and copied, if they ended with 0.
+//! Checks of the output, and of the copied files, of librdmacm's programs that ended with 0.
 //!
 //! rping and the streams compare the data themselves only with `-V` and `-T v`. Without these options, what
 //! they print of the data is checked here, or that they counted all of it.

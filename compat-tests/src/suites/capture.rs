@@ -190,7 +190,8 @@ fn recorded_alike(cx: &Context, argv: &[&str]) -> Result<Vec<Packet>, Failure> {
     Ok(sent.filter(|packet| packet.is_sent()).collect())
 }
 
-/// What one side sent, the other has received, and later. It has received nothing else.
+/// Checks that the other side has received what one side sent, and later, and has received nothing
+/// else.
 fn check_arrival(from: &[Packet], to: &[Packet]) -> Verdict {
     let sent = first_times(from, true);
     let received = first_times(to, false);

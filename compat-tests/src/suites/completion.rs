@@ -6,7 +6,7 @@ use crate::context::{Context, succeeded};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Types each line and a tab into an interactive zsh, in a pseudo-terminal, and prints the arguments that the
-/// command gets. A function stands in for with-ibverbs-rs. Waits until zsh is ready and for each result,
+/// command gets. A function replaces with-ibverbs-rs. Waits until zsh is ready and for each result,
 /// without a time limit of its own.
 const SCRIPT: &str = r#"
 zmodload zsh/zpty

@@ -65,7 +65,8 @@ fn failover(cx: &Context, local: &str, scene: &str, rules: &str) -> Verdict {
     cx.report_lines(&on_uroce(cx, argv, local, rules).run()?, 6)
 }
 
-/// What perftest's client prints, with these rules in both processes; and whether both have succeeded.
+/// Runs perftest with these rules in both processes: returns what the client prints, and whether
+/// both have succeeded.
 fn perftest(
     cx: &Context,
     local: &str,
@@ -128,7 +129,7 @@ fn burst(cx: &Context, local: &'static str) -> Verdict {
     .map_err(|failure| failure.with(&out))
 }
 
-/// From this network nothing arrives, from others all.
+/// Checks a partition: from one network nothing arrives, from others all.
 fn partition(cx: &Context, local: &'static str) -> Verdict {
     let run = |rules: &str| perftest(cx, local, rules, "ib_send_lat -d u -x 1 -F -n 20 -u 8");
     let (out, works) = run("at 0s: partition from 192.0.2.0/24")?;

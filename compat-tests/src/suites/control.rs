@@ -199,7 +199,7 @@ fn qpn(cx: &Context) -> Verdict {
         let found = [0, 1].map(|rule: usize| listed["rules"][rule]["applied"].as_u64());
         ensure(found == expected.map(Some), format!("{listed}"))
     };
-    // Of a packet, that which receives it, or which sends it.
+    // A packet's queue pair is the one that receives it, or that sends it.
     for (direction, expected) in [("rx", [0, 1]), ("tx", [1, 0])] {
         let rule = |qpn| format!("drop:opcode=send,direction={direction},qpn={qpn},count=1");
         add(&[a, b].map(rule))?;
@@ -234,7 +234,7 @@ fn event_number(name: &str) -> Result<u32, Failure> {
     Ok(found.ok_or("no such event")?.1)
 }
 
-/// Of several processes, one is named, or all.
+/// Checks that one of several processes can be named, or all.
 fn several(cx: &Context) -> Verdict {
     let one = Victim::start(cx, "one", &[("IBV_FAULTS", "1")])?;
     let other = Victim::start(cx, "other", &[("IBV_FAULTS", "1"), ("IBV_EXPLAIN", "1")])?;
@@ -320,7 +320,8 @@ fn names() -> Vec<String> {
     names.collect()
 }
 
-/// Another user neither finds the process nor gets an answer from its socket; root does.
+/// Checks that another user neither finds the process nor gets an answer from its socket, and that
+/// root does.
 fn other_user(cx: &Context) -> Verdict {
     if !can_change_user() {
         return Err(Failure::skip("needs root, to be two users"));
@@ -359,7 +360,8 @@ fn other_user(cx: &Context) -> Verdict {
     victim.quits()
 }
 
-/// With IBV_UROCE alone, and with IBV_CONTROL=0, there is neither a socket nor a thread.
+/// Checks that with IBV_UROCE alone, and with IBV_CONTROL=0, there is neither a socket nor a
+/// thread.
 fn off(cx: &Context) -> Verdict {
     let threads = |victim: &Victim| -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();

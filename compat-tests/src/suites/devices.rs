@@ -1,6 +1,6 @@
-//! Which devices the library lists with and without IBV_UROCE, with and without devices of a fake kernel
-//! (fake-uverbs); the queries of a software device; a program linked to IBVERBS_1.0 on it; programs with
-//! privileges, which ignore their caller's variables.
+//! Cases of the device list: with and without IBV_UROCE, with and without devices of a fake kernel
+//! (fake-uverbs); the queries of a software device; a program linked to IBVERBS_1.0 on it; programs
+//! with privileges, which ignore their caller's variables.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
 
 /// A run of the program `devices`.
 struct ListRun {
-    /// Both kernels' devices, or none.
+    /// The devices of both kernels are listed, or none.
     fake: bool,
     config: Option<&'static str>,
     arguments: &'static [&'static str],
@@ -148,7 +148,7 @@ fn lists() -> Vec<Check> {
             "3: u",
         ),
     ];
-    // What people write in place of 1. The message says what to write; no "Function not implemented" follows.
+    // Values that people write for 1. The message says what to write; no "Function not implemented" follows.
     for (word, device) in [
         ("yes", "eth0"),
         ("true", "eth0"),

@@ -80,7 +80,7 @@ fn passes(cx: &Context, program: &str, arguments: &str, hosts: Testbed) -> Verdi
     Ok(())
 }
 
-/// Both sides must fail with this message.
+/// Checks that both sides fail with this message.
 fn fails(cx: &Context, arguments: &str, message: &str) -> Verdict {
     let row = row(cx, "rc_send", arguments, "1/1", false)?;
     pairs::run_in(cx, &row, Testbed::Loopback)?;

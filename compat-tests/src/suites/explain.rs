@@ -49,8 +49,8 @@ impl Expected {
 static SCENES: LazyLock<Vec<Expected>> =
     LazyLock::new(|| Expected::of_table("c/explain", "struct scene"));
 
-/// What IBV_FAULTS injects into scenes that uroce itself does not fail. An injected error is explained as a
-/// real one.
+/// The rules of IBV_FAULTS for scenes that uroce itself does not fail. An injected error is
+/// explained as a real one.
 const FAULTS: [(&str, &str); 3] = [
     (
         "rtr-timeout",
@@ -129,7 +129,7 @@ fn scene(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
         .env("IBV_EXPLAIN", explain))
 }
 
-/// What a file of IBV_EXPLAIN=json: says.
+/// The rules that a file of IBV_EXPLAIN=json: names.
 struct Explained {
     rules: BTreeSet<String>,
     /// The explanations, as sentences.

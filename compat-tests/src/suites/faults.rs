@@ -80,7 +80,7 @@ fn scenes(expected: &str) -> Vec<String> {
     names.map(String::from).collect()
 }
 
-/// What `expected` says of a scene. A line that starts with `#` is a remark.
+/// Returns the lines of `expected` that belong to a scene. A line that starts with `#` is a remark.
 fn part(expected: &str, scene: &str) -> String {
     let heading = format!("== {scene}");
     let lines = expected.lines().skip_while(|line| *line != heading).skip(1);
@@ -108,7 +108,7 @@ fn plays(cx: &Context, scene: &str, local: &str) -> Verdict {
         ended.out
     };
     as_expected(cx, scene, &got)?;
-    // What is killed ends a little later.
+    // A killed process ends a little later.
     wait_until(Duration::from_secs(5), || {
         traces().is_ok_and(|now| now == before)
     });
@@ -186,7 +186,8 @@ fn has_link_local_address() -> bool {
     read("/proc/net/if_inet6".as_ref()).lines().any(usable)
 }
 
-/// As an ordinary user who may change the interfaces of this network namespace, as root of a container may.
+/// Runs as an ordinary user who may change the interfaces of this network namespace, as root of a
+/// container may.
 fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
     let mut user = as_ordinary_user();
     if can_change_user() {
@@ -209,7 +210,7 @@ fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
         .env("TMPDIR", cx.dir())
 }
 
-/// What a program could leave behind: sockets, files, shared memory, System V objects.
+/// Lists what a program could leave behind: sockets, files, shared memory, System V objects.
 fn traces() -> Result<String, Failure> {
     let mut found = String::new();
     for table in ["udp", "udp6", "unix", "packet"] {

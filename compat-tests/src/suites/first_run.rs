@@ -25,7 +25,7 @@ const FIRST: [Shown; 2] = [
     ("make demo", &["PORT_ACTIVE", "iters in", "65536"]),
     ("make check", &["0 failed", "total              ok"]),
 ];
-/// What the user with sudo does then, in this order.
+/// The commands of the user with sudo, in this order.
 const USING: &[Shown] = &[
     ("make", &["Finished"]),
     (

@@ -107,7 +107,7 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(manifest.bin.into_iter().map(|target| target.name).collect())
 }
 
-/// As many run at once as there are cores. All take the same time.
+/// Runs the targets, as many at once as there are cores. All take the same time.
 fn run(cx: &Context, targets: &[String]) -> Verdict {
     let programs = build(cx)?;
     let wanted: Vec<&String> = targets

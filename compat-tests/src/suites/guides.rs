@@ -21,7 +21,7 @@ use crate::process::{Program, Running, read};
 use crate::roots::TRIXIE_GUIDES;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// Where the release's files are served in the case's namespace.
+/// The port at which the release's files are served in the case's namespace.
 const PORT: u16 = 20_090;
 
 pub fn cases() -> Vec<Case> {
@@ -172,7 +172,7 @@ fn follow_in(
     Ok(())
 }
 
-/// With the library under test and with-ibverbs-rs in PATH.
+/// Runs the guide with the library under test and with-ibverbs-rs in PATH.
 fn on_staged_library(cx: &Context, name: &str) -> Verdict {
     let wrapper = PathBuf::from(cx.built(WRAPPER)?);
     let path = path_with(&wrapper)?;
@@ -200,7 +200,7 @@ fn mpi(cx: &Context, name: &str) -> Verdict {
     on_staged_library(cx, name)
 }
 
-/// With Debian 13's programs: on the library under test, or on the release's files.
+/// Runs the guide with Debian 13's programs: on the library under test, or on the release's files.
 fn trixie(cx: &Context, name: &str, release: bool) -> Verdict {
     dist::old_glibc::enter(&TRIXIE_GUIDES.dir()?)?;
     let page = read(&cx.source(&format!("../docs/guides/{name}.md")));
@@ -262,7 +262,7 @@ fn release(cx: &Context) -> Result<(Running, String), Failure> {
     Ok((server, format!("{url}/v{}", env!("CARGO_PKG_VERSION"))))
 }
 
-/// With the release's files at a URL, and nothing installed.
+/// Runs the guide with the release's files at a URL, and nothing installed.
 fn on_release(cx: &Context, name: &str) -> Verdict {
     let (_server, url) = release(cx)?;
     follow(cx, name, |shell| shell.env("UROCE_FROM", url))

@@ -341,7 +341,8 @@ fn changed_file(cx: &Context) -> Verdict {
     ensure(ok, format!("it printed {}", ended.out))
 }
 
-/// With IBV_EXPLAIN, faults are reported where it writes, and explained as if they were real.
+/// Checks that with IBV_EXPLAIN faults are reported where it writes, and explained as if they were
+/// real.
 fn explained(cx: &Context) -> Verdict {
     let rules = "wc:status=rnr-retry-exc-err,opcode=send,count=1";
     let ended = scene(cx, "status 13", rules)?

@@ -115,7 +115,7 @@ fn limits(cx: &Context, profile: &str, values: &str) -> Verdict {
     cx.report_lines(&program(cx, argv, &config).run()?, 36)
 }
 
-/// What is wrong is said, and the rest is used.
+/// Checks that wrong values are reported, and the others are used.
 fn bad_values(cx: &Context) -> Verdict {
     let config =
         "u=127.0.0.1,profile=mlx9,max_sge=3,mtu=1500,speed=3G,pci=81:00.0,max_qp=2000000,numa=x";
@@ -340,7 +340,8 @@ fn ucx(cx: &Context) -> Verdict {
     .map_err(|failure| failure.with(&ended.out))
 }
 
-/// What NCCL and Mooncake read: the path of the function, NUMA node, speeds, class.
+/// Checks the files that NCCL and Mooncake read: the path of the function, NUMA node, speeds,
+/// class.
 fn files(cx: &Context) -> Verdict {
     let script = "cd /sys/class/infiniband/mlx5_1 && realpath device && cd device &&\n\
         cat numa_node class vendor device max_link_speed max_link_width local_cpulist &&\n\

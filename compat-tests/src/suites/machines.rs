@@ -8,7 +8,8 @@ use super::{
 use crate::case::{Case, Tier};
 use crate::machine::{Machine, Member};
 
-/// One case for each machine. What calls verbs itself on rxe0 is in the machine of its tier.
+/// The cases of the virtual machines, one for each machine. Members that call verbs on rxe0 are in
+/// the machine of their tier.
 pub fn cases() -> Result<Vec<Case>, String> {
     let mut on_rxe = explain::rxe::members()?;
     on_rxe.extend(injection::rxe::members());

@@ -436,8 +436,8 @@ fn rest_checks() -> Vec<Check> {
     checks
 }
 
-/// What is newer than Debian 12's library fails on its providers as newer.expected says, or works without
-/// them.
+/// Checks that functions newer than Debian 12's library fail on its providers as newer.expected
+/// says, or work without them.
 fn newer_functions(cx: &Context, device: &str, io: &str) -> Verdict {
     let ours = Scene::new("", ["rest", "--newer", device])
         .tree(Tree::new(["rxe0", "mlx5_0"]))

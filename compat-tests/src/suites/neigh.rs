@@ -145,7 +145,7 @@ impl Resolving {
         })
     }
 
-    /// What it printed for each call.
+    /// Waits for the program's end; returns what it printed for each call.
     fn end(&mut self, count: usize) -> Result<Vec<String>, Failure> {
         let exit = self.running.wait(LIMIT)?;
         let ended = self.running.ended(exit)?;

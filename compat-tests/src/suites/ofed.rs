@@ -28,10 +28,11 @@ const COMPILERS: [Compiler; 4] = [
 ];
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 const STANDARDS: [&str; 7] = ["c99", "c11", "gnu17", "c++11", "c++14", "c++17", "c++20"];
-/// What an old program is compiled with; pkg-config reports the same for libibverbs-ofed.
+/// The options that an old program is compiled with; pkg-config reports the same for
+/// libibverbs-ofed.
 const OFED: [&str; 2] = ["-include", "infiniband/ofed.h"];
 const ON_A_DEVICE: [&str; 3] = ["xrc", "exp", "exp_query"];
-/// They stand in for the device themselves.
+/// Programs that implement the device themselves.
 const WITHOUT_DEVICE: [&str; 3] = ["convert_data", "convert_objects", "convert_steering"];
 
 pub fn cases() -> Vec<Case> {
@@ -150,7 +151,7 @@ fn layout(cx: &Context) -> Verdict {
     let ofed = print("ofed", "infiniband/ofed.h", "")?;
     compare::same(("with verbs.h", &plain), ("with ofed.h", &ofed))?;
 
-    // What ofed.h adds to an SRQ is what a provider has behind it.
+    // The members that ofed.h adds to an SRQ are those that a provider has behind it.
     const RENAME: &str = r#"printf("domain %zu cq %zu number %zu size %zu\n""#;
     let library = format!(
         "{RENAME}, offsetof(struct verbs_srq, xrcd), offsetof(struct verbs_srq, cq),
@@ -165,7 +166,8 @@ fn layout(cx: &Context) -> Verdict {
     compare::same(("struct verbs_srq", &library), ("struct ibv_srq", &program))
 }
 
-/// What has no successor compiles with a warning that says so, and fails with ENOSYS.
+/// Checks that functions without a successor compile with a warning that says so, and fail with
+/// ENOSYS.
 fn no_successor(cx: &Context) -> Verdict {
     const PROGRAM: &str = r#"
 #include <infiniband/ofed.h>
@@ -200,7 +202,7 @@ int main(void)
     Ok(())
 }
 
-/// If verbs.h comes first, the one function that needs a new member says what to do.
+/// Checks the headers after verbs.h: the one function that needs a new member says what to do.
 fn after_verbs(cx: &Context) -> Verdict {
     const PROGRAM: &str = r"
 #include <infiniband/verbs.h>
@@ -329,7 +331,7 @@ fn run_program(cx: &Context, program: &str) -> Verdict {
     Ok(())
 }
 
-/// On Soft-RoCE, which has RC but not XRC, with both libraries.
+/// The test on Soft-RoCE, which has RC but not XRC, with both libraries.
 fn rxe(cx: &Context) -> Verdict {
     let mut commands = Vec::new();
     for library in Library::BOTH {

@@ -50,14 +50,14 @@ struct Exceptions {
     exception: Vec<Exception>,
 }
 
-/// What IBV_EXPLAIN says about tests.
+/// Tests that IBV_EXPLAIN explains, and the rules that it names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Explained {
     /// Names, as patterns.
     tests: String,
     rules: BTreeSet<String>,
-    /// Those on kernel rxe, if they are others.
+    /// The rules on kernel rxe, if they differ from `rules`.
     rxe: Option<BTreeSet<String>>,
     #[allow(dead_code, reason = "for the reader of the file")]
     reason: String,
@@ -69,7 +69,7 @@ struct AllExplained {
     finding: Vec<Explained>,
 }
 
-/// One process imports the tests once, and forks for each.
+/// The cases of pyverbs: in each, one process imports the tests once, and forks for each test.
 pub fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Verdict| {
         Case::new(name, run)
@@ -130,7 +130,7 @@ pub fn as_explained(
     ensure(wrong.is_empty(), "other findings than expected").map_err(|failure| failure.with(wrong))
 }
 
-/// What IBV_EXPLAIN has said.
+/// The lines of IBV_EXPLAIN in a program's output.
 fn lines_of(err: &str) -> String {
     let lines = err.lines().filter(|line| line.starts_with(EXPLAIN));
     lines.map(|line| format!("    {line}\n")).collect()
@@ -176,10 +176,10 @@ fn pyverbs(cx: &Context) -> Verdict {
 /// How tests see the device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By verbs only. Some tests run ls(1) on a directory that they find in sysfs. That program sees only
-    /// what the kernel has, so the tests must not see more.
+    /// The tests use verbs only. Some tests run ls(1) on a directory that they find in sysfs. That
+    /// program sees only what the kernel has, so the tests must not see more.
     Verbs,
-    /// In sysfs, too, where the tests of rdma_cm find the interface's name. ls(1) loads the library.
+    /// The tests use sysfs, too, where those of rdma_cm find the interface's name.
     RdmaCm,
 }
 
@@ -236,7 +236,7 @@ fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
     Ok(tests)
 }
 
-/// On the device `uroce0`.
+/// Runs on the device `uroce0`.
 fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
     cx.program(argv)
         .under(as_ordinary_user())

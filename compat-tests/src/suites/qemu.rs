@@ -17,7 +17,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 const QEMU: &str = "qemu-system-x86_64";
 const DESTINATION: &str = "rdma:127.0.0.1:4444";
 const PORT: u16 = 4444;
-/// On a busy host.
+/// The time limit on a busy host.
 const LIMIT: Duration = Duration::from_secs(120);
 
 pub fn cases() -> Vec<Case> {

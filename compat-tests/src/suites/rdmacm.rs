@@ -1,5 +1,5 @@
-//! What librdmacm's programs see when the network changes: a host that is down, another MAC address, an
-//! interface that is removed.
+//! Cases of librdmacm's programs in a network that changes: a host that is down, another MAC
+//! address, an interface that is removed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::process::{Program, wait_until};
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// In it all events come. A connection request would be retransmitted for longer.
+/// The time in which all events come. A connection request would be retransmitted for longer.
 const LIMIT: Duration = Duration::from_secs(20);
 const PORT: u16 = 7174;
 

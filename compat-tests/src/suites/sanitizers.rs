@@ -80,7 +80,7 @@ fn case(kind: SanitizerKind) -> Case {
 /// A program on the fake kernel.
 struct SanitizedProgram {
     name: String,
-    /// Its number in `SanitizerKind::programs`.
+    /// The program's index in `SanitizerKind::programs`.
     program: usize,
     arguments: Vec<&'static str>,
     variable: Option<(&'static str, &'static str)>,
@@ -141,7 +141,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What a command prints, if it succeeds.
+/// Runs a command; returns what it prints if it succeeds.
 fn printed(words: &[&str]) -> Option<String> {
     let output = Command::new(words[0]).args(&words[1..]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
@@ -251,7 +251,7 @@ fn with_options(
     let suppressions =
         |file: &str| format!("suppressions={}", text(&cx.source("threads").join(file)));
     Ok(match kind {
-        // Its open() stands behind the fake kernel's.
+        // The sanitizer's open() comes after the fake kernel's.
         SanitizerKind::Thread => program
             .env("LD_PRELOAD", shim)
             .env(
@@ -275,7 +275,7 @@ fn with_options(
     })
 }
 
-/// What the sanitizer has written: a file for each process, named `REPORT.PID`.
+/// Reads the reports of the sanitizer: a file for each process, named `REPORT.PID`.
 fn reports(cx: &Context, report: &Path) -> Result<String, Failure> {
     let prefix = format!("{}.", text(report));
     let mut all = String::new();

@@ -15,7 +15,7 @@ use crate::verdict::{Failure, Finished, Outcome, Verdict, ensure};
 /// The time limit of a run of the runner.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// With this variable, the runner has the cases of `fixtures`.
+/// The variable with which the runner has the cases of `fixtures`.
 const FIXTURES: &str = "COMPAT_TESTS_FIXTURES";
 
 pub fn cases() -> Vec<Case> {
@@ -82,7 +82,8 @@ fn is_second_try(cx: &Context) -> bool {
     cx.dir().to_string_lossy().ends_with("-try-2")
 }
 
-/// What the fixtures must be reported as when all run. Those that are listed as flaky have a second try.
+/// The outcomes that the fixtures must have when all run. Those that are listed as flaky have a
+/// second try.
 const EXPECTED: &[(&str, Outcome)] = &[
     ("fixture/broken-machine", Outcome::Failed),
     ("fixture/broken/1", Outcome::Passed),
@@ -170,8 +171,8 @@ fn outcomes(cx: &Context) -> Verdict {
     inner.says("not finished after 1 s")
 }
 
-/// What is listed as flaky gets a second try: if it passes then, the run has passed. What is not listed has
-/// failed.
+/// Checks second tries. A case that is listed as flaky gets one: if it passes then, the run has
+/// passed. A case that is not listed has failed.
 fn second_try(cx: &Context) -> Verdict {
     let library = cx.library_dir(Library::Ours);
     let fixtures = [(FIXTURES, "1")];

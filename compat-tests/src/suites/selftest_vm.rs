@@ -11,7 +11,7 @@ use crate::process::{Exit, read};
 use crate::runner::ONE_TRY;
 use crate::verdict::{Failure, Outcome, Verdict, ensure};
 
-/// With this variable, the kernel panics in the member of this name.
+/// The variable that names the member in which the kernel panics.
 const PANIC_IN: &str = "COMPAT_TESTS_PANIC_IN";
 
 pub fn cases() -> Vec<Case> {

@@ -1,5 +1,6 @@
-//! Which processes exchange packets of uroce through shared memory: also those of other containers of a pod,
-//! and those of other users if both allow it. Which access each other's memory directly.
+//! Cases of shared memory: which processes exchange packets of uroce through it, also those of
+//! other containers of a pod, and those of other users if both allow it; and which access each
+//! other's memory directly.
 
 use std::time::Duration;
 
@@ -243,7 +244,7 @@ fn runs(cx: &Context, shared: bool, change: impl Fn(Program, Role) -> Program) -
 /// Runs a command, to which the port is added, as server and client.
 pub fn exchange(cx: &Context, command: &str, change: impl Fn(Program, Role) -> Program) -> Verdict {
     let hosts = Testbed::Loopback.make(cx)?;
-    // Of an earlier exchange: programs append to it.
+    // The log has lines of an earlier exchange: programs append to it.
     for role in [Role::Server, Role::Client] {
         let _ = std::fs::remove_file(log_of(role));
     }

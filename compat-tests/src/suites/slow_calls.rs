@@ -12,11 +12,11 @@ use crate::verdict::{Verdict, ensure};
 /// A system call, and how it is delayed.
 struct SlowCall {
     name: &'static str,
-    /// What strace injects: times in microseconds.
+    /// The delays that strace injects, in microseconds.
     injected: &'static str,
     /// The value of IBV_UROCE_LOCAL.
     local: &'static str,
-    /// In the client only: both sides slow would take too long.
+    /// The client only is slow: both sides slow would take too long.
     client_only: bool,
 }
 

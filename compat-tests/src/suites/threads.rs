@@ -81,7 +81,7 @@ fn modes(device: &'static str) -> Vec<Check> {
     list
 }
 
-/// On Soft-RoCE in the virtual machine, with real messages and events.
+/// The members on Soft-RoCE in the virtual machine, with real messages and events.
 pub fn members() -> Vec<Member> {
     let modes = [
         "list", "objects", "shared", "events", "cancel", "fork", "loops",

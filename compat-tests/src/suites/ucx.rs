@@ -16,7 +16,7 @@ pub(super) const TRANSPORTS: [(&str, &str); 3] = [
     ("ud", "ud_v,self"),
     ("both", "rc_v,ud_v,self"),
 ];
-/// With the tier of the short cases.
+/// The testbeds, each with the tier of its short cases.
 const TESTBEDS: [(&str, Testbed, Tier); 4] = [
     ("veth", Testbed::Veth, Tier::Test),
     ("loopback", Testbed::Loopback, Tier::Test),
@@ -26,7 +26,7 @@ const TESTBEDS: [(&str, Testbed, Tier); 4] = [
 /// Bytes: around the borders between UCX's protocols, and the largest.
 pub(super) const SHORT: [usize; 9] = [8, 31, 256, 4096, 8193, 65_536, 300_001, 1 << 20, 16 << 20];
 const PORT: &str = "20000";
-/// On a busy host.
+/// The time limit on a busy host.
 const LIMIT: Duration = Duration::from_secs(150);
 
 pub fn cases() -> Vec<Case> {

@@ -27,7 +27,7 @@ const TESTS: [(&str, &[(&str, &str)]); 7] = [
     ("ucp_get", &[("8", "500"), ("65536", "50")]),
     ("ucp_fadd", &[("8", "200")]),
 ];
-/// On a busy host.
+/// The time limit on a busy host.
 const LIMIT: Duration = Duration::from_secs(120);
 
 pub fn cases() -> Vec<Case> {

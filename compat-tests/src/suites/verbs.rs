@@ -53,7 +53,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// What needs a kernel with /dev/udmabuf, which makes a dma-buf of a memfd.
+/// The member that needs a kernel with /dev/udmabuf, which makes a dma-buf of a memfd.
 pub fn members() -> Vec<Member> {
     let with_udmabuf = |cx: &Context| {
         let argv = vec![cx.built("verbs")?, "dmabuf".into()];

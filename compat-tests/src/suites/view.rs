@@ -1,5 +1,5 @@
-//! What a program sees of a software device in /dev/infiniband and /sys: by every libc function that takes a
-//! path (c/view/view.c), and by programs that know nothing of RDMA.
+//! Cases of a software device in /dev/infiniband and /sys as programs see it: by every libc
+//! function that takes a path (c/view/view.c), and by programs that know nothing of RDMA.
 
 use std::fs;
 
@@ -108,7 +108,7 @@ fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
     contains(&ended.out, &["device, visits, 0 allocations"])
 }
 
-/// What the kernel answers with EFAULT fails so with the view, too.
+/// Checks that calls to which the kernel answers EFAULT fail so with the view, too.
 fn bad_addresses(cx: &Context) -> Verdict {
     let program = cx.built("view-efault")?;
     let kernel = cx.program([program.clone(), "hidden".into()]).run()?;
@@ -145,8 +145,8 @@ fn shell(cx: &Context) -> Verdict {
     contains(&out, &wanted)
 }
 
-/// Where no file may grow (RLIMIT_FSIZE), files can be read all the same, and queue pairs connect: the signal
-/// SIGXFSZ would end the programs.
+/// Checks that where no file may grow (RLIMIT_FSIZE), files can be read all the same, and queue
+/// pairs connect: the signal SIGXFSZ would end the programs.
 fn file_size_limit(cx: &Context) -> Verdict {
     // The runner's files for standard output and error have the limit, too: hence the pipe.
     let limited = |script: &str| {

@@ -124,7 +124,7 @@ fn run(
     )
 }
 
-/// With the library preloaded.
+/// Runs the program with the library preloaded.
 fn preloaded(cx: &Context, flags: &[&str]) -> Verdict {
     let functions = redirected(cx)?;
     let calls = 3 * functions.len();
@@ -142,7 +142,7 @@ fn preloaded(cx: &Context, flags: &[&str]) -> Verdict {
     Ok(())
 }
 
-/// With the library in the program.
+/// Runs the program with the library in it.
 fn archive(cx: &Context) -> Verdict {
     let functions = redirected(cx)?;
     let kernel = in_kernel(cx)?;

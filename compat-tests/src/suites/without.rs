@@ -120,7 +120,10 @@ fn no_crate(cx: &Context) -> Verdict {
             .any(|line| line.starts_with(&format!("{name} ")))
     };
     ensure(has("libc"), "cargo tree does not show the crates")?;
-    ensure(!has("uroce"), "cargo builds the crate uroce")
+    for name in ["roce", "uroce"] {
+        ensure(!has(name), format!("cargo builds the crate {name}"))?;
+    }
+    Ok(())
 }
 
 fn has_no_effect(cx: &Context, kernel: &str, value: &str) -> Verdict {

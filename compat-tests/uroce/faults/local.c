@@ -22,7 +22,7 @@ static const char *written(struct end *one, struct end *other)
 	return status(one);
 }
 
-/* So often that the last ones go through shared memory, if there is any. */
+/* Writes so often that the last requests go through shared memory, if there is any. */
 static const char *written_often(struct end *one, struct end *other)
 {
 	for (int i = 0; i < 200; i++)

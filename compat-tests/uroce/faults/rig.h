@@ -11,7 +11,7 @@
 #define SIZE 65536 /* bytes of memory per end */
 #define WAIT 20000 /* time limit in ms for anything: no test depends on time */
 
-/* What the other end needs to know to connect and to access the memory. */
+/* The address of an end: what the other one needs to connect and to access the memory. */
 struct address {
 	uint32_t qpn, psn, rkey;
 	uint64_t addr;

@@ -165,7 +165,7 @@ static void failures_count(struct rig *rig)
 		CHECK(next_wc(rig->cq).status != IBV_WC_SUCCESS);
 	CHECK(next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
 	CHECK(counts(at_a, 0, 2) && counts(at_b, 0, 2));
-	/* What is attached outlives a reset. */
+	/* An attached counter outlives a reset. */
 	NEED(ibv_modify_qp(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE) == 0);
 	CHECK(attach(a, at_a, SENT) == EBUSY);
 	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);

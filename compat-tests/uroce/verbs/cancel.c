@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-/* What the thread has completed last. */
+/* The last step that the thread has completed. */
 static const char *done = "nothing";
 static bool finished;
 

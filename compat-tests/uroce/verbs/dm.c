@@ -131,7 +131,7 @@ static void operations(struct rig *rig)
 	CHECK(ibv_free_dm(dm) == 0);
 }
 
-/* What a program leaves goes with its context. */
+/* Device memory that a program leaves goes with its context. */
 static void left_behind(void)
 {
 	struct ibv_device_attr_ex attr = {};

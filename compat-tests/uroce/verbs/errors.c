@@ -311,7 +311,7 @@ static void shared_queues(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
 }
 
-/* What uroce does not have. */
+/* Verbs that uroce does not have. */
 static void unsupported(struct rig *rig)
 {
 	struct ibv_query_device_ex_input input = { .comp_mask = 1 };

@@ -35,7 +35,7 @@ static inline void leave(int signal)
 	_exit(0);
 }
 
-/* What follows does not return: the program ends after some seconds. */
+/* Ends the program after some seconds: the call that follows does not return. */
 static inline void leave_after(unsigned seconds)
 {
 	fflush(NULL);

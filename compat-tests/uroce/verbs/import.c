@@ -114,7 +114,7 @@ static void device_memory(struct rig *rig)
 	CHECK(ibv_close_device(context) == 0);
 }
 
-/* What is imported and still in use goes with its context, and the original then is free. */
+/* Imported objects that are still in use go with their context, and the originals then are free. */
 static void in_use(struct rig *rig)
 {
 	struct rig import = *rig;

@@ -72,7 +72,7 @@ static void domain_of_shared_receives(struct rig *rig)
 		wr.sg_list = &sge;
 		join(rig, a, b);
 		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);
-		/* Of several packets, so that the later ones are checked too. */
+		/* The message has several packets, so that the later ones are checked too. */
 		CHECK(post(a, rig, IBV_WR_SEND, 0, 3000, 0, 0) == 0);
 		for (int i = 0; i < 2; i++) {
 			struct ibv_wc wc = next_wc(rig->cq);

@@ -266,7 +266,7 @@ static void other_context(struct rig *rig)
 	tear_down(&other);
 }
 
-/* What ibv_query_device reports for multicast is what there is. */
+/* The limits that ibv_query_device reports for multicast are those that hold. */
 static void limits(struct rig *rig)
 {
 	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 4 } };

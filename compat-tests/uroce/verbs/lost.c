@@ -43,7 +43,7 @@ struct access {
 	const char *name;
 	enum ibv_wr_opcode op;
 	enum place place;
-	/* It only reads what is lost. */
+	/* The access only reads what is lost. */
 	bool reads;
 };
 
@@ -287,7 +287,7 @@ static void both_kinds(struct rig *rig, volatile sig_atomic_t *count)
 	CHECK(*count == before + 2);
 }
 
-/* What the program has installed before the first region; it is called before the device is opened. */
+/* Installs the program's handlers before the first region; called before the device is opened. */
 static void install_first(void)
 {
 	NEED(signal(SIGSEGV, on_signal) == SIG_DFL && signal(SIGBUS, on_signal) == SIG_DFL);
@@ -441,7 +441,7 @@ static void in_background(struct rig *rig)
 	rig->cq = cq;
 }
 
-/* Of the stack: the depth is not known to the compiler. */
+/* Overflows the stack: the depth is not known to the compiler. */
 static int overflow(volatile int *depth)
 {
 	volatile char page[4096];

@@ -160,7 +160,7 @@ static void advice(struct rig *rig)
 	CHECK(ibv_advise_mr(rig->pd, WRITE, 0, &sge, 1) == EPERM);
 	sge = (struct ibv_sge){ (uintptr_t)rig->buf, 100, rig->mr->lkey };
 	CHECK(ibv_advise_mr(rig->pd, FETCH, 0, &sge, 1) == EINVAL);
-	/* What cannot be fetched is an error only for those who wait for it. */
+	/* Pages that cannot be fetched are an error only for those who wait for them. */
 	NEED(mprotect(at, len, PROT_NONE) == 0);
 	sge = (struct ibv_sge){ (uintptr_t)at, 100, mr->lkey };
 	CHECK(ibv_advise_mr(rig->pd, FETCH, 0, &sge, 1) == 0);

@@ -10,7 +10,7 @@ enum {
 	RESULTS = 8192
 };
 
-/* Of `rig`, with memory for the results. */
+/* A list of requests of `rig`, with memory for the results. */
 struct order {
 	struct ibv_mr *mr;
 	uint8_t *buf;

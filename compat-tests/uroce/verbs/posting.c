@@ -110,7 +110,7 @@ static void bad_ones(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-/* What an RNIC accepts and completes with an error. */
+/* Requests that an RNIC accepts and completes with an error. */
 static void late_errors(struct rig *rig)
 {
 	static const enum ibv_wr_opcode missing[] = { IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,

@@ -148,7 +148,7 @@ static void shared(struct rig *rig)
 		wr.wr_id = 50 + i;
 		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);
 	}
-	/* What was posted does not change any more. */
+	/* The posted request does not change any more. */
 	memset(&sge, 0xff, sizeof(sge));
 	memset(rig->buf, 7, 8);
 	wr.sg_list = three;

@@ -1,4 +1,5 @@
-//! Which packets a rule is for, and how a delay varies: values that rules have and the tables name.
+//! Values that rules have and the tables name: the packets that a rule is for, and the variation of
+//! a delay.
 
 /// How the delay of packets varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -6,19 +7,19 @@ pub enum Distribution {
     /// Evenly, by as much as the jitter, to both sides.
     #[default]
     Uniform,
-    /// By a normal distribution; the jitter is the standard deviation.
+    /// The delay varies by a normal distribution; the jitter is the standard deviation.
     Normal,
     /// Upwards, with a long tail: a Pareto distribution whose mean is the jitter.
     Pareto,
 }
 
-/// Which packets a rule is for.
+/// The packets that a rule is for, by their direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// Those that a device receives.
+    /// The packets that a device receives.
     #[default]
     Received,
-    /// Those that a device sends.
+    /// The packets that a device sends.
     Sent,
     /// All.
     Both,

@@ -1,4 +1,6 @@
-//! From text to rules. An error has the place where it is.
+//! The parser of rules: from text to [`Rule`]s, or an error with the place where it is.
+//!
+//! Not here: names and their values (`table.rs`), whether a rule can apply to anything.
 
 mod script;
 
@@ -22,10 +24,10 @@ const QUEUE: u64 = 256 << 10;
 /// The longest burst, in packets.
 const MAX_BURST: u64 = 1 << 20;
 
-/// What a text says.
+/// The rules of a text, and its seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
-    /// In the order in which they were written.
+    /// The rules, in the order in which they were written.
     pub rules: Vec<Rule>,
     /// The seed of the random numbers, if there is one.
     pub seed: Option<u64>,
@@ -38,7 +40,7 @@ pub struct Error {
     pub line: usize,
     /// The column in bytes, from 1.
     pub column: usize,
-    /// What is wrong there, in one line.
+    /// The error, in one line.
     pub why: String,
 }
 

@@ -71,7 +71,7 @@ impl Latency {
 /// Addresses that begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Any of them.
+    /// An address of the network.
     pub address: IpAddr,
     /// The number of bits.
     pub prefix: u8,
@@ -101,7 +101,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// What a rule does.
+/// The effect of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A packet is lost.
@@ -136,12 +136,12 @@ pub enum Action {
     Fail {
         /// The verb, without `ibv_`.
         call: Pattern,
-        /// Its errno value.
+        /// The errno value that the call returns.
         errno: i32,
     },
     /// An asynchronous event is raised.
     Event {
-        /// Its type.
+        /// The type of the event.
         kind: u32,
         /// The interval between two of them.
         every: Duration,
@@ -156,7 +156,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Its entry in [`ACTIONS`].
+    /// The action's entry in [`ACTIONS`].
     pub fn entry(&self) -> &'static ActionEntry {
         let at = match self {
             Action::Drop => 0,
@@ -180,29 +180,29 @@ impl Action {
 /// A rule: an action, and what it applies to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// What it does.
+    /// The effect.
     pub action: Action,
     /// The probability that it applies to a match, out of 2^32.
     pub probability: u64,
-    /// It applies this many times at most.
+    /// The number of times that the rule applies at most.
     pub count: u64,
     /// This many matches are skipped first.
     pub after: u64,
-    /// It applies from this time on, counted from when the rules were set.
+    /// The time from which the rule applies, counted from when the rules were set.
     pub from: Duration,
-    /// It applies before this time.
+    /// The time before which the rule applies.
     pub to: Duration,
-    /// On this device only.
+    /// The device to which the rule applies only.
     pub device: Option<String>,
-    /// To this queue pair only.
+    /// The queue pair to which the rule applies only.
     pub qpn: Option<u32>,
-    /// To these operations only.
+    /// The operations to which the rule applies only.
     pub opcode: Option<Pattern>,
-    /// To these lengths only: the least and the largest, in bytes.
+    /// The lengths to which the rule applies only: the least and the largest, in bytes.
     pub size: Option<(u64, u64)>,
-    /// Of packets: to those that the device receives, or sends.
+    /// The direction of packets: those that the device receives, or sends.
     pub direction: Direction,
-    /// Of packets: to those from or to these addresses only.
+    /// The addresses that packets must come from or go to.
     pub peer: Option<Network>,
     /// `count` and `after` are of each queue pair.
     pub per_qp: bool,
@@ -319,7 +319,7 @@ impl fmt::Display for Rule {
         if self.probability < CERTAIN {
             keys.push(format!("p={}", probability(self.probability)));
         }
-        // What happens at a time happens once, unless the text says otherwise.
+        // An action at a time happens once, unless the text says otherwise.
         if self.count < u64::MAX || self.action.entry().point == Point::Time {
             keys.push(format!("count={}", self.count));
         }

@@ -1,4 +1,7 @@
-//! The rules that are in force, and how often each has applied.
+//! The rules in force: decides which rule applies to a packet, a call or a completion, and counts.
+//!
+//! Not here: what a rule does then. The library (`src/diagnose/faults`) and uroce
+//! (`device/faults.rs`) do that.
 //!
 //! Repeatable: each rule has random numbers of its own, which follow from the seed and the rule's number. So
 //! the same matches in the same order have the same faults, whatever other rules there are.
@@ -11,8 +14,8 @@ use crate::rule::{Action, Latency, Pattern, Rule};
 use crate::shape::{Bursts, Line};
 use crate::table::Point;
 
-/// What is known of something that a rule may apply to. A rule with a selector does not match what has no
-/// such value.
+/// The facts about a packet, call or object that a rule may apply to. A rule with a selector does
+/// not match what has no such value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
     /// The device's name.
@@ -38,7 +41,7 @@ pub struct Facts<'a> {
 pub struct Applied {
     /// The rule's number.
     pub number: u32,
-    /// What to do.
+    /// The effect on what has happened.
     pub action: Action,
     /// How often the rule has applied by now.
     pub times: u64,
@@ -58,7 +61,7 @@ struct Active {
     per_qp: BTreeMap<u32, (u64, u64)>,
     line: Line,
     bursts: Bursts,
-    /// Of events: when the next one is due, counted from `since`.
+    /// The time at which the next event is due, counted from `since`; only of rules for events.
     next: Duration,
 }
 
@@ -168,8 +171,8 @@ impl RuleSet {
         self.active.iter().any(|active| of(active) == point)
     }
 
-    /// What the rules do to what has happened: the first that applies. Delays of a packet add up, and rules
-    /// behind them apply, too. Counts the matches of the rules that were asked.
+    /// Applies the rules to what has happened: the first that matches decides. Delays of a packet
+    /// add up, and rules behind them apply, too. Counts the matches of the rules that were asked.
     pub fn decide(&mut self, point: Point, facts: &Facts, now: Duration) -> Option<Applied> {
         let mut delayed: Option<(u32, u64, Duration)> = None;
         for active in &mut self.active {

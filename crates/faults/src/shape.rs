@@ -24,7 +24,7 @@ impl Latency {
             Distribution::Pareto => (2.0 * (1.0 / cube_root(unit()) - 1.0)).min(MOST),
         };
         let nanos = self.time.as_nanos() as f64 + factor * self.jitter.as_nanos() as f64;
-        // Of a negative number the conversion makes 0.
+        // The conversion makes 0 of a negative number.
         Duration::from_nanos(nanos as u64)
     }
 }

@@ -78,9 +78,9 @@ pub enum Key {
 /// An action.
 #[derive(Debug)]
 pub struct ActionEntry {
-    /// Its name in rules.
+    /// The name of the action in rules.
     pub name: &'static str,
-    /// Where it applies.
+    /// The point where the action applies.
     pub point: Point,
     /// Keys that it needs.
     pub needs: &'static [Key],
@@ -93,9 +93,9 @@ pub struct ActionEntry {
 pub struct KeyEntry {
     /// The key.
     pub key: Key,
-    /// Its name in rules.
+    /// The name of the key in rules.
     pub name: &'static str,
-    /// What its value is.
+    /// The kind of value that the key takes, for messages.
     pub value: &'static str,
 }
 
@@ -261,7 +261,7 @@ pub static KEYS: [KeyEntry; 25] = [
     key(Key::State, "state", "removed or present"),
 ];
 
-/// Which packets a rule is for: those that a device receives, or those that it sends.
+/// The directions by their names in rules.
 pub static DIRECTIONS: [(&str, Direction); 3] = [
     ("rx", Direction::Received),
     ("tx", Direction::Sent),

@@ -18,7 +18,7 @@ pub(crate) struct Span<'a> {
     pub(crate) at: usize,
 }
 
-/// What is wrong, and the column from 0.
+/// An error: the reason, and the column from 0.
 pub(crate) type Wrong = (usize, String);
 
 impl<'a> Span<'a> {

@@ -1,5 +1,5 @@
-//! What the library, uroce and uroce-ctl do alike on the host: they start threads in a process that belongs
-//! to a program, and they meet other processes at unix sockets. Internal to the workspace.
+//! Functions that the library, uroce and uroce-ctl share: they start threads in a process that
+//! belongs to a program, and they meet other processes at unix sockets. Internal to the workspace.
 //!
 //! | module | content |
 //! |---|---|

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// and passed the descriptor on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// In the PID namespace of the caller; 0 if it has no PID there.
+    /// The process ID in the PID namespace of the caller; 0 if it has no PID there.
     pub pid: libc::pid_t,
     /// Effective user, in the user namespace of the caller; 65534 if it has no number there.
     pub user: libc::uid_t,

@@ -84,7 +84,7 @@ impl From<Errno> for std::io::Error {
 }
 
 impl fmt::Display for Errno {
-    /// As `strerror` says it, with the number.
+    /// Writes the text of `strerror`, with the number.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         std::io::Error::from(*self).fmt(f)
     }

@@ -1,6 +1,6 @@
-//! What C sees of libibverbs: `#[repr(C)]` types and constants, under their C names, all in one flat
-//! namespace. No behaviour, except for what the library and uroce share: [`Errno`] and its conversions to C,
-//! disabling thread cancellation, and the IP addresses of GIDs.
+//! The C interface of libibverbs: `#[repr(C)]` types and constants, under their C names, all in one
+//! flat namespace. No behaviour, except for what the library and uroce share: [`Errno`] and its
+//! conversions to C, disabling thread cancellation, and the IP addresses of GIDs.
 //!
 //! A C enum is an alias of an integer type with constants, because programs and providers pass values that
 //! this library does not know. An anonymous union or struct of C is named `u` here, or `imm` and `op` in

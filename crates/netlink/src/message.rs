@@ -96,7 +96,7 @@ pub struct Message<'a> {
     pub flags: u16,
     /// The request's; 0 in a notification.
     pub sequence: u32,
-    /// What follows the header: the family's fixed part and attributes.
+    /// The bytes behind the header: the family's fixed part and attributes.
     pub payload: &'a [u8],
 }
 
@@ -129,7 +129,7 @@ impl Message<'_> {
 /// Whether a reply needs another datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyState {
-    /// Nothing more follows.
+    /// The reply is complete.
     Complete,
     /// The reply continues in the next datagram.
     Incomplete,

@@ -26,7 +26,7 @@ fn all() -> Arg {
         .help("All processes")
 }
 
-/// What the arguments ask for.
+/// Parses the arguments, or fails with the message that the user gets.
 pub fn parse(arguments: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
     let mut command = command();
     let parsed = command.try_get_matches_from_mut(arguments)?;

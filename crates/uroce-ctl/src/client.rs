@@ -25,7 +25,7 @@ const LISTENS: &str = "00010000";
 pub struct Process {
     pub pid: u32,
     user: libc::uid_t,
-    /// It is of the user that runs this program.
+    /// The process belongs to the user that runs this program.
     is_own: bool,
     name: String,
 }
@@ -33,13 +33,13 @@ pub struct Process {
 /// The processes that a command is for.
 pub struct Selected {
     pid: Option<u32>,
-    /// One process only, unless `--all` is given.
+    /// The command needs one process, unless `--all` is given.
     only_one: bool,
     all: bool,
 }
 
 impl Selected {
-    /// What the options of a command say.
+    /// Reads the options of a command that select processes.
     pub fn new(options: &ArgMatches) -> Selected {
         let all = options.try_get_one::<bool>("all").ok().flatten();
         Selected {
@@ -150,7 +150,7 @@ impl Process {
         Exchange::new(connected, request, answer_max)
     }
 
-    /// What a process has answered; the error that it contains, as an error.
+    /// Parses the answer of a process; the error that it contains becomes an error.
     fn answer(&self, line: std::io::Result<Vec<u8>>) -> Result<Value, String> {
         let failed = |why: String| format!("process {}: {why}", self.pid);
         let line = line.map_err(|error| {

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn each_process_fails_alone() {
-        let (held, silent) = UnixStream::pair().unwrap();
+        let (other_end, silent) = UnixStream::pair().unwrap();
         let endless = |mut stream: UnixStream| while stream.write_all(&[b'x'; 4096]).is_ok() {};
         let streams = vec![
             process(write(b"{}\nmore")),
@@ -186,7 +186,7 @@ mod tests {
             .into_iter()
             .map(|stream| Exchange::new(stream, "info", 1 << 20));
         let results = all(exchanges.collect(), SOON);
-        drop(held);
+        drop(other_end);
         let seen: Vec<_> = results
             .iter()
             .map(|result| result.as_ref().map_err(io::Error::kind))

@@ -42,7 +42,8 @@ fn print(text: &str) -> Result<(), String> {
     written.map_err(|error| format!("standard output: {error}"))
 }
 
-/// What the selected processes have answered. For each of the others, why not is written to standard error.
+/// The answers of the selected processes. For each of the others, why not is written to standard
+/// error.
 struct Answers {
     answers: Vec<(Process, Value)>,
     /// How many have not answered.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::client::Process;
 use crate::text::printable;
 
-/// What a metric is.
+/// The type of a metric in OpenMetrics.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// A number that only grows: its name ends with `_total`.

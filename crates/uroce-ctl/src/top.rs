@@ -20,7 +20,7 @@ const MIN_INTERVAL: f64 = 0.1;
 /// Process, device, queue pair number.
 type Key = (u32, String, u64);
 
-/// What a queue pair has counted: packets and bytes sent and received, retries, RNR NAKs.
+/// The counters of a queue pair: packets and bytes sent and received, retries, RNR NAKs.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     sent_pkts: u64,

@@ -86,7 +86,7 @@ pub unsafe fn after_fork(is_child: bool) {
     }
 }
 
-/// Something that owns a descriptor.
+/// An object that owns a descriptor.
 pub trait HasDescriptor {
     /// The descriptor, open until the owner is dropped.
     fn descriptor(&self) -> RawFd;
@@ -193,7 +193,7 @@ impl<T: HasDescriptor> Owned<T> {
 pub struct LastCheck(AtomicU64);
 
 impl LastCheck {
-    /// It was another one.
+    /// The value of a descriptor that was found to be another file's.
     const CHANGED: u64 = u64::MAX;
 }
 
@@ -369,7 +369,8 @@ impl DescriptorTable {
 /// Device and inode.
 type Identity = (libc::dev_t, libc::ino_t);
 
-/// Those of an open descriptor. Leaves errno as it is, for those who look at that of the call before.
+/// The identity of an open descriptor. Leaves errno as it is, for callers that look at that of the
+/// call before.
 fn identity(fd: RawFd) -> Option<Identity> {
     let errno = Errno::last();
     let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();

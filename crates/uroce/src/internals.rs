@@ -1,4 +1,4 @@
-//! What fuzz targets use of the private modules. No stability is promised.
+//! Entry points of fuzz targets to the private modules. No stability is promised.
 
 /// The connection manager.
 pub mod cm {
@@ -6,6 +6,6 @@ pub mod cm {
 }
 
 /// Channels in shared memory.
-pub mod local {
-    pub use crate::local::fuzz::channel;
+pub mod shm {
+    pub use crate::shm::fuzz::channel;
 }

@@ -2,9 +2,8 @@
 //! It speaks RoCEv2 (InfiniBand transport over UDP port 4791); its peers are other uroce processes,
 //! the kernel's Soft-RoCE, or RNICs.
 //!
-//! Tools that parse, check or make RoCEv2 packets use two public modules, which do no I/O: [`wire`], the
-//! packets, and [`engine`], the protocol of a queue pair. `examples/` has a program for each. They follow
-//! Semantic Versioning: before 1.0, an incompatible change increases the second number of the version.
+//! The packets and the protocol of a queue pair are the crate [`roce`], which does no I/O: tools that parse,
+//! check or make RoCEv2 packets use it without this crate.
 //!
 //! The library that embeds it uses this crate's root only: [`read_config`] reads `IBV_UROCE`,
 //! [`check`] says whether a configured device can exist on this host now, and [`new_device`] makes the
@@ -25,11 +24,9 @@
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
 //! | `tick` | the kernel's coarse clock |
-//! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
-//! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
 //! | `direct` | RDMA WRITE and READ on one host without the target's CPU |
-//! | `local` | messages between processes of one host through shared memory |
+//! | `shm` | messages between processes of one host through shared memory |
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `cm` | rdma_cm: the connection manager, and the commands of its device file |
@@ -37,8 +34,8 @@
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
 //! Layers: `arch`, `c_library`, `cancellation`, `config`, `descriptors`, `nofault`, `pci`, `process`,
-//! `profile`, `random`, `restart`, `sync`, `wire` < `capture`, `engine` < `direct` < `local`, `memory`,
-//! `transport` < `device` < `cm` < `provider` < `view`. No module imports from a layer above its own
+//! `profile`, `random`, `restart`, `sync` < `capture` < `direct` < `shm`, `memory`, `transport` <
+//! `device` < `cm` < `provider` < `view`. No module imports from a layer above its own
 //! (`scripts/lint-layers`).
 //!
 //! The other modules are private. The cargo feature `internals` re-exports, in the module of that name, what
@@ -57,10 +54,8 @@ mod config;
 mod descriptors;
 mod device;
 mod direct;
-pub mod engine;
 #[cfg(feature = "internals")]
 pub mod internals;
-mod local;
 mod memory;
 #[cfg(all(test, loom))]
 mod model;
@@ -71,12 +66,12 @@ mod profile;
 mod provider;
 mod random;
 mod restart;
+mod shm;
 mod sync;
 mod tick;
 mod transport;
 mod umad;
 mod view;
-pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
@@ -88,8 +83,8 @@ pub use device::direct::enable as enable_direct_access;
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_gids, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;
 pub use device::status::{DeviceStatus, QpStatus, status};
-pub use local::Peers as SharedMemoryPeers;
 pub use provider::{new_device, unread_completions, unread_failure};
+pub use shm::Peers as SharedMemoryPeers;
 pub use transport::check;
 pub use view::librdmacm::watch as watch_librdmacm;
 pub use view::{

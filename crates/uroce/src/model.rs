@@ -1,6 +1,4 @@
-//! What models of memory orders have in common (`make test-orderings`). loom runs threads in every order, and
-//! gives their loads every value that the memory model of C++11 allows: also those that an emulated or an
-//! x86-64 processor never shows.
+//! Waiting and waking in models of memory orders (`make test-orderings`).
 
 use loom::sync::{Condvar, Mutex};
 

@@ -1,4 +1,4 @@
-//! PCI: where a device appears to be plugged in, and what sysfs says of its function and of the bridges
+//! PCI: the location of a device, and what sysfs says of its function and of the bridges
 //! above. Pure.
 //!
 //! The files are those of the kernel's drivers/pci/pci-sysfs.c that programs read to learn which devices are
@@ -105,9 +105,9 @@ impl PciPath {
     }
 }
 
-/// Where a device appears to be.
+/// The location of a device in the machine: its NUMA node, its PCI function.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct Location {
     /// The NUMA node.
     pub numa_node: Option<u16>,
     /// The PCI function; None: that of the network interface, if that has one.
@@ -169,7 +169,7 @@ const LANES: u16 = 16;
 /// Where the PCI Express capability is in the configuration space.
 const EXPRESS: usize = 0x40;
 
-/// What is known of a PCI device.
+/// The facts about a PCI device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciDevice {
     pub address: PciAddress,
@@ -196,9 +196,9 @@ fn generation(rate: u32) -> u8 {
 }
 
 impl PciDevice {
-    /// The function of a device at this place. None without a PCI path.
-    pub fn function(place: &Place, profile: &Profile) -> Option<PciDevice> {
-        let path = place.pci.as_ref()?;
+    /// The function of a device at this location. None without a PCI path.
+    pub fn function(location: &Location, profile: &Profile) -> Option<PciDevice> {
+        let path = location.pci.as_ref()?;
         Some(PciDevice {
             address: path.function(),
             id: profile.identity.pci,
@@ -207,7 +207,7 @@ impl PciDevice {
                 _ => CLASS_ETHERNET,
             },
             revision: profile.identity.hw_ver as u8,
-            numa_node: place.numa_node,
+            numa_node: location.numa_node,
             generation: generation(profile.port.speed.rate),
             buses: None,
             is_root: path.bridges().is_empty(),
@@ -217,12 +217,12 @@ impl PciDevice {
     /// The bridge at this depth above it. `all` are the paths of all devices, some of which may be below the
     /// same bridge.
     pub fn bridge<'a>(
-        place: &Place,
+        location: &Location,
         profile: &Profile,
         depth: usize,
         all: impl Iterator<Item = &'a PciPath>,
     ) -> Option<PciDevice> {
-        let path = place.pci.as_ref()?;
+        let path = location.pci.as_ref()?;
         let address = *path.bridges().get(depth)?;
         let below = all.filter(|path| path.bridges().contains(&address));
         let last = below.map(|path| path.function().bus).max()?;
@@ -231,7 +231,7 @@ impl PciDevice {
             id: BRIDGE,
             class: CLASS_BRIDGE,
             revision: 0,
-            numa_node: place.numa_node,
+            numa_node: location.numa_node,
             generation: generation(profile.port.speed.rate),
             buses: Some((path.0[depth + 1].bus, last)),
             is_root: depth == 0,
@@ -407,8 +407,8 @@ mod tests {
         }
     }
 
-    fn place(text: &str) -> Place {
-        Place {
+    fn location(text: &str) -> Location {
+        Location {
             numa_node: Some(1),
             pci: PciPath::parse(text),
         }
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn files_of_a_function() {
         let profile = Profile::named("connectx-ib").unwrap();
-        let function = PciDevice::function(&place("0000:81:00.0"), &profile).unwrap();
+        let function = PciDevice::function(&location("0000:81:00.0"), &profile).unwrap();
         let text = |file| String::from_utf8(function.read(file).unwrap()).unwrap();
         assert_eq!(text(PciFile::Class), "0x020700\n");
         assert_eq!(text(PciFile::Vendor), "0x15b3\n");
@@ -448,12 +448,12 @@ mod tests {
     #[test]
     fn a_bridge_has_the_buses_of_all_that_is_below() {
         let profile = Profile::named("uroce").unwrap();
-        let near = place("0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:83:00.0");
-        let far = place("0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.0");
+        let near = location("0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:83:00.0");
+        let far = location("0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.0");
         let all = || {
             [&near, &far]
                 .into_iter()
-                .filter_map(|place| place.pci.as_ref())
+                .filter_map(|location| location.pci.as_ref())
         };
         let bridge = |depth| PciDevice::bridge(&near, &profile, depth, all());
         assert_eq!(bridge(0).unwrap().buses, Some((0x81, 0x84)));

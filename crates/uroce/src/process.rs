@@ -1,4 +1,5 @@
-//! Which process this is: fork(2) copies all of the library's state, but a child must not use most of it.
+//! The generation of this process: fork(2) copies all of the library's state, but a child must not
+//! use most of it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

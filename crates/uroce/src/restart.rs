@@ -19,7 +19,8 @@ use crate::arch::restart::{SIGNATURE, thread_pointer};
 pub use crate::arch::restart::{ticks, ticks_of_some_ms};
 use crate::process;
 
-/// What the instructions return that have called nothing. No error number is that high.
+/// The results of the instructions when they have called nothing, from here on down. No error
+/// number is that high.
 pub const CHANGED: i64 = -0x8000;
 pub const STALE: i64 = CHANGED - 1;
 pub const RESTARTED: i64 = CHANGED - 2;
@@ -59,7 +60,7 @@ pub struct Check {
     value: u32,
 }
 
-/// What the instructions read.
+/// The call and its checks, as the instructions read them.
 #[repr(C)]
 pub struct Call {
     pub number: libc::c_long,
@@ -72,7 +73,7 @@ pub struct Call {
 /// A word, and the value that it must have.
 pub type Expected = (*const u32, u32);
 
-/// When a call may begin.
+/// The condition under which a call may begin.
 #[derive(Clone, Copy)]
 pub struct Condition<'a> {
     checks: [Check; CHECKS],
@@ -94,10 +95,10 @@ impl Condition<'_> {
     }
 }
 
-/// What has become of a call.
+/// The outcome of a call: made, or not made because a check failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its result, or the negative number of its error.
+    /// The call was made; its result, or the negative number of its error.
     Called(i64),
     /// A word differs: nothing was called.
     Changed,
@@ -145,7 +146,7 @@ pub fn is_available() -> bool {
     area().is_some()
 }
 
-/// Where this thread is registered, if it is.
+/// The area with which this thread is registered, if it is.
 #[inline]
 fn area() -> Option<NonNull<Area>> {
     static LIBC: OnceLock<Option<isize>> = OnceLock::new();
@@ -160,7 +161,7 @@ fn area() -> Option<NonNull<Area>> {
     own_area()
 }
 
-/// Where libc has the areas, relative to the thread pointer.
+/// The offset of libc's areas, relative to the thread pointer.
 #[cold]
 fn libc_offset() -> Option<isize> {
     let [offset, size] = libc_symbols().map(NonNull::new);
@@ -358,7 +359,8 @@ mod tests {
 
     static PAGE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
 
-    /// Whoever runs again after a fault finds a time.
+    /// The handler of the fault: makes the page writable, so that the code that runs again finds a
+    /// time.
     extern "C" fn interrupted(_signal: libc::c_int) {
         let page = PAGE.load(Ordering::Relaxed);
         // SAFETY: the page is the test's.

@@ -70,7 +70,7 @@ pub fn directory(library: &Path, copies: &[PathBuf]) -> Result<OsString, Stop> {
     Ok(directory.into_os_string())
 }
 
-/// Other processes see the old link or the new one.
+/// Replaces a link: other processes see the old link or the new one.
 fn replace(link: &Path, library: &Path) -> std::io::Result<()> {
     let mut new = link.as_os_str().to_owned();
     new.push(format!(".{}", process::id()));

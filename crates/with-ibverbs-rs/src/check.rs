@@ -71,11 +71,11 @@ fn follow_scripts(program: &Path) -> Result<PathBuf, Stop> {
     }
 }
 
-/// What a program would load with our library.
+/// The result of a program's start with our library, as the dynamic linker predicts it.
 struct Outcome {
-    /// Our library, and no other libibverbs.
+    /// The program would load our library, and no other libibverbs.
     ours: bool,
-    /// What our library lacks. The dynamic linker then refuses to start the program.
+    /// The symbols that our library lacks. The dynamic linker then refuses to start the program.
     missing: Vec<String>,
 }
 
@@ -144,7 +144,7 @@ impl Report<'_> {
         }
     }
 
-    /// What dlopen would find: preloading searches the same places.
+    /// Reports the library that dlopen would find: preloading searches the same places.
     fn by_name(&self, name: &str, library_path: &OsStr) {
         let preload = crate::prepended(OsString::from(name), "LD_PRELOAD");
         let found = self.listing(library_path, &preload).libibverbs;
@@ -161,7 +161,7 @@ impl Report<'_> {
         }
     }
 
-    /// What the program would load with our library.
+    /// Reports the libraries that the program would load with ours.
     fn with_our_library(&self) -> Result<Outcome, Stop> {
         let Settings {
             library_path,
@@ -186,7 +186,7 @@ impl Report<'_> {
         let all = found
             .iter()
             .all(|found| found.file.as_deref().is_some_and(|file| self.is_ours(file)));
-        // What another libibverbs defines is not missing.
+        // Symbols that another libibverbs defines are not missing.
         let missing = if all {
             self.missing_versions(&listing.files)
         } else {

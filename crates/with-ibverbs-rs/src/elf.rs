@@ -14,11 +14,11 @@ use object::{Endianness, FileKind, ReadCache};
 /// How the kernel starts an ELF file.
 #[derive(Debug, PartialEq)]
 pub enum Kind {
-    /// With this dynamic linker (PT_INTERP).
+    /// The program has this dynamic linker (PT_INTERP).
     Dynamic(PathBuf),
     /// Without a dynamic linker.
     Static,
-    /// Not at all: it is a shared library. The dynamic linker itself is of this kind, too.
+    /// The file is a shared library. The dynamic linker itself is of this kind, too.
     Library,
 }
 

@@ -13,13 +13,13 @@ pub struct SearchResult {
     pub name: String,
     /// None if the search failed.
     pub file: Option<String>,
-    /// Which search found it. Empty if it was already loaded.
+    /// The search that found the file. Empty if it was already loaded.
     pub why: String,
     /// The first file that requires it. Empty if none does.
     pub needed_by: String,
 }
 
-/// What the dynamic linker would load for a program.
+/// The libraries that the dynamic linker would load for a program.
 #[derive(Debug, PartialEq, Default)]
 pub struct Listing {
     /// Each libibverbs.
@@ -28,7 +28,7 @@ pub struct Listing {
     pub files: Vec<PathBuf>,
 }
 
-/// What the dynamic linker would load with these values of LD_LIBRARY_PATH and LD_PRELOAD.
+/// Asks the dynamic linker what it would load with these values of LD_LIBRARY_PATH and LD_PRELOAD.
 pub fn listing(ld: &Path, file: &Path, library_path: &OsStr, preload: &OsStr) -> Listing {
     let mut list = Command::new(ld);
     list.arg("--list").arg(file).stdin(Stdio::null());
@@ -52,7 +52,8 @@ fn without_namespace(text: &str) -> &str {
     text.split_once(" [").map_or(text, |(name, _)| name)
 }
 
-/// From the output of LD_DEBUG, by library: the first file that requires it, and the last search for it.
+/// The searches in the output of LD_DEBUG, by library: the first file that requires it, and the
+/// last search for it.
 #[derive(Default)]
 struct Searches<'a> {
     needed_by: HashMap<&'a str, &'a str>,

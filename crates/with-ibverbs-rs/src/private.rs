@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::sys;
 
-/// What others may be allowed to do with a directory: write to it.
+/// The permission bits that let others write to a directory.
 const OTHERS_WRITE: u32 = 0o022;
-/// Others may write to it, but not remove what is not theirs.
+/// The bit of a directory to which others may write, but from which they cannot remove what is not
+/// theirs.
 const STICKY: u32 = 0o1000;
 
 /// The owner of files whose owner this user namespace does not know.
@@ -98,7 +99,7 @@ mod tests {
         fs::remove_dir_all(top).unwrap();
     }
 
-    /// Only root can make directories of other users.
+    /// A directory of another user, which only root can make, is refused.
     #[test]
     fn a_directory_of_another_user_is_refused() {
         if sys::effective_user() != 0 {

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::sys;
 
-/// What follows from a privilege, as reports put it.
+/// The consequence of a privilege, as reports put it.
 pub const IGNORED: &str = "so the dynamic linker ignores LD_LIBRARY_PATH and LD_PRELOAD";
 
-/// What the file is marked as, whoever runs it.
+/// Returns the privileges that the file gives to whoever runs it.
 pub fn of(file: &Path) -> Option<&'static str> {
     let mode = file.metadata().map_or(0, |found| found.mode());
     if mode & libc::S_ISUID != 0 {
@@ -27,7 +27,8 @@ fn has_capabilities(file: &Path) -> bool {
     sys::has_attribute(file, c"security.capability")
 }
 
-/// What the file is marked as, if the kernel changes privileges when this process runs it.
+/// Returns the privileges that the file gives, if the kernel changes privileges when this process
+/// runs it.
 ///
 /// It does not if the process has that user or group already, if it is root and the mark is capabilities, on
 /// `nosuid` mounts, and under `no_new_privs` (as in many containers).

@@ -15,8 +15,8 @@ pub const A_LIBRARY: &str = "a shared library, not a program: name the program t
 /// Why a name cannot be run.
 #[derive(Debug, PartialEq)]
 pub enum NotAProgram {
-    /// There is no such file. If the name was searched in PATH: the file of that name in the working
-    /// directory.
+    /// The file does not exist. If the name was searched in PATH: the file of that name in the
+    /// working directory.
     Missing(Option<PathBuf>),
     Directory,
     Library,
@@ -83,7 +83,7 @@ fn is_library(path: &Path) -> bool {
 
 /// The file that the kernel loads for a program, with the interpreters of scripts on the way there.
 pub struct Loaded {
-    /// As the scripts name them, the first script's first.
+    /// The interpreters as the scripts name them, the first script's first.
     pub interpreters: Vec<PathBuf>,
     /// Without symbolic links. If it does not exist, as it was named.
     pub file: PathBuf,

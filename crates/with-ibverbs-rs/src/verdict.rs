@@ -1,4 +1,4 @@
-//! Which programs cannot load our library, and the messages that say so.
+//! Programs that cannot load our library, and the messages that say so.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum Reason {
     DynamicLinker,
     OtherMachine,
     Static,
-    /// Its dynamic linker is not glibc's but this one.
+    /// The program's dynamic linker is not glibc's but this one.
     OtherCLibrary(PathBuf),
 }
 

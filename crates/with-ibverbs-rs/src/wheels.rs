@@ -13,9 +13,9 @@ use crate::{elf, program, var};
 
 /// The copies that a program may load.
 pub struct Copies {
-    /// Our library can replace them.
+    /// The copies that our library can replace.
     pub replaceable: Vec<PathBuf>,
-    /// It cannot replace these: `COPY: REASON`.
+    /// The copies that our library cannot replace, each with the reason.
     pub kept: Vec<String>,
 }
 

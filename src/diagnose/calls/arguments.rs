@@ -13,7 +13,7 @@ use super::super::check::arguments::{Argument, bits, number, object, optional, r
 use super::super::check::key;
 use super::super::facts;
 use super::super::finding::Kind;
-use super::{aside, with};
+use super::{preserving_errno, with};
 
 type Arguments = Vec<Argument>;
 
@@ -26,7 +26,7 @@ const PORT: &str = "ports are numbered from 1 to phys_port_cnt of ibv_query_devi
 /// `context` is open and wrapped.
 unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
     // SAFETY: the context is open and wrapped, as the caller promises.
-    aside(|| unsafe { facts::device(context) })
+    preserving_errno(|| unsafe { facts::device(context) })
 }
 
 /// # Safety
@@ -365,7 +365,7 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
             0 => 1,
             port => port,
         };
-        let of_port = aside(|| facts::port((*qp).context, number_of_port));
+        let of_port = preserving_errno(|| facts::port((*qp).context, number_of_port));
         let mut all = vec![object("qp", Kind::Qp, qp as usize)];
         let Some(port) = of_port else { return all };
         if mask & IBV_QP_PKEY_INDEX != 0 {
@@ -426,7 +426,7 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) 
     all
 }
 
-/// What a window is bound to.
+/// The arguments that say what a window is bound to: the region, the range, the access flags.
 pub fn binding(mr: usize, addr: u64, length: u64, access: c_uint) -> Arguments {
     let region = with(|shadow| shadow.mrs.get(&mr).copied()).flatten();
     let mut all = vec![optional("bind_info.mr", Kind::Mr, mr)];

@@ -1,4 +1,8 @@
-//! Wrappers of the data path: posting and polling.
+//! Wrappers of the data path: record requests and receives when they are posted, and completions
+//! when they are polled.
+//!
+//! Not here: what is wrong with them, which `shadow` and `check` decide; the `ibv_wr_*` functions
+//! (`build.rs`) and polling of extended CQs (`poll_ex.rs`).
 
 use core::ffi::c_int;
 use core::{ptr, slice};
@@ -13,7 +17,7 @@ use super::super::shadow::{
 };
 use super::super::wrap::original;
 use super::super::{facts, report};
-use super::{aside, empty_for_long, look_up, observe, with};
+use super::{empty_for_long, look_up, observe, preserving_errno, with};
 use crate::provider::software;
 
 /// Whether a queue pair of a software device has been destroyed, which is reported. Its memory is still
@@ -58,7 +62,7 @@ unsafe fn sges(list: *const ibv_sge, count: c_int, max: u32) -> Sges {
     list.iter().map(copy).collect()
 }
 
-/// What a request accesses at the peer; None for a SEND or a local operation.
+/// The remote access of a request; None for a SEND or a local operation.
 ///
 /// # Safety
 /// `wr` is a whole request: the member of its union that the opcode selects is set.
@@ -83,7 +87,7 @@ unsafe fn remote(wr: &ibv_send_wr) -> Option<Remote> {
 const ALL_SAMPLED: u64 = 64;
 const SAMPLED: u64 = 64;
 
-/// What reading a request depends on.
+/// The attributes of a queue pair on which reading its requests depends.
 #[derive(Clone, Copy)]
 struct Posts {
     kind: ibv_qp_type,
@@ -175,7 +179,7 @@ fn reads_buffer(opcode: u32) -> bool {
 
 /// A digest of the buffers' data; 0 if it cannot be read.
 fn digest(sges: &[Sge]) -> u64 {
-    aside(|| facts::digest(sges).unwrap_or(0))
+    preserving_errno(|| facts::digest(sges).unwrap_or(0))
 }
 
 /// The requests of a list, and whether it contains itself: then each is there once.

@@ -17,9 +17,9 @@ use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
 use super::super::{backtrace, facts, report};
 use super::show::Show;
-use super::{arguments, aside, observe, with};
+use super::{arguments, observe, preserving_errno, with};
 
-/// What a call returns.
+/// The result of a call, as its C type says success or failure.
 trait Returned {
     /// The result, if it is a failure.
     fn failure(&self) -> Option<Outcome>;
@@ -257,7 +257,7 @@ unsafe extern "C" fn modify_checked_qp(
         let context = (*qp).context;
         let count_before = report::count();
         let copy = super::attributes::copy(attr, mask as u32).attr;
-        let device = aside(|| facts::device(context));
+        let device = preserving_errno(|| facts::device(context));
         observe(|shadow| {
             let object = shadow.qp_object(qp as usize);
             let found = values::of_qp(
@@ -291,7 +291,7 @@ unsafe fn check_arguments(
     if report::count() != count_before {
         return;
     }
-    let arguments = aside(arguments);
+    let arguments = preserving_errno(arguments);
     observe(|shadow| {
         let about = device(shadow, context as usize);
         first_wrong(&arguments, shadow, context as usize, &about, call, outcome)
@@ -341,7 +341,7 @@ fn device(shadow: &Shadow, context: usize) -> Object {
 fn created(address: usize) {
     if address != 0 {
         // Not with the lock held: finding the symbols takes long, and locks of its own.
-        let from = aside(backtrace::called_from);
+        let from = preserving_errno(backtrace::called_from);
         with(|shadow| shadow.created_from(address, from));
     }
 }
@@ -362,7 +362,7 @@ pub fn report_failure(
     if report::count() != count_before || probed {
         return;
     }
-    let arguments = aside(show);
+    let arguments = preserving_errno(show);
     observe(|shadow| vec![failed(shadow, context as usize, call, errno, arguments)]);
 }
 

@@ -10,7 +10,7 @@ use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{Mr, Pd};
 use super::super::wrap::original;
-use super::{aside, check_process, observe, with};
+use super::{check_process, observe, preserving_errno, with};
 use crate::provider::software;
 
 pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
@@ -101,7 +101,7 @@ unsafe fn registered(
             rkey,
             access,
             stack_of: match memory {
-                Some((addr, _)) if aside(|| facts::is_on_stack(addr)) => facts::thread(),
+                Some((addr, _)) if preserving_errno(|| facts::is_on_stack(addr)) => facts::thread(),
                 _ => 0,
             },
             is_memory: memory.is_some_and(|(addr, _)| addr == iova),
@@ -133,7 +133,7 @@ unsafe fn registered(
         let all = shadow.mrs.values();
         all.filter(|mr| mr.context == context as usize).count()
     });
-    aside(|| {
+    preserving_errno(|| {
         // SAFETY: the context is open.
         let pins = unsafe { software::of_context(context) }.is_none();
         let facts = facts::registration(addr, length, access, pins, regions.unwrap_or(0));
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
         let (context, given) = ((*pd).context, *attr);
         let ah = (original(context).create_ah)(pd, attr);
         let outcome = Outcome::of_pointer(ah.is_null());
-        let facts = aside(|| facts::address_vector(context, &given));
+        let facts = preserving_errno(|| facts::address_vector(context, &given));
         observe(|shadow| {
             let object = match ah.is_null() {
                 true => Object::at(Kind::Pd, pd as usize),

@@ -76,7 +76,7 @@ pub fn is_wrapper(ops: &verbs_context_ops) -> bool {
 }
 
 /// Does something in addition to the program's call, and preserves errno.
-fn aside<R>(work: impl FnOnce() -> R) -> R {
+fn preserving_errno<R>(work: impl FnOnce() -> R) -> R {
     let errno = Errno::last();
     let result = work();
     errno.set();
@@ -85,12 +85,12 @@ fn aside<R>(work: impl FnOnce() -> R) -> R {
 
 /// Observes something; errno stays.
 fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
-    aside(|| shadow::observe(work));
+    preserving_errno(|| shadow::observe(work));
 }
 
 /// Changes or reads the state; errno stays. None in a signal handler that interrupted this thread in here.
 fn with<R>(work: impl FnOnce(&mut Shadow) -> R) -> Option<R> {
-    aside(|| shadow::with(work))
+    preserving_errno(|| shadow::with(work))
 }
 
 /// Finds out about the peers of completions with errors.
@@ -104,7 +104,7 @@ fn look_up(cq: usize, completions: &[Completion]) {
     }
     let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
     for (address, rkey) in found {
-        let evidence = aside(|| peer::look(address, rkey));
+        let evidence = preserving_errno(|| peer::look(address, rkey));
         with(|shadow| {
             if let Some(qp) = shadow.qps.get_mut(&address) {
                 qp.evidence = evidence;
@@ -124,7 +124,7 @@ fn polled_empty(cq: usize, call: &'static str) {
 /// A CQ has been empty for too long: says why. `addresses`: of the queue pairs that are to be examined.
 #[cold]
 fn empty_for_long(cq: usize, addresses: &[usize], call: &'static str) {
-    aside(|| peer::examine(addresses));
+    preserving_errno(|| peer::examine(addresses));
     observe(|shadow| {
         let found = shadow.polled_too_long(cq, call, peer::unread);
         found.into_iter().collect()

@@ -12,7 +12,7 @@ use super::super::shadow::{Completion, NewQp};
 use super::super::wrap::original;
 use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
-use super::{aside, build, check_process, look_up, observe, with};
+use super::{build, check_process, look_up, observe, preserving_errno, with};
 use crate::provider::software;
 
 pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
@@ -121,11 +121,11 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
         let outcome = Outcome::of(ret);
         let connects = change.mask & IBV_QP_AV != 0;
         let surroundings = match connects {
-            true => aside(|| facts::address_vector(context, &change.attr.ah_attr)),
+            true => preserving_errno(|| facts::address_vector(context, &change.attr.ah_attr)),
             false => None,
         };
         let port_mtu = match ret == 0 && change.mask & IBV_QP_PORT != 0 {
-            true => aside(|| facts::port(context, change.attr.port_num)),
+            true => preserving_errno(|| facts::port(context, change.attr.port_num)),
             false => None,
         };
         observe(|shadow| {

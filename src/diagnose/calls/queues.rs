@@ -1,4 +1,6 @@
-//! Wrappers of CQs, SRQs, events, and closing the device.
+//! Wrappers of the verbs of CQs, SRQs and events, and of closing the device.
+//!
+//! Not here: posting and polling (`data.rs`), the rules (`check`, `shadow`).
 
 use core::ffi::c_int;
 use std::thread::sleep;
@@ -11,7 +13,7 @@ use super::super::facts;
 use super::super::finding::{Kind, Object, Outcome};
 use super::super::shadow::{Cq, Shadow, Srq};
 use super::super::wrap::original;
-use super::{aside, check_process, observe, poll_ex, with};
+use super::{check_process, observe, poll_ex, preserving_errno, with};
 use crate::provider::event::{Subject, subject};
 
 /// How long another thread may take to acknowledge events, before a destruction that blocks is reported.
@@ -111,7 +113,7 @@ pub unsafe fn too_large(
     sizes: impl FnOnce(&ibv_device_attr) -> Vec<Size>,
 ) {
     // SAFETY: the context is open and wrapped, as the caller promises.
-    let device = aside(|| unsafe { facts::device(context) });
+    let device = preserving_errno(|| unsafe { facts::device(context) });
     if let Some(device) = device {
         observe(|shadow| {
             let label = shadow.contexts.get(&(context as usize));
@@ -159,7 +161,7 @@ pub fn report_unacknowledged(
     }
     let mut waited = Duration::ZERO;
     while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
-        aside(|| sleep(STEP));
+        preserving_errno(|| sleep(STEP));
         waited += STEP;
     }
     let (completion, asynchronous) = missing();
@@ -172,7 +174,7 @@ pub fn report_unacknowledged(
     });
 }
 
-/// Another CQ of the same channel of which more events are acknowledged than were received.
+/// Finds another CQ of the same channel of which more events are acknowledged than were received.
 fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
     let channel = shadow.cqs.get(&address)?.channel;
     let others = shadow
@@ -205,7 +207,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
         }
     });
     let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
-    let readable = aside(|| facts::is_readable(fd.unwrap_or(-1)));
+    let readable = preserving_errno(|| facts::is_readable(fd.unwrap_or(-1)));
     observe(|shadow| shadow.destroying_cq(address, readable));
     let taken = with(|shadow| {
         (

@@ -1,4 +1,6 @@
-//! The two ends of a connection: what differs between them, and why one does not answer.
+//! The two ends of a connection: explains what differs between them, and why one does not answer.
+//!
+//! It judges what is known, and asks nobody: `peer.rs` asks the other process.
 
 use ibverbs_abi::*;
 
@@ -170,7 +172,8 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) 
     (of(why), SEARCH)
 }
 
-/// What has come from the peer before.
+/// Describes what has come from the peer before: packets and NAKs as a software device counts them,
+/// else completions.
 fn answered(qp: &Qp) -> String {
     let counter = |name| qp.evidence.counter(name);
     if let Some(naks) = counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
@@ -223,7 +226,7 @@ pub fn wrong_type(object: &Object, call: &'static str, qp: &Qp) -> Option<Findin
     )
 }
 
-/// What the peer has posted, as far as it is known.
+/// Describes the receives that the peer has posted, as far as they are known.
 fn receives_text(qp: &Qp) -> String {
     let Some(peer) = &qp.evidence.peer else {
         return "the receive queue there was empty each time that the message arrived".into();
@@ -325,7 +328,7 @@ mod tests {
         assert_eq!(differences(&a, &other), []);
     }
 
-    /// What is known of a peer in this process.
+    /// The facts about a peer in this process.
     fn known(qp: &Qp) -> Peer {
         Peer {
             place: "in this process".into(),

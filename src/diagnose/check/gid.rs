@@ -60,7 +60,7 @@ pub fn address(gid: &[u8; 16]) -> IpAddr {
     }
 }
 
-/// What is known of an address vector.
+/// The facts about an address vector, of its port and of the GID table.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The port's link layer is Ethernet. On InfiniBand nothing is checked.
@@ -128,7 +128,7 @@ impl Facts {
     }
 }
 
-/// What is wrong with an address vector that `call` was given. `outcome` is what the call returned.
+/// Judges an address vector that `call` was given; `outcome` is the result of the call.
 pub fn vector(
     facts: &Facts,
     object: &Object,

@@ -9,9 +9,9 @@ use crate::diagnose::shadow::Mr;
 /// The side whose memory is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// By lkey.
+    /// The key is an lkey.
     Local,
-    /// By rkey.
+    /// The key is an rkey.
     Remote,
 }
 
@@ -126,7 +126,8 @@ pub fn refused<'a>(
     (lacking != 0).then(|| about(Rule::KeyAccess, mr).with("right", rights(lacking)))
 }
 
-/// What a range that leaves its region looks like.
+/// A note on the likely mistake behind a range that leaves its region: byte order, a truncated
+/// address, an offset.
 fn range_note(access: &Access, mr: &Mr) -> Option<String> {
     const POINTER: u64 = size_of::<usize>() as u64;
     let is_inside = |addr: u64| (mr.start..mr.start.saturating_add(mr.length)).contains(&addr);

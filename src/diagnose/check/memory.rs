@@ -12,7 +12,7 @@ pub struct Mapping {
     pub start: u64,
     pub end: u64,
     pub writable: bool,
-    /// As the file shows it, such as `r--p`.
+    /// The rights as the file shows them, such as `r--p`.
     pub rights: String,
     /// Path, or a name in brackets, or nothing.
     pub file: String,
@@ -37,7 +37,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     })
 }
 
-/// What is known of a registration that failed.
+/// The facts about a registration that failed: its arguments, the limits and the mappings.
 #[derive(Clone, Debug)]
 pub struct Registration {
     pub addr: u64,

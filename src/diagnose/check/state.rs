@@ -8,7 +8,7 @@ use crate::diagnose::rules::Rule;
 
 const CALL: &str = "ibv_modify_qp";
 
-/// What describes the peer, in the transition to RTR.
+/// The attributes that describe the peer, in the transition to RTR.
 const PEER: u32 = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 const RESPONDER: u32 = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 const REQUESTER: u32 =

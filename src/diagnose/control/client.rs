@@ -34,7 +34,8 @@ fn names() -> Vec<String> {
     names
 }
 
-/// What a process of the same user says of the queue pair `qpn`, which is connected to `own_qpn`.
+/// Asks the other processes of the same user about the queue pair `qpn`, which is connected to
+/// `own_qpn`.
 pub fn ask(qpn: u32, own_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
     let until = Instant::now() + ALL;
     let key = rkey.map_or(String::new(), |key| format!(" {key}"));

@@ -1,5 +1,5 @@
-//! What is known of the devices and queue pairs of this process: of software devices all; of others what
-//! IBV_EXPLAIN or IBV_FAULTS has seen, and the counters in sysfs.
+//! Devices and queue pairs of this process as the control socket reports them: of software devices
+//! all; of others what IBV_EXPLAIN or IBV_FAULTS has seen, and the counters in sysfs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use super::super::{check, faults, shadow};
 use crate::provider::software;
 
 /// A queue pair of a device without status of its own.
-pub struct KnownQp {
+pub struct KernelQp {
     pub device: String,
     pub qpn: u32,
     pub kind: &'static str,
@@ -39,8 +39,9 @@ pub fn kernel_devices() -> BTreeSet<String> {
     names
 }
 
-/// Their queue pairs: IBV_EXPLAIN knows the connections, IBV_FAULTS asks the driver for them.
-pub fn kernel_queue_pairs() -> Vec<KnownQp> {
+/// The queue pairs of kernel devices: IBV_EXPLAIN knows the connections, IBV_FAULTS asks the driver
+/// for them.
+pub fn kernel_queue_pairs() -> Vec<KernelQp> {
     let devices = kernel_devices();
     let mut known = match super::super::is_enabled() {
         true => shadow::with(|shadow| explained(shadow)).unwrap_or_default(),
@@ -51,10 +52,10 @@ pub fn kernel_queue_pairs() -> Vec<KnownQp> {
     known
 }
 
-fn explained(shadow: &shadow::Shadow) -> Vec<KnownQp> {
+fn explained(shadow: &shadow::Shadow) -> Vec<KernelQp> {
     let each = shadow.qps.values().map(|qp| {
         let context = shadow.contexts.get(&qp.context);
-        KnownQp {
+        KernelQp {
             device: context.map_or_else(String::new, |context| context.device.clone()),
             qpn: qp.number,
             kind: check::state::type_name(qp.kind),

@@ -22,7 +22,7 @@ mod facts;
 mod request;
 mod socket;
 
-pub use facts::KnownQp;
+pub use facts::KernelQp;
 pub use socket::start;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);

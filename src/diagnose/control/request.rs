@@ -5,7 +5,7 @@ use core::fmt::Write;
 
 use super::super::faults;
 use super::super::finding::quote;
-use super::facts::{self, KnownQp};
+use super::facts::{self, KernelQp};
 use crate::provider::software;
 use crate::provider::status::{DeviceStatus, QpStatus};
 
@@ -112,7 +112,8 @@ fn clear(numbers: &[u8]) -> Result<String, String> {
     Ok(format!("{{\"cleared\":{}}}", faults::clear(&numbers)?))
 }
 
-/// What IBV_EXPLAIN in another process asks: a queue pair's number, that of its peer, and a remote key.
+/// Answers IBV_EXPLAIN in another process, which sends a queue pair's number, that of its peer, and
+/// a remote key.
 fn peer(numbers: &[u8]) -> Result<String, String> {
     let words = String::from_utf8_lossy(numbers);
     let numbers: Vec<u32> = words
@@ -177,7 +178,7 @@ fn of_software(device: &DeviceStatus, qp: &QpStatus) -> String {
     json + &format!(",\"attributes\":{attributes},\"counters\":{counters}}}")
 }
 
-fn of_kernel_device(qp: &KnownQp) -> String {
+fn of_kernel_device(qp: &KernelQp) -> String {
     let mut json = named(&qp.device, qp.qpn, qp.kind, qp.state);
     if let Some(dest_qpn) = qp.dest_qpn {
         // Writing to a String does not fail.

@@ -64,7 +64,7 @@ impl Inherited {
         fd >= 0 && inode(fd) == Some(self.inode.load(Ordering::Relaxed))
     }
 
-    /// In a child of fork: closes its copy. Async-signal-safe.
+    /// Closes its copy, in a child of fork. Async-signal-safe.
     fn close_copy(&self) {
         if self.is_unchanged() {
             // SAFETY: the descriptor is the child's copy of a socket of this module, which nobody uses there.

@@ -16,7 +16,7 @@ pub struct PostFunctions {
     abort: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
 }
 
-/// By address of the queue pair.
+/// The posting functions, by address of the queue pair.
 static POSTING: ForkLock<BTreeMap<usize, PostFunctions>> = ForkLock::new(BTreeMap::new());
 
 /// Replaces the function of a new queue pair.

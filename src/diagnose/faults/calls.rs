@@ -13,7 +13,7 @@ use super::super::wrap::provider;
 use super::objects::{self, FaultObject, FaultObjectKind};
 use super::{build, data, failure, kernel_events};
 
-/// What a failing verb returns.
+/// The result type of a verb, with the value that says failure.
 trait Failing {
     fn failed(errno: Errno) -> Self;
 }

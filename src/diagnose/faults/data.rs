@@ -79,7 +79,7 @@ unsafe fn status_of(
         device: unsafe { device_name(context) },
         qpn: Some(qpn),
         opcode: name.map(|(name, _)| *name),
-        // Of sends it is not defined.
+        // For sends the byte count is not defined.
         size: length.filter(|_| opcode & IBV_WC_RECV != 0).map(u64::from),
         ..Facts::default()
     };
@@ -127,7 +127,8 @@ pub struct PollFunctions {
     start: Option<unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int>,
     next: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int>,
     end: Option<unsafe extern "C" fn(*mut ibv_cq_ex)>,
-    /// Of these, IBV_EXPLAIN may replace the pointers in the CQ.
+    /// The pointer to `read_qp_num`, which IBV_EXPLAIN may replace in the CQ, as it may
+    /// `read_byte_len`.
     read_qp_num: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>,
     read_byte_len: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>,
     /// Queue pairs that are moved to ERR when the poll ends: the provider may have the CQ locked until then.

@@ -17,7 +17,7 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 /// Larger files are refused.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What changes when the file is written or replaced: its time of modification, for example.
+/// The attributes of the file that change when it is written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Version {
     inode: u64,
@@ -79,8 +79,8 @@ impl Watched {
         })
     }
 
-    /// If the file has changed, puts its rules into force. If there is an error in them, a warning says so,
-    /// and the rules before stay.
+    /// Puts the file's rules into force if it has changed. If there is an error in them, a warning
+    /// says so, and the rules before stay.
     pub fn reread(&mut self) {
         let version = fs::metadata(self.path).ok().as_ref().map(Version::of);
         if version.is_none() || version == self.version {

@@ -31,7 +31,7 @@ pub struct EventFiles {
     injected: VecDeque<ib_uverbs_async_event_desc>,
 }
 
-/// By address of the context.
+/// The files of events, by address of the context.
 static FILES: ForkLock<BTreeMap<usize, EventFiles>> = ForkLock::new(BTreeMap::new());
 
 fn check(result: c_int) -> io::Result<c_int> {

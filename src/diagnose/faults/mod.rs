@@ -1,7 +1,7 @@
 //! IBV_FAULTS: makes calls fail, completions have errors, events be raised and packets be lost, as rules say
 //! (libibverbs-rs-faults(7)).
 //!
-//! The wrappers here stand in for the provider's functions, below those of IBV_EXPLAIN, which so explains
+//! The wrappers here replace the provider's functions, below those of IBV_EXPLAIN, which so explains
 //! what was injected too. Rules and which of them applies: crate `ibverbs-faults`. Faults of packets:
 //! crate `uroce`, which asks [`decide`].
 //!
@@ -188,7 +188,8 @@ pub fn clear(numbers: &[u32]) -> Result<usize, String> {
     Ok(removed.unwrap_or(0))
 }
 
-/// Only devices that were opened with IBV_FAULTS set have faults.
+/// Fails if the program was started without IBV_FAULTS: only devices that were opened with it have
+/// faults.
 fn check_enabled() -> Result<(), String> {
     match is_enabled() {
         true => Ok(()),
@@ -245,7 +246,7 @@ fn decide(point: Point, facts: &Facts) -> Option<Action> {
     applied.map(|applied| applied.action)
 }
 
-/// What a fault is about, in words.
+/// Describes in words the object or packet that a fault applies to.
 fn described(facts: &Facts) -> String {
     let mut text = facts.device.to_string();
     if let Some(call) = facts.call {

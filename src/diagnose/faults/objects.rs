@@ -1,5 +1,5 @@
-//! Which contexts, queue pairs, CQs and SRQs the program has: what events can be raised of, and which queue
-//! pair a completion is of.
+//! The program's contexts, queue pairs, CQs and SRQs: the objects of which events can be raised,
+//! and the queue pair that a completion is of.
 //!
 //! Invariant: an object is here only while it is alive. It is removed before the provider destroys it, with
 //! the lock held, and put back if that fails.
@@ -10,7 +10,7 @@ use ibverbs_abi::*;
 use ibverbs_faults::Rule;
 
 use super::super::check::state;
-use super::super::control::KnownQp;
+use super::super::control::KernelQp;
 use super::super::wrap::provider;
 use super::{device_name, events, kernel_events};
 use crate::memory::lock::ForkLock;
@@ -25,7 +25,7 @@ pub struct FaultObject {
     pub address: usize,
     /// The number of a queue pair, or 0.
     pub qpn: u32,
-    /// What events name it by, on a software device.
+    /// The number by which events name it, on a software device.
     pub handle: u32,
     /// Injected events that the program has read, on a device of the kernel.
     pub injected: u32,
@@ -47,7 +47,7 @@ struct FaultContext {
 
 struct Objects {
     contexts: BTreeMap<usize, FaultContext>,
-    /// By address.
+    /// The objects, by address.
     objects: BTreeMap<usize, FaultObject>,
     /// Queue pairs by context and number.
     numbers: BTreeMap<(usize, u32), usize>,
@@ -188,7 +188,7 @@ pub fn devices() -> Vec<String> {
 }
 
 /// The queue pairs of the program. Asks the provider for the state of each.
-pub fn queue_pairs() -> Vec<KnownQp> {
+pub fn queue_pairs() -> Vec<KernelQp> {
     let known = OBJECTS.with(|all| {
         let objects = all.objects.values();
         let qps = objects.filter(|object| object.kind == FaultObjectKind::Qp);
@@ -208,7 +208,7 @@ pub fn queue_pairs() -> Vec<KnownQp> {
 
 /// # Safety
 /// `qp` is alive, and its context is open and wrapped.
-unsafe fn described(device: String, qp: *mut ibv_qp) -> KnownQp {
+unsafe fn described(device: String, qp: *mut ibv_qp) -> KernelQp {
     let mut attr = core::mem::MaybeUninit::<ibv_qp_attr>::zeroed();
     let mut init = core::mem::MaybeUninit::<ibv_qp_init_attr>::zeroed();
     let mask = (IBV_QP_STATE | IBV_QP_DEST_QPN) as i32;
@@ -222,7 +222,7 @@ unsafe fn described(device: String, qp: *mut ibv_qp) -> KnownQp {
     // SAFETY: the queue pair is alive, as the caller promises.
     let (qpn, kind) = unsafe { ((*qp).qp_num, (*qp).qp_type) };
     let is_connected = err == 0 && attr.qp_state >= IBV_QPS_RTR && kind != IBV_QPT_UD;
-    KnownQp {
+    KernelQp {
         device,
         qpn,
         kind: state::type_name(kind),

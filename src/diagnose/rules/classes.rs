@@ -1,8 +1,8 @@
-//! What the rules of IBV_EXPLAIN are about, and how bad it is that one applies.
+//! Classes of the rules of IBV_EXPLAIN, and the severity of each rule.
 
 use super::Rule;
 
-/// What a rule is about.
+/// The subject of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     Gid,
@@ -21,7 +21,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// As messages and the manual page name it.
+    /// The name in messages and in the manual page.
     pub fn name(self) -> &'static str {
         match self {
             Class::Gid => "GID",
@@ -44,17 +44,17 @@ impl Class {
 /// How bad it is that a rule applies. The order is that of the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It may be meant, or matters on other devices only.
+    /// The call may be meant, or matters on other devices only.
     #[default]
     Hint,
-    /// It works, and may fail another time.
+    /// The call works, and may fail another time.
     Warning,
     /// A call or a request has failed, or data is at risk.
     Error,
 }
 
 impl Severity {
-    /// As messages name it.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Hint => "hint",

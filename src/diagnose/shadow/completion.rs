@@ -1,4 +1,6 @@
-//! Polled completions: which requests are done, and why one has failed.
+//! Polled completions: finds the requests that are done, and the first that has failed.
+//!
+//! Not here: why it has failed (`failure.rs`).
 
 use std::time::Instant;
 
@@ -9,7 +11,7 @@ use crate::diagnose::check::{reasons, vendor};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
-/// What a completion says.
+/// The members of a work completion that the rules use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Completion {
     /// 0 if the program's CQ does not report it.
@@ -300,7 +302,7 @@ impl Shadow {
         found
     }
 
-    /// What this process knows of the peer, if nothing was found out before.
+    /// Adds what this process knows of the peer, if nothing was found out before.
     fn fill_evidence(&mut self, address: usize, done: &Done) {
         let rkey = match done {
             Done::Send(request) => key_at_peer(request),

@@ -1,4 +1,5 @@
-//! What was meant, perhaps: receives that are posted to another queue pair, a key of another context.
+//! Guesses at what was meant: receives that are posted to another queue pair, a key of another
+//! context.
 
 use super::{Mr, Shadow};
 use crate::diagnose::check::key::{self, Access, Side};

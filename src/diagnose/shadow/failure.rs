@@ -203,7 +203,7 @@ impl Shadow {
         connection.sgid == connection.dgid && self.gone_qps.contains(&(device, connection.dest_qpn))
     }
 
-    /// What other processes may know of a queue pair of this one; `rkey` is a key of its memory.
+    /// Describes a queue pair of this process to other processes; `rkey` is a key of its memory.
     pub fn describe(&self, address: usize, rkey: Option<u32>) -> Option<Peer> {
         let qp = self.qps.get(&address)?;
         let connection = &qp.connection;
@@ -260,7 +260,8 @@ impl Shadow {
     }
 }
 
-/// What a local access that is refused looks like.
+/// A note on the likely mistake behind a local access that is refused: a key of 0, an address on
+/// the stack.
 fn local_note(access: &Access, rule: Rule) -> Option<String> {
     if rule == Rule::KeyUnknown && access.key == 0 {
         let note = "the key is 0: lkey was not set, or the mr of an rdma_post_* function was NULL, which is \

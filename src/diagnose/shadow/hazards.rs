@@ -125,7 +125,7 @@ impl Shadow {
         let regions = || self.mrs.values().filter(|mr| mr.stack_of == thread);
         regions().next()?;
         let mut sges = sges.filter(|sge| sge.length > 0);
-        // What lives is above the end of the stack, all of it.
+        // All live frames are above the end of the stack.
         let dead = |mr: &&Mr| mr.start < stack;
         let mr = sges.find_map(|sge| regions().filter(dead).find(|mr| is_of(mr, sge)))?;
         Some(

@@ -1,4 +1,4 @@
-//! What is known of the program's objects, by their addresses, from the calls that it made.
+//! The state of the program's objects, by their addresses, from the calls that it made.
 //!
 //! Responsible for the state, not for its interpretation: that is `check`. The files beside this one change
 //! the state, one kind of call each, and return what `check` found.
@@ -57,11 +57,12 @@ const MAX_DEREGISTERED: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Pd {
     pub context: usize,
-    /// Of a parent domain: the domain that it was made from. Else 0.
+    /// The domain that a parent domain was made from; 0 for other domains.
     pub parent: usize,
-    /// Of a parent domain with a thread domain: the program promises that one thread at a time uses it.
+    /// The domain is a parent domain with a thread domain: the program promises that one thread at
+    /// a time uses it.
     pub single_threaded: bool,
-    /// It has memory windows, or had some: their keys are not known here.
+    /// The domain has memory windows, or had some: their keys are not known here.
     pub had_windows: bool,
 }
 
@@ -78,7 +79,7 @@ pub struct Mr {
     pub access: u32,
     /// The thread on whose stack it is, or 0.
     pub stack_of: i32,
-    /// It is memory of the process, at its own addresses.
+    /// The region is memory of the process, at its own addresses.
     pub is_memory: bool,
 }
 
@@ -97,7 +98,7 @@ pub struct Cq {
     pub events: u64,
     pub async_events: u64,
     pub notify: Notify,
-    /// What the next event is to come of.
+    /// The completions that cause the next event.
     pub is_armed: Armed,
     pub last_poll: Option<Instant>,
     /// The thread that is polling, or 0; only of single-threaded queues.
@@ -107,7 +108,7 @@ pub struct Cq {
     pub waiting: Waiting,
 }
 
-/// Which completion causes the next event of a CQ.
+/// The completion that causes the next event of a CQ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Armed {
     #[default]
@@ -116,14 +117,14 @@ pub enum Armed {
     Any,
 }
 
-/// What happened on a CQ since its last event, in the order that matters for lost events.
+/// The history of a CQ since its last event, in the order that matters for lost events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notify {
     /// An event was received before.
     pub had_event: bool,
     /// The last poll returned this many completions, of as many as were asked for.
     pub last_poll: Option<(u32, u32)>,
-    /// It was armed after `last_poll`, and not polled since.
+    /// The CQ was armed after `last_poll`, and not polled since.
     pub armed_after_poll: bool,
     /// Receives or signaled requests were outstanding when it was armed, so a completion could be missed.
     pub at_risk: bool,
@@ -156,9 +157,9 @@ pub struct Connection {
     pub min_rnr_timer: u8,
     pub max_rd_atomic: u8,
     pub max_dest_rd_atomic: u8,
-    /// It is in RTR or later, so the members for receiving are set.
+    /// The queue pair is in RTR or later, so the members for receiving are set.
     pub receives: bool,
-    /// It has been in RTS, so the members for sending are set.
+    /// The queue pair has been in RTS, so the members for sending are set.
     pub sends: bool,
     /// The GID index is of type RoCE v1, and this other has the same address with v2.
     pub better_index: Option<u32>,
@@ -203,7 +204,7 @@ pub struct Qp {
     /// Completions without error, which show that the peer has answered.
     pub answered: u64,
     pub first_error: Option<FirstError>,
-    /// What was found out of both ends when a request had failed, or the program waited too long.
+    /// The facts about both ends, from when a request had failed, or the program waited too long.
     pub evidence: Evidence,
     pub async_events: u64,
     /// rdma_create_qp has created it.
@@ -273,9 +274,9 @@ pub struct Shadow {
     /// Devices and numbers of queue pairs that were destroyed, the latest last.
     gone_qps: VecDeque<(String, u32)>,
     gone: BTreeSet<(Kind, usize)>,
-    /// Those of them whose device was closed.
+    /// The objects in `gone` whose device was closed.
     closed: BTreeSet<(Kind, usize)>,
-    /// Of librdmacm.
+    /// The identifiers of librdmacm.
     pub cm_ids: CmIds,
     /// Where objects were created, by their addresses, if that is asked for.
     created: BTreeMap<usize, String>,

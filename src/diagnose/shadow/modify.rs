@@ -6,7 +6,7 @@ use super::Shadow;
 use crate::diagnose::check::{connection, gid, state};
 use crate::diagnose::finding::{Finding, Outcome};
 
-/// What ibv_modify_qp was called with.
+/// The arguments of a call of ibv_modify_qp.
 #[derive(Clone, Copy)]
 pub struct Change {
     pub mask: u32,
@@ -26,7 +26,8 @@ impl Change {
     }
 }
 
-/// What the call means on this machine: GID table, routing table. None if no address vector is set.
+/// The machine's view of an address vector: GID table, routing table. None if no address vector is
+/// set.
 pub type Surroundings = Option<gid::Facts>;
 
 impl Shadow {

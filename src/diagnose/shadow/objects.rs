@@ -1,7 +1,9 @@
 //! Objects that come and go: who uses whom, what is left, what is still in use.
 //!
-//! An object leaves the state before the provider frees it, because another thread may get its address at
-//! once. If the provider refuses, it is put back.
+//! Not here: what objects do; each kind of call has a file beside this one.
+//!
+//! Invariant: an object leaves the state before the provider frees it, because another thread may
+//! get its address at once. If the provider refuses, it is put back.
 
 use ibverbs_abi::*;
 
@@ -17,7 +19,7 @@ const MAX_NAMED: usize = 8;
 /// More destroyed objects than this are forgotten.
 const MAX_GONE: usize = 4096;
 
-/// What a program creates a queue pair with.
+/// The arguments with which a program creates a queue pair.
 #[derive(Clone, Copy)]
 pub struct NewQp {
     pub context: usize,
@@ -151,7 +153,8 @@ impl Shadow {
         }
     }
 
-    /// What keeps IBV_EVENT_SRQ_LIMIT_REACHED away, if a context has an SRQ without a limit.
+    /// Explains why IBV_EVENT_SRQ_LIMIT_REACHED does not come, if a context has an SRQ without a
+    /// limit.
     pub fn unarmed_srq(&self, context: usize) -> Option<String> {
         let of = |srq: &&Srq| srq.context == context && srq.limit == 0;
         self.srqs.values().find(of).map(|_| {
@@ -322,7 +325,7 @@ impl Shadow {
     }
 
     /// The objects that use another one, as messages name them.
-    fn users(&self, kind: Kind, address: usize) -> Vec<String> {
+    fn dependents(&self, kind: Kind, address: usize) -> Vec<String> {
         let mut names = Vec::new();
         for (at, qp) in &self.qps {
             let uses = match kind {
@@ -390,15 +393,15 @@ impl Shadow {
         if !outcome.is(libc::EBUSY) {
             return Vec::new();
         }
-        let users = self.users(kind, address);
-        if users.is_empty() {
+        let dependents = self.dependents(kind, address);
+        if dependents.is_empty() {
             return Vec::new();
         }
         let object = match kind {
             Kind::Qp => self.qp_object(address),
             _ => Object::at(kind, address),
         };
-        vec![Finding::new(Rule::Busy, object, call, outcome).with("users", list(users))]
+        vec![Finding::new(Rule::Busy, object, call, outcome).with("users", list(dependents))]
     }
 
     /// Takes a region out, before it is deregistered. Returns it, and what is wrong if that succeeds.
@@ -438,7 +441,7 @@ impl Shadow {
         self.destroyed(Kind::Mr, address);
     }
 
-    /// What is wrong if an address handle is destroyed now.
+    /// Finds the outstanding requests that use an address handle that is destroyed now.
     pub fn ah_in_use(&self, address: usize) -> Vec<Finding> {
         let mut found = Vec::new();
         for (at, qp) in &self.qps {

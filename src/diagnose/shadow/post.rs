@@ -1,4 +1,7 @@
-//! Posted requests and receives.
+//! Posted requests and receives: records them, and finds those that the state of the queue pair or
+//! its capacity forbids.
+//!
+//! Not here: what is wrong with a request itself (`requests.rs`).
 //!
 //! Requests are recorded before the provider gets them, because another thread may poll their completions
 //! before the call returns. Those that the provider refused are taken back.

@@ -159,7 +159,8 @@ impl Shadow {
         ]
     }
 
-    /// What the regions say of a key, if it is that of one. Others may be windows.
+    /// Judges an access by the regions of this process, if the key is that of one. Others may be
+    /// windows.
     fn judge_known(
         &self,
         access: &Access,
@@ -179,7 +180,7 @@ impl Shadow {
 const NO_DEPTH: &str = "librdmacm sets the flag if initiator_depth of this side's rdma_conn_param and \
                         responder_resources of the peer's are 1 at least";
 
-/// What the attributes of the peer's queue pair refuse.
+/// Judges an access by the attributes of the peer's queue pair.
 fn by_queue_pair(
     qp: &Qp,
     peer: &Peer,
@@ -212,7 +213,7 @@ fn by_queue_pair(
     })
 }
 
-/// What the peer's process says of its region.
+/// Judges an access by what the peer's process reports of its region.
 fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
     if peer.window_lost == Some(1) {
         let state = "before it was bound again or invalidated";

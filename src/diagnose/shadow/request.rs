@@ -12,11 +12,11 @@ pub struct Sge {
 
 /// A scatter/gather list. Most have one element, and are posted without an allocation.
 pub type Sges = SmallVec<[Sge; 2]>;
-/// What one call posts: mostly one.
+/// The requests that one call posts: mostly one.
 pub type Requests = SmallVec<[SendRequest; 1]>;
 pub type Receives = SmallVec<[Receive; 1]>;
 
-/// What a one-sided request accesses at the peer.
+/// The remote access of a one-sided request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remote {
     pub addr: u64,
@@ -52,9 +52,9 @@ pub struct SendRequest {
     pub flags: u32,
     /// `num_sge` is not 0, and `sg_list` is NULL.
     pub list_is_null: bool,
-    /// By ibv_wr_* functions.
+    /// The request was built by ibv_wr_* functions.
     pub is_built: bool,
-    /// What is wrong with it was reported when it was posted.
+    /// The request's fault was reported when it was posted.
     pub is_explained: bool,
     /// A digest of the data when it was posted; 0 if there is none.
     pub digest: u64,

@@ -1,4 +1,5 @@
-//! What is wrong with requests and receives when they are posted, whether or not the device notices.
+//! Checks of requests and receives when they are posted: finds what is wrong with them, whether or
+//! not the device notices.
 
 use ibverbs_abi::*;
 
@@ -73,7 +74,7 @@ impl Shadow {
         Finding::new(Rule::ChainLoop, object, call, Outcome::Called).with("count", count)
     }
 
-    /// What is bound or invalidated.
+    /// Checks a request that binds a window or invalidates a key.
     fn of_keys(
         &self,
         qp: &Qp,

@@ -1,4 +1,5 @@
-//! What the tests of the state share: a device with a PD (10), a CQ (20) and a queue pair (30, number 17).
+//! Objects that the tests of the state share: a device with a PD (10), a CQ (20) and a queue pair
+//! (30, number 17).
 
 use ibverbs_abi::*;
 

@@ -1,5 +1,7 @@
-//! A program that waits for what does not come: it polls a CQ that stays empty, or sleeps until an event of
-//! a completion channel. Why nothing comes, as far as that is known.
+//! A program that waits for a completion: finds out why none comes to the CQ that it polls, or whose event it
+//! sleeps for.
+//!
+//! Not here: which threads sleep, and for what (`sleeping.rs`, `watch.rs`).
 //!
 //! A program may wait for hours for a peer that has nothing to say. So nothing is said of receives that stay
 //! posted, unless something was seen that keeps them there; requests that are sent must complete.
@@ -40,7 +42,7 @@ pub struct Waiting {
     reported: bool,
 }
 
-/// What the devices say at this moment: how many completions a CQ has that were not polled.
+/// The function that asks a device how many completions of a CQ were not polled.
 pub type Unread = fn(cq: usize) -> Option<usize>;
 
 impl Shadow {
@@ -322,7 +324,7 @@ impl Shadow {
     }
 }
 
-/// As messages name the place of a peer.
+/// The text by which messages name a peer in this process.
 pub const IN_THIS_PROCESS: &str = "in this process";
 
 /// Requests that were built and not posted.
@@ -403,7 +405,7 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
     Some((why, todo))
 }
 
-/// What is seen at the peer that keeps requests.
+/// Explains a wait by the state of the peer that keeps requests.
 fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
     let of = |text: String| {
         let number = peer.qpn.unwrap_or(0);

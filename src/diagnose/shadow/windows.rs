@@ -10,7 +10,7 @@ use crate::diagnose::rules::Rule;
 /// More former keys of a window than this are forgotten.
 const MAX_PAST: usize = 64;
 
-/// What a window is bound to.
+/// The memory that a window is bound to.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
     region: usize,
@@ -33,7 +33,7 @@ impl From<ibv_mw_bind_info> for Binding {
 /// A window that has been bound, as a region that the key gives access to.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Of length 0 when the window is not bound.
+    /// The bound part of the region; its length is 0 when the window is not bound.
     part: Mr,
     is_bound: bool,
     /// The keys that it had before.
@@ -91,7 +91,8 @@ impl Shadow {
         }
     }
 
-    /// What was built in a queue pair is posted, or it is dropped: `posted` says which.
+    /// Ends the binds that were built in a queue pair: they are posted, or dropped, as `posted`
+    /// says.
     pub fn bindings_end(&mut self, qp: usize, posted: bool) {
         let taken = self
             .qps

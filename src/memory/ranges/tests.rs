@@ -84,7 +84,7 @@ proptest! {
 
             prop_assert_eq!(result.is_err(), fails);
             if fails {
-                // What was done is undone. A page whose MADV_DOFORK failed earlier gets it now.
+                // The changes are undone. A page whose MADV_DOFORK failed earlier gets it now.
                 let failed = calls.iter().position(|&(_, to)| !to).map(|i| calls[i - 1].0.end);
                 for page in range.first..failed.unwrap() {
                     if model[page] == 0 && !holes[page] {

@@ -1,4 +1,4 @@
-//! Which providers pass the argument `driver`.
+//! Recognises the providers that pass the argument `driver`.
 
 use core::{
     ffi::{CStr, c_void},

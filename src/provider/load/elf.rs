@@ -46,7 +46,7 @@ const DF_1_PIE: u64 = 0x0800_0000;
 /// The identification of files for this machine's dynamic linker: 64 bits, little-endian, version 1.
 const IDENT: [u8; 7] = *b"\x7fELF\x02\x01\x01";
 
-/// What a complete shared object for this machine imports from libibverbs.
+/// The imports from libibverbs of a complete shared object for this machine.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Imports {
     /// The provider ABI that it was built for.
@@ -61,7 +61,7 @@ pub struct Imports {
 pub enum Abi {
     /// None: the file is no provider, or its libibverbs had no symbol versions.
     None,
-    /// The one of this number.
+    /// The file imports this one ABI.
     One(u32),
     /// More than one.
     Several,
@@ -82,7 +82,8 @@ impl Imports {
     }
 }
 
-/// What the file imports; `None` if it is no complete shared object for this machine, or is not understood.
+/// Reads what the file imports; `None` if it is no complete shared object for this machine, or is
+/// not understood.
 pub fn imports(file: &mut impl ReadAt) -> Option<Imports> {
     let header = file.bytes(0, HEADER_LEN)?;
     let matches = header.starts_with(&IDENT)
@@ -98,7 +99,7 @@ pub fn imports(file: &mut impl ReadAt) -> Option<Imports> {
     needed(file, &segments)
 }
 
-/// What the program headers say.
+/// The segments that the program headers name.
 #[derive(Default)]
 struct Segments {
     load: ArrayVec<LoadSegment, SEGMENTS_MAX>,
@@ -237,7 +238,7 @@ fn needed(file: &mut impl ReadAt, segments: &Segments) -> Option<Imports> {
 }
 
 impl Abi {
-    /// With the node of the number `number` besides.
+    /// Adds the node of the number `number`.
     fn and(self, number: u32) -> Self {
         match self {
             Abi::None => Abi::One(number),

@@ -16,7 +16,8 @@ const CHUNK: usize = 1216;
 
 /// Memory for the parts of a file, used for one file after another.
 pub struct FileBuffer {
-    /// Not on the heap: a new process has used these pages of its stack before.
+    /// The first bytes of the file. Not on the heap: a new process has used these pages of its
+    /// stack before.
     start: [u8; START],
     /// The bytes read last beyond the start.
     chunk: Vec<u8>,
@@ -39,7 +40,7 @@ pub struct ProviderFile<'a> {
     chunk: Chunk,
 }
 
-/// Which bytes of the file are in `ProviderFile::memory`.
+/// The range of the file that is in `ProviderFile::memory`.
 #[derive(Default)]
 struct Chunk {
     offset: u64,

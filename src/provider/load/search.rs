@@ -1,4 +1,5 @@
-//! Where a configured provider's file is: the provider directories, and the ABIs in the file names.
+//! The search for a configured provider's file: the provider directories, and the ABIs in the file
+//! names.
 //!
 //! A provider is named `libNAME-rdmavN.so` after its provider ABI N. If there are several, the newest is
 //! preferred. The directories are searched in order, and the first that has the provider in any ABI is
@@ -106,7 +107,7 @@ enum Contents {
 struct Files {
     /// The names of all, one after the other.
     names: Vec<u8>,
-    /// For each, where its name is in `names`, and the number in its file name.
+    /// The entries, each with the range of its name in `names`, and the number in its file name.
     entries: Vec<(Range<usize>, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! Address handles.
+//! Commands of address handles: creating, destroying.
 
 use core::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! Completion event channels.
+//! Commands of completion event channels.
 
 use core::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! Completion counters (provider ABI 65).
+//! Commands of completion counters (provider ABI 65).
 
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};

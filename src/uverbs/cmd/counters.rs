@@ -1,4 +1,4 @@
-//! Counters that flows report to.
+//! Commands of counters that flows report to.
 
 use ibverbs_abi::*;
 use libc::{EOPNOTSUPP, c_int};

@@ -1,4 +1,8 @@
-//! Completion queues: creating, changing, destroying. `cq_poll` has polling through the kernel.
+//! Commands of completion queues: creating, changing, destroying, each by ioctl, write or extended
+//! write.
+//!
+//! Not here: polling through the kernel (`cq_poll`), the choice between the three forms
+//! (`super::super::fallback`).
 
 use core::ptr::null_mut;
 
@@ -21,7 +25,7 @@ const ROOM: usize = 10;
 /// The same, with three that describe the provider's memory and with attributes of the provider's own.
 const PROVIDER_ROOM: usize = ROOM + 3 + LINK_ROOM;
 
-/// What to create a CQ from.
+/// The attributes that a CQ is created from.
 struct CqAttr {
     cqe: u32,
     channel: *mut ibv_comp_channel,
@@ -36,14 +40,15 @@ struct CqAttr {
 enum CqMemory {
     /// None: the kernel's driver has it, or knows it from the provider's own data.
     Driver,
-    /// At an address of the process.
+    /// The memory at an address of the process.
     Address { at: u64, length: u64 },
     /// A part of a dma-buf.
     DmaBuf { fd: c_int, offset: u64, length: u64 },
 }
 
 impl CqMemory {
-    /// What `cmd_flags` (CREATE_CQ_CMD_FLAGS_*) say that `attr` describes. EINVAL if `attr` is null then.
+    /// Reads the memory of a CQ that `cmd_flags` (CREATE_CQ_CMD_FLAGS_*) say that `attr` describes.
+    /// EINVAL if `attr` is null then.
     ///
     /// # Safety
     /// `attr` is null, or has the member that the flags name.
@@ -88,7 +93,7 @@ impl CqMemory {
 }
 
 impl CqAttr {
-    /// From the program's attributes; EOPNOTSUPP for those that the kernel has no flag for.
+    /// Converts the program's attributes; EOPNOTSUPP for those that the kernel has no flag for.
     fn extended(wanted: &ibv_cq_init_attr_ex) -> Result<CqAttr, Errno> {
         const SUPPORTED: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
         const TIMESTAMPS: u64 = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64

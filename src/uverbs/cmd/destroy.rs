@@ -29,7 +29,7 @@ struct Destroy {
 /// The legacy form of a command.
 #[derive(Clone, Copy)]
 enum Legacy {
-    /// There is only the ioctl.
+    /// The command has no form but the ioctl.
     None,
     /// IB_USER_VERBS_CMD_*, and the bit that remembers a kernel without the ioctl.
     Plain(u32, Op),

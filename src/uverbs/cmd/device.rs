@@ -1,4 +1,6 @@
-//! A device's context and attributes.
+//! Commands of a device: opening a context, querying its attributes.
+//!
+//! Not here: ports (`port`), GIDs (`gid`).
 
 use core::{
     mem::{MaybeUninit, offset_of},
@@ -27,8 +29,8 @@ unsafe fn device_of(context: *mut ibv_context) -> *mut verbs_device {
     unsafe { (*context).device.cast() }
 }
 
-/// What the kernel supports for this context's device (IB_UVERBS_CORE_SUPPORT_*), a plain integer in C. Each
-/// open stores it while other threads may read it, so it is atomic here.
+/// The bits that say what the kernel supports for this context's device (IB_UVERBS_CORE_SUPPORT_*),
+/// a plain integer in C. Each open stores it while other threads may read it, so it is atomic here.
 ///
 /// # Safety
 /// `context` is open, and lives as long as the reference.

@@ -1,4 +1,4 @@
-//! Device memory.
+//! Commands of device memory.
 
 use core::ptr::null_mut;
 

@@ -1,4 +1,4 @@
-//! DMA handles (provider ABI 59 and later).
+//! Commands of DMA handles (provider ABI 59 and later).
 
 use ibverbs_abi::*;
 use libc::c_int;

@@ -1,4 +1,4 @@
-//! Flow steering rules.
+//! Commands of flow steering rules.
 
 use core::slice;
 

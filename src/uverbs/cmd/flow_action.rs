@@ -1,4 +1,4 @@
-//! Flow actions: ESP.
+//! Commands of flow actions: ESP.
 
 use core::ptr::null;
 

@@ -1,4 +1,4 @@
-//! Multicast groups of a UD QP.
+//! Commands that attach a UD QP to multicast groups, and detach it.
 
 use ibverbs_abi::*;
 use libc::c_int;

@@ -1,4 +1,4 @@
-//! Memory regions.
+//! Commands of memory regions: registering, re-registering, querying, advising; dma-bufs.
 
 use core::{mem::MaybeUninit, ptr::null_mut};
 
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn ibv_cmd_reg_mr(
     })
 }
 
-/// What `ibv_mr_init_attr` asks to register.
+/// The memory that `ibv_mr_init_attr` asks to register.
 enum MrSource {
     Address(*mut c_void),
     DmaBuf { fd: c_int, offset: u64 },

@@ -1,4 +1,4 @@
-//! Memory windows.
+//! Commands of memory windows.
 
 use ibverbs_abi::*;
 use libc::c_int;

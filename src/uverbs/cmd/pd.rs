@@ -1,4 +1,4 @@
-//! Protection domains.
+//! Commands of protection domains.
 
 use ibverbs_abi::*;
 use libc::c_int;

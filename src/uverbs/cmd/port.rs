@@ -1,4 +1,4 @@
-//! A port's attributes.
+//! Commands that query a port's attributes.
 
 use core::{
     cell::Cell,

@@ -1,4 +1,6 @@
-//! Queue pairs: creating, opening, destroying. `qp_write` has the legacy commands, `qp_attr` the attributes.
+//! Commands of queue pairs: creating, opening, destroying, each by ioctl or a legacy command.
+//!
+//! Not here: the legacy commands themselves (`qp_write`), attributes (`qp_attr`).
 
 use core::{
     mem::{offset_of, zeroed},
@@ -67,7 +69,7 @@ unsafe fn create<const N: usize>(
     status.result()
 }
 
-/// What the commands need to know of `attr`. EINVAL if no command can carry it.
+/// Extracts what the commands need to know of `attr`. EINVAL if no command can carry it.
 ///
 /// # Safety
 /// As for [`create`].

@@ -1,4 +1,4 @@
-//! Receive work queue indirection tables.
+//! Commands of receive work queue indirection tables.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};

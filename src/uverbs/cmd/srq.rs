@@ -1,4 +1,7 @@
-//! Shared receive queues, extended and XRC ones too.
+//! Commands of shared receive queues, extended and XRC ones too: creating, changing, querying,
+//! destroying, each by ioctl or a legacy command.
+//!
+//! Not here: receives, which providers post themselves; through the kernel: `post`.
 
 use core::{mem::zeroed, ptr::null};
 

@@ -1,4 +1,4 @@
-//! Work queues.
+//! Commands of work queues.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};

@@ -1,4 +1,4 @@
-//! XRC domains.
+//! Commands of XRC domains.
 
 use core::mem::offset_of;
 

@@ -13,7 +13,7 @@ use super::*;
 use crate::abi::*;
 
 thread_local! {
-    /// What the next op that can fail returns.
+    /// The result of the next op that can fail.
     pub(super) static RESULT: Cell<c_int> = const { Cell::new(0) };
     /// The calls of the provider's ops, as the ops below describe them.
     static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };

@@ -14,7 +14,7 @@ use crate::place::is_root;
 use crate::process::path_with_sbin;
 use crate::verdict::{Failure, Verdict};
 
-/// To be increased when the contents change.
+/// The number of the image's contents, to be increased when they change.
 const NUMBER: u32 = 1;
 
 /// A kernel of a distribution.
@@ -29,7 +29,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// Its directory in the image.
+    /// The name of the kernel's directory in the image.
     fn name(self) -> &'static str {
         match self {
             Kernel::Pages4 => "kernel",
@@ -47,7 +47,7 @@ impl Kernel {
         }
     }
 
-    /// In bytes.
+    /// The size of a page, in bytes.
     pub fn page_size(self) -> u32 {
         match self {
             Kernel::Pages4 => 4096,
@@ -65,7 +65,7 @@ impl Kernel {
     }
 }
 
-/// What the programs' directory has.
+/// The packages in the programs' directory.
 const PACKAGES: &str = "bash busybox-static coreutils diffutils findutils grep ibverbs-providers \
     ibverbs-utils iproute2 libc-bin mawk perftest python3-pyverbs rdma-core rdmacm-utils sed util-linux";
 
@@ -196,7 +196,7 @@ fn dir(name: &str) -> io::Result<PathBuf> {
     Ok(parent.join(format!("arm64-{name}-{NUMBER}")))
 }
 
-/// Until it is closed. Another runner may make the same.
+/// Locks the file until it is closed. Another runner may make the same.
 fn lock_file(file: &File) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     // SAFETY: flock takes no pointers.

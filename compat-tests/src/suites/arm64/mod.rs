@@ -50,9 +50,9 @@ struct Set {
     stage: Option<fn(&Context, &Path) -> Verdict>,
     /// Reports the results of the tests of pyverbs, which the set runs.
     results: Option<fn(&Context) -> Verdict>,
-    /// At least this many checks are reported.
+    /// The least number of checks that must be reported.
     checks: usize,
-    /// On an idle machine, in seconds.
+    /// The duration on an idle machine, in seconds.
     estimate: u64,
 }
 

@@ -11,7 +11,7 @@ use crate::verdict::Verdict;
 
 use super::probe_on;
 
-/// The directory that stands in for /etc/libibverbs.d.
+/// The directory that replaces /etc/libibverbs.d.
 pub const CONF: &str = "/tmp/conf";
 pub const MOUNT_CONF: &str = "mount --bind /tmp/conf /etc/libibverbs.d;";
 /// The same for /etc.
@@ -101,7 +101,7 @@ fn list(
         .prepare(setup)
 }
 
-/// One file with this text is the whole configuration.
+/// A scene whose whole configuration is one file with this text.
 fn with_text(name: &str, text: impl Into<Vec<u8>>) -> Scene {
     let text = text.into();
     list(name, MOUNT_CONF, move |_| {

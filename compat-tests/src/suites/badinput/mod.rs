@@ -20,8 +20,8 @@ use crate::fake::scene::Scene;
 use crate::fake::sysfs::Tree;
 use crate::place::Place;
 
-/// Of the scenes that can run under valgrind, make test runs each 8th, and make test-all the others, too
-/// (`badinput-leaks`).
+/// The share of scenes under valgrind: make test runs each 8th that can, and make test-all the
+/// others, too (`badinput-leaks`).
 const LEAKS: usize = 8;
 
 /// Some scenes with something in common.

@@ -10,7 +10,7 @@ use crate::verdict::Verdict;
 use super::probe_on;
 use super::sysfs::copy_dir;
 
-/// What the fake kernel does (fake-uverbs/netlink.c).
+/// The modes of the fake kernel's netlink (fake-uverbs/netlink.c).
 const MODES: &str = "ok EPERM EPROTONOSUPPORT EAFNOSUPPORT EACCES EMFILE ENFILE ENOMEM ENOBUFS \
     send=EPERM send=ECONNREFUSED send=ENOBUFS recv=EAGAIN recv=ENOBUFS recv=ENOMEM recv=EPERM \
     eof garbage error=EPERM error=EINVAL error=EOPNOTSUPP error=ENODATA short-error overrun noop cut \
@@ -18,7 +18,7 @@ const MODES: &str = "ok EPERM EPROTONOSUPPORT EAFNOSUPPORT EACCES EMFILE ENFILE 
     empty-name unknown-attrs wrong-seq wrong-pid other-type len-too-big interrupted no-done done-error \
     no-chardev no-chardev-abi long-chardev cut-chardev";
 
-/// What netlink reports, in the format of FAKE_NL_DEVICES.
+/// The devices that netlink reports, in the format of FAKE_NL_DEVICES.
 const DEVICES: [(&str, &str); 18] = [
     ("no-devices", ""),
     ("no-driver-id", "1:rxe0:1:uverbs0:2:-:231:192"),

@@ -79,7 +79,7 @@ fn opened(name: &str, commands: &str) -> Scene {
         .in_namespace(format!("{OWN_DEV} {commands}"))
 }
 
-/// Something appears while the library waits.
+/// A scene in which something appears while the library waits.
 fn later(name: &str, commands: &str) -> Scene {
     opened(name, &format!("{WRONG} ({commands}) &")).leaks(false)
 }

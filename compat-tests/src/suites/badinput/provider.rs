@@ -37,7 +37,7 @@ pub fn scenes() -> Vec<Scene> {
     scenes
 }
 
-/// Ours knows from the file that the provider is of an ABI that it does not have.
+/// Replaces the C library's message for an unknown provider ABI: ours knows the ABI from the file.
 fn other_abi(text: &str) -> String {
     replace(
         "LIBDIR.*IBVERBS_PRIVATE_99.*",

@@ -20,12 +20,12 @@ use super::node::{OWN_DEV, RIGHT};
 
 const DIR: &str = "/tmp/setid";
 
-/// What a privileged program does with a variable in the C library.
+/// The C library's treatment of a variable in a privileged program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum C {
     /// The same as ours.
     AsOurs,
-    /// It obeys it: what it prints without the variable is expected of ours.
+    /// The C library obeys the variable: what it prints without the variable is expected of ours.
     Obeys,
 }
 

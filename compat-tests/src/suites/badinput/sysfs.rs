@@ -59,8 +59,8 @@ const FILES: [(&str, &str, &str); 11] = [
     ("mlx5_0", "uverbs/ibdev", ""),
 ];
 
-/// In about one run of 20, ibv_query_gid_ex of the C library leaves 0 in errno here, otherwise ERANGE, as
-/// ours.
+/// A file for which ibv_query_gid_ex of the C library leaves 0 in errno in about one run of 20,
+/// otherwise ERANGE, as ours.
 const VARIES: (&str, &str) = ("ports/1/gids/0", "big");
 
 /// The C library ignores that an empty file returns no data, and parses uninitialized memory.

@@ -8,7 +8,7 @@ use crate::verdict::{Failure, ensure};
 
 /// A packet as tshark dissects it.
 pub struct Packet {
-    /// In hexadecimal: 1 for received, 2 for sent.
+    /// The direction, in hexadecimal: 1 for received, 2 for sent.
     pub direction: String,
     /// The BTH.
     pub opcode: String,
@@ -20,7 +20,7 @@ pub struct Packet {
     pub msn: String,
     /// The AETH's syndrome.
     syndrome: String,
-    /// In seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: f64,
     /// Packets in front of it that are not recorded.
     pub missing: u64,
@@ -50,7 +50,7 @@ const FIELDS: &[&str] = &[
     "udp.checksum.status", "_ws.malformed",
 ];
 
-/// What is peculiar about a file.
+/// The peculiarities of a file, which its packets must show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dissection {
     /// The last packet may be incomplete.

@@ -80,7 +80,7 @@ impl Victim {
         )
     }
 
-    /// It ends without an error.
+    /// Ends the process by its command `quit`; it must exit without an error.
     pub fn quits(mut self) -> Verdict {
         let mut fifo = OpenOptions::new().write(true).open(&self.fifo)?;
         fifo.write_all(b"quit\n")?;
@@ -102,7 +102,7 @@ pub fn ctl(cx: &Context, arguments: &[&str]) -> Result<Ended, Failure> {
     Ok(cx.program(argv).under(as_ordinary_user()).run()?)
 }
 
-/// What uroce-ctl prints; it must succeed.
+/// Runs uroce-ctl, which must succeed, and returns what it prints.
 pub fn shown(cx: &Context, arguments: &[&str]) -> Result<String, Failure> {
     let ended = ctl(cx, arguments)?;
     succeeded(&format!("uroce-ctl {}", arguments.join(" ")), &ended)?;

@@ -1,6 +1,6 @@
-//! What docs/ai-images.md shows, in images of three distributions: a driver of another release in front of
-//! the image's, which the C library refuses and this library loads; and beside such a driver, transfers by
-//! the wheels of nixl, Mooncake and dlslime over uroce, with checked data.
+//! The commands of docs/ai-images.md, in images of three distributions: a driver of another release
+//! in front of the image's, which the C library refuses and this library loads; and beside such a
+//! driver, transfers by the wheels of nixl, Mooncake and dlslime over uroce, with checked data.
 //!
 //! The drivers are libmlx5 of Debian 12 (44.0) and Debian 13 (56.1), and that of nixl's wheel (48).
 
@@ -26,7 +26,8 @@ const OTHERS: [&str; 2] = [
 ];
 const DRIVER: &str = "libmlx5.so.1";
 const REFUSED: &str = "version `IBVERBS_PRIVATE_34' not found";
-/// What no libibverbs cures: the program is linked with a newer libmlx5 than the one in front.
+/// The error that no libibverbs cures: the program is linked with a newer libmlx5 than the one in
+/// front.
 const OLD_DRIVER: &str = "version `MLX5_1.25' not found";
 
 pub fn cases() -> Vec<Case> {
@@ -76,9 +77,9 @@ fn wheels_here() -> Result<PathBuf, Failure> {
 /// An image: the root directory of a distribution, or this machine.
 struct Image<'a> {
     cx: &'a Context,
-    /// Not this machine.
+    /// The root directory is not this machine.
     is_root: bool,
-    /// For PYTHONPATH: the wheels, and this library's.
+    /// The value of PYTHONPATH: the wheels, and this library's.
     python_path: String,
     /// The directory of the prebuilt archive's library.
     ours: PathBuf,

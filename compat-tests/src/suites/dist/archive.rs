@@ -158,9 +158,9 @@ fn glibc_versions(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// What libibverbs.a leaves undefined, programs link with the libc of their own machine: glibc 2.28 has it,
-/// or its libc_nonshared.a. The names of libnl are for the programs that use them, and weak ones may be
-/// absent.
+/// Checks the undefined symbols of libibverbs.a, which programs link with the libc of their own
+/// machine: glibc 2.28 has each, or its libc_nonshared.a. The names of libnl are for the programs
+/// that use them, and weak ones may be absent.
 fn static_archive(cx: &Context) -> Verdict {
     let top = unpacked(cx)?;
     let nm = |kind: &str| {

@@ -17,7 +17,7 @@ use crate::process::{Ended, Program, read};
 use crate::roots::TRIXIE_SLIM;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// What the Containerfile calls the image.
+/// The name that the Containerfile gives to the image.
 const IMAGE: &str = "libibverbs-rs";
 /// A container of a cluster that permits nothing. podman itself would mount a /tmp.
 const RESTRICTED: &[&str] = &[

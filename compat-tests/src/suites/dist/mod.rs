@@ -1,5 +1,6 @@
-//! What `make dist` makes: the prebuilt archive, its list of components, the Python wheel and the checksums.
-//! The archive has what `make install` installs, runs on an old glibc, and serves jobs of CI systems.
+//! The products of `make dist`: the prebuilt archive, its list of components, the Python wheel and
+//! the checksums. The archive has what `make install` installs, runs on an old glibc, and serves
+//! jobs of CI systems.
 
 mod ai_images;
 mod archive;

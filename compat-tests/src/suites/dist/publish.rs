@@ -10,10 +10,10 @@ use crate::context::{Context, succeeded};
 use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// In the order in which they can be published.
+/// The crates in the order in which they can be published.
 const CRATES: &[&str] = &[
-    "ibverbs-abi", "ibverbs-faults", "ibverbs-host", "ibverbs-netlink", "uroce", "libibverbs-rs",
-    "with-ibverbs-rs", "uroce-ctl",
+    "ibverbs-abi", "ibverbs-faults", "ibverbs-host", "ibverbs-netlink", "roce", "uroce",
+    "libibverbs-rs", "with-ibverbs-rs", "uroce-ctl",
 ];
 
 pub fn case() -> Case {
@@ -95,7 +95,7 @@ fn files(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// It asks the registry whether the dependencies are there, and uploads nothing.
+/// Asks the registry whether the dependencies are there, and uploads nothing.
 fn dry_run(cx: &Context) -> Verdict {
     let version = cx.output(["cargo", "--version"])?;
     let minor = version.split('.').nth(1).and_then(|n| n.parse().ok());

@@ -1,5 +1,5 @@
-//! What the two source packages have in common: each is rebuilt in a root directory that has what it says it
-//! needs, without a network, and the library from its packages runs.
+//! Checks that both source packages share: each is rebuilt in a root directory that has what it
+//! says it needs, without a network, and the library from its packages runs.
 
 use std::path::Path;
 use std::time::Duration;

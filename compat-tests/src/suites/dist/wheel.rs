@@ -126,7 +126,7 @@ fn says(ended: &Ended, words: &str) -> Verdict {
     .map_err(|failure| failure.with(&ended.out).with(&ended.err))
 }
 
-/// Only this library has the device.
+/// Checks that the device that only this library has is listed.
 fn lists_uroce(ended: &Ended) -> Verdict {
     succeeded("ibv_devinfo", ended)?;
     says(ended, "uroce0")?;
@@ -175,7 +175,8 @@ fn python(cx: &Context, code: &str, last: &str) -> Verdict {
     says(&ended, last)
 }
 
-/// It is not position-independent, as others may be: addresses of functions are those of its own stubs.
+/// Runs the wheel's library in Debian's Python, which is not position-independent, as others may
+/// be: addresses of functions are those of its own stubs.
 fn in_debians(cx: &Context) -> Verdict {
     const PYTHON: &str = "/usr/bin/python3";
     let kind = cx.output(["readelf", "-h", PYTHON])?;
@@ -202,7 +203,7 @@ fn in_debians(cx: &Context) -> Verdict {
     says(&ended, "redirected")
 }
 
-/// Another process checks the data that one writes into its memory.
+/// Runs a transfer, in which another process checks the data that one writes into its memory.
 fn transfer(cx: &Context, name: &str, arguments: &[&str]) -> Result<Ended, Failure> {
     let python = text(installed(cx)?.join("bin/python"));
     let script = text(cx.source(&format!("../examples/python/{name}_transfer.py")));
@@ -235,7 +236,7 @@ fn discovers(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Nothing of the wheel is left.
+/// Checks that nothing of the wheel is left.
 fn uninstalls(cx: &Context) -> Verdict {
     let venv = environment(cx, "uninstalled")?;
     let python = text(venv.join("bin/python"));

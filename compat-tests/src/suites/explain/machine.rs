@@ -15,7 +15,7 @@ use super::{explained, file};
 
 /// A program on the fake kernel, and the rules that it causes.
 struct Row {
-    /// Of the case, which is that of the rule, or begins so.
+    /// The name of the case, which is that of the rule, or begins so.
     name: &'static str,
     rules: &'static [&'static str],
     /// A part of the first explanation.

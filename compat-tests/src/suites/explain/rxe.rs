@@ -17,7 +17,8 @@ use crate::rows;
 use crate::suites::other_projects::row;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// What rxe says otherwise than uroce: a part of the first explanation. Its queues are larger than requested.
+/// The parts of first explanations that differ between rxe and uroce. rxe's queues are larger than
+/// requested.
 const PARTS: [(&str, &str); 2] = [
     ("gid-unreachable", "198.51.100.9 cannot be reached from rd0"),
     ("recv-queue-full", "31 have no polled completion"),
@@ -33,12 +34,12 @@ const NOT_ON_RXE: &[&str] = &[
     "call-failed",
     // Which status the peer's wrong key causes here depends on the device.
     "request-failed",
-    // Its provider refuses the request when it is posted.
+    // rxe's provider refuses the request when it is posted.
     "atomic-unaligned",
     // It flushes the request; whether its region was deregistered earlier or later is not known.
     "key-deregistered", // Its provider locks the CQ nevertheless, and hangs.
     "thread-domain",
-    // What is posted in SQD does not complete within 2 s after the move to RTS.
+    // On rxe, a request that is posted in SQD does not complete within 2 s after the move to RTS.
     "send-queue-full", "never-signaled",
 ];
 

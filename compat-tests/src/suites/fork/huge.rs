@@ -70,7 +70,7 @@ pub fn checks(kernel: ForkKernel) -> Vec<Check> {
     list
 }
 
-/// Any value will do.
+/// A scene with the variable set: any value will do.
 fn with_variable(kernel: ForkKernel, name: &str, argv: &[&str]) -> Scene {
     both(kernel, name, argv).env("RDMAV_HUGEPAGES_SAFE", "0")
 }

@@ -1,6 +1,6 @@
-//! Which parts of registered memory a child of fork() gets, on both libraries, over the fake kernel. Both
-//! must behave the same. Where rdma-core is wrong (fork/README.md explains how), the output with our
-//! library must be that in fork/expected.
+//! Fork safety on both libraries, over the fake kernel: the parts of registered memory that a child
+//! of fork() gets. Both must behave the same. Where rdma-core is wrong (fork/README.md explains
+//! how), the output with our library must be that in fork/expected.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub struct ForkKernel {
     real: bool,
     /// Random steps of the model.
     steps: &'static str,
-    /// Of the threads.
+    /// The number of rounds of the threads.
     rounds: &'static str,
 }
 
@@ -73,7 +73,7 @@ fn group(name: &str, list: Vec<Check>) -> Case {
         .estimate(30)
 }
 
-/// Both libraries must print the same, and the program must end with 0.
+/// A scene for which both libraries must print the same, and the program must end with 0.
 fn both(kernel: ForkKernel, name: impl Into<String>, argv: &[&str]) -> Scene {
     Scene::new(name, argv.iter().copied())
         .real_kernel(kernel.real)
@@ -87,7 +87,7 @@ fn without_initialized(text: &str) -> String {
     replace(r"(?m) initialized [0-9]$", text, "")
 }
 
-/// With our library, the output of the scene must be that in the file.
+/// Checks that with our library the output of the scene is that in the file.
 fn expected(name: &str, file: &'static str, scene: Scene) -> Check {
     Check::new(name, move |cx| as_expected(cx, file, &scene))
 }

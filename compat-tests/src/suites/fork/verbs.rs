@@ -49,7 +49,7 @@ fn safe(name: impl Into<String>, argv: &[&str]) -> Scene {
     on(name, argv).env("RDMAV_FORK_SAFE", "1")
 }
 
-/// What turns fork safety on.
+/// The checks of the variables that turn fork safety on.
 fn variables() -> Vec<Check> {
     let on = |name: &str| on(name, &["forkverbs", "mlx5_0"]);
     let two = |name: &str, rdmav: &str, ibv: &str| {

@@ -1,4 +1,4 @@
-//! What headers declare to a C compiler, one fact per line.
+//! The facts that headers declare to a C compiler, one per line.
 //!
 //! The facts are: the size and alignment of each struct and union; the offset, size and type of each field
 //! (for verbs_context the distance from the end, which is the ABI); the value of each enumerator; the type of
@@ -25,7 +25,7 @@ pub struct Query {
     pub include: Vec<PathBuf>,
     /// Definitions: `NAME`, or `NAME=VALUE`.
     pub define: Vec<String>,
-    /// Only declarations in files below these directories count; if there are none, below `include`.
+    /// The directories whose files count; if there are none, those below `include`.
     pub of: Vec<PathBuf>,
     pub headers: Vec<String>,
 }

@@ -19,7 +19,7 @@ use crate::context::{Context, succeeded};
 use crate::verdict::{Failure, Verdict, ensure};
 use arguments::{prepare, values};
 
-/// These require the operation: with a context that lacks it, rdma-core's crash.
+/// Inline functions that require the operation: with a context that lacks it, rdma-core's crash.
 const NEEDS_SLOT: [&str; 1] = ["ibv_close_xrcd"];
 /// Structs with function pointers that are not operations of a context or an object.
 const NO_OBJECTS: &[&str] = &[
@@ -44,7 +44,7 @@ pub struct Side<'a> {
     pub query: &'a Query,
 }
 
-/// What the program calls and replaces.
+/// The functions that the program calls and replaces.
 #[derive(Debug, Default)]
 pub struct HeaderInterface {
     inlines: Vec<Function>,

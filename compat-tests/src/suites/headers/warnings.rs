@@ -176,7 +176,8 @@ fn control(cx: &Context) -> Verdict {
     )
 }
 
-/// What a provider defines, and the sizes in bytes of its `struct verbs_context` and of its ops table.
+/// The macros that a provider defines, and the sizes in bytes of its `struct verbs_context` and of
+/// its ops table.
 const LAYOUTS: &[(&str, &str, u32, u32)] = &[
     ("-UX", "-UX", 648, 608),
     ("-DIBVERBS_PABI_VERSION=34", "-UX", 648, 608),

@@ -13,7 +13,7 @@ pub struct Effect {
     pub printed: &'static [Printed],
 }
 
-/// What a scene prints: a value of this name.
+/// A value that a scene must print under a name.
 pub enum Printed {
     Is(&'static str, u64),
     AtLeast(&'static str, u64),

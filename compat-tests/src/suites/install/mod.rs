@@ -77,7 +77,7 @@ impl Destination {
     }
 }
 
-/// What make prints and exits with; it may fail.
+/// Runs make, which may fail; returns what it prints and exits with.
 fn outcome_of_make(cx: &Context, words: &[String], env: &[(&str, &str)]) -> Result<Ended, Failure> {
     let program = env.iter().fold(make(cx, words), |program, (name, value)| {
         program.env(*name, value)
@@ -107,7 +107,7 @@ fn pkg_config(cx: &Context, lib: &Path, package: &str, options: &[&str]) -> Prog
         ])
 }
 
-/// What pkg-config prints for libibverbs.
+/// Runs pkg-config for libibverbs and returns what it prints.
 fn flags(cx: &Context, lib: &Path, options: &[&str]) -> Result<String, Failure> {
     printed(pkg_config(cx, lib, "libibverbs", options))
 }

@@ -116,7 +116,8 @@ fn soname(cx: &Context, prefix: &Path) -> Verdict {
     same("libibverbs.so.1", &names.join(" "))
 }
 
-/// It has nothing but the library under two names, as a path in LD_LIBRARY_PATH should.
+/// Checks that the wrapper's directory has nothing but the library under two names, as a path in
+/// LD_LIBRARY_PATH should.
 fn wrapper_directory(_: &Context, prefix: &Path) -> Verdict {
     let dir = prefix.join("lib/libibverbs-rs");
     let library = fs::canonicalize(prefix.join(format!("lib/libibverbs.so.1.{VERSION}")))?;
@@ -169,7 +170,7 @@ fn pages(cx: &Context, prefix: &Path) -> Verdict {
     )
 }
 
-/// What bash completes the last word to.
+/// Returns the words to which bash completes the last of `words`.
 fn completed(cx: &Context, prefix: &Path, words: &[&str]) -> Result<String, Failure> {
     const SCRIPT: &str = r#". "$0"; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _with_ibverbs_rs
 echo "${COMPREPLY[*]}""#;
@@ -252,7 +253,7 @@ fn wrapper_checks(cx: &Context, prefix: &Path) -> Verdict {
     ensure(said.contains(&verdict), "another verdict").map_err(|failure| failure.with(&said))
 }
 
-/// What was installed, in another place; returns it and its `lib`.
+/// Copies what was installed to another place; returns that and its `lib`.
 fn moved(cx: &Context, prefix: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     let moved = cx.dir().join("moved");
     copy(cx, prefix, &moved)?;

@@ -124,7 +124,8 @@ fn without_cargo(cx: &Context) -> Verdict {
     destination.uninstall(cx)
 }
 
-/// What another user has built is installed by root without a run of cargo, and root leaves no file there.
+/// Checks that root installs what another user has built without a run of cargo, and leaves no file
+/// there.
 fn by_root(cx: &Context) -> Verdict {
     if !is_root() {
         return Err(Failure::skip(

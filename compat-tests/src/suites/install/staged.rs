@@ -1,4 +1,4 @@
-//! As a distribution installs it: staged with DESTDIR, in Debian's multiarch directory.
+//! The installation of a distribution: staged with DESTDIR, in Debian's multiarch directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// What the first check that needs it has staged.
+/// The staged installation, made by the first check that needs it.
 struct Staged {
     root: PathBuf,
     /// The directory of the library: in the stage, and as programs will see it.

@@ -1,4 +1,4 @@
-//! What runs in the virtual machine: the rows, between hosts that those with the same ones share.
+//! The guest's side: runs the rows, between hosts that rows with the same ones share.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -55,7 +55,7 @@ impl Current {
         let made = match current.take() {
             Some(made) if made.is_for(between) => made,
             others => {
-                // They have the same addresses.
+                // All hosts have the same addresses.
                 drop(others);
                 Made::new(cx, between)?
             }

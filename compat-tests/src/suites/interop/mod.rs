@@ -17,7 +17,7 @@ use crate::rows;
 use guest::Current;
 use rxe::Ends;
 
-/// What happens to RoCE packets between the hosts; the second word is for netem.
+/// The impairment of RoCE packets between the hosts; the second word is for netem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Impairment {
     name: &'static str,

@@ -9,7 +9,7 @@ use crate::process::wait_until;
 use crate::testbed::{Host, Hosts, Namespace};
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// Which device is at which end: server, client.
+/// The devices at both ends: server, client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     RxeUroce,

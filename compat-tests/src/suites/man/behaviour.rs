@@ -1,4 +1,5 @@
-//! What the pages say of the programs' behaviour: environment variables, options, and messages.
+//! Checks of what the pages say of the programs' behaviour: environment variables, options, and
+//! messages.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the headers and the library declare, as far as the pages say it.
+//! The declarations of the headers and of the library, as far as the pages say them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ pub const PUBLIC: [&str; 2] = ["infiniband/verbs.h", "infiniband/sa.h"];
 
 /// The declarations of a set of headers.
 pub struct Headers {
-    /// As messages name it.
+    /// The set's name in messages.
     pub name: &'static str,
     pub files: Vec<&'static str>,
     /// Arguments for the compiler. The distribution's headers need none.
@@ -194,9 +194,9 @@ fn preprocessed(include: &str, flags: &[String], work: &Path) -> Result<String, 
 /// The exported names of libibverbs.map, and the version nodes of each.
 #[derive(Debug, Default)]
 pub struct VersionMap {
-    /// For programs.
+    /// The functions for programs.
     pub public: BTreeSet<String>,
-    /// For providers.
+    /// The functions for providers.
     pub private: BTreeSet<String>,
     pub nodes: BTreeMap<String, Vec<String>>,
 }
@@ -211,7 +211,7 @@ impl VersionMap {
             let names = all(r"(?m)^\t\t(\w+);", body);
             for name in names.iter().chain([&node]) {
                 let nodes = map.nodes.entry(name.clone()).or_default();
-                // Of the provider ABIs, the first with a name has its default version.
+                // The first provider ABI with a name has its default version.
                 if nodes.is_empty() || !node.contains("PRIVATE") {
                     nodes.push(node.clone());
                 }

@@ -1,5 +1,6 @@
-//! What the pages say of the interface: every function has a page, prototypes and structures match the
-//! headers, examples compile, and the constants, errors, types and functions that pages mention exist.
+//! Checks of what the pages say of the interface: every function has a page, prototypes and
+//! structures match the headers, examples compile, and the constants, errors, types and functions
+//! that pages mention exist.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -94,7 +94,7 @@ impl Checks {
     }
 }
 
-/// What the pages are compared with.
+/// The headers and the version map that the pages are compared with.
 struct References {
     sets: Vec<Headers>,
     map: VersionMap,

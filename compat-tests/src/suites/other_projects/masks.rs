@@ -1,4 +1,5 @@
-//! What may differ between two runs of the same program. Everything else must be equal.
+//! The masks of what may differ between two runs of the same program. Everything else must be
+//! equal.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ pub fn mask(text: &str) -> String {
         })
 }
 
-/// What the programs of a test wrote, masked, by the name of the stream.
+/// The masked streams of a test's programs, by the name of the stream.
 pub fn streams(test: &str, run: &RowOutcome) -> BTreeMap<String, String> {
     let masked = run
         .streams

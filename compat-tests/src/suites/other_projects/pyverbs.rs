@@ -24,7 +24,7 @@ const RUNNER: &str = "pyverbs_runner.py";
 const AT_ONCE: usize = 70;
 /// Fewer tests than this mean that most were not found.
 const AT_LEAST: usize = 250;
-/// Its device's node in sysfs.
+/// The sysfs node of the device that the tests use.
 const DEVICE: &str = "sys/devices/virtual/infiniband/rxe0";
 
 pub fn members() -> Vec<Member> {

@@ -134,7 +134,7 @@ impl RowRun<'_> {
         Ok(program)
     }
 
-    /// If the server fails before it is ready, the client fails too.
+    /// Waits until the server is ready. If it fails before, the client fails too.
     fn await_ready(&self, server: &mut Running) {
         match self.row.ready {
             Ready::After(seconds) => sleep(Duration::from_secs(seconds)),

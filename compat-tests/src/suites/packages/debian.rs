@@ -149,7 +149,7 @@ impl<'a> Debian<'a> {
         Ok(self.program(words).run()?)
     }
 
-    /// What a command in the root prints, whatever its exit code is.
+    /// Runs a command in the root; returns what it prints, whatever its exit code is.
     fn prints(&self, words: &[&str]) -> Result<String, Failure> {
         Ok(self.run(words)?.out)
     }
@@ -181,7 +181,7 @@ impl<'a> Debian<'a> {
         Ok(sorted(&lines.join("\n")))
     }
 
-    /// Those that are installed.
+    /// The lines of `state` that name installed packages.
     fn installed(&self, patterns: &[&str]) -> Result<String, Failure> {
         let state = self.state(patterns)?;
         let installed = state.lines().filter(|line| line.ends_with(" ii"));
@@ -353,7 +353,8 @@ impl<'a> Debian<'a> {
         Ok(())
     }
 
-    /// What autopkgtest would run: each test of debian/tests/control, in the root with the packages.
+    /// Runs what autopkgtest would run: each test of debian/tests/control, in the root with the
+    /// packages.
     fn own_tests(&self) -> Verdict {
         let tests = self.cx.source("../packaging/debian/tests");
         let control = read(&tests.join("control"));

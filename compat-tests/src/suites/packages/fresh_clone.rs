@@ -128,7 +128,7 @@ fn equal(cx: &Context) -> Verdict {
     compare::same(("the source tree", &here), ("the clone", &there))
 }
 
-/// In place of GitHub's client: the files of the release are there.
+/// A script in place of GitHub's client: the files of the release are there.
 const GH: &str = r#"#!/bin/sh
 set -e
 [ "$1 $2" = "release create" ]
@@ -139,8 +139,8 @@ done
 echo "released"
 "#;
 
-/// The one-line commands of the workflow, in the clone. The first step, which has more lines, installs
-/// packages.
+/// Runs the one-line commands of the workflow, in the clone. The first step, which has more lines,
+/// installs packages.
 fn release(cx: &Context) -> Verdict {
     let workflow = read(&cx.source("../.github/workflows/release.yml"));
     let commands = workflow.lines().filter_map(|line| {

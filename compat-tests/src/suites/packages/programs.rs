@@ -70,8 +70,8 @@ pub fn compare(cx: &Context, original: &str, ours: &str) -> Verdict {
     cx.report("programs/at-most-two-fail", ensure(enough, why))
 }
 
-/// What changes from run to run: numbers of queue pairs and packets, keys and addresses, times; and whether
-/// rping's thread for events gets to its last words before the program ends.
+/// Masks what changes from run to run: numbers of queue pairs and packets, keys and addresses,
+/// times; and whether rping's thread for events gets to its last words before the program ends.
 fn mask(text: &str) -> String {
     const MASKS: &[(&str, &str)] = &[
         (r"(?m)^Correlation coefficient r\^2: .*\n", ""),

@@ -129,7 +129,7 @@ impl<'a> Rpm<'a> {
     }
 
     /// Builds a package of a tree's files; returns its file.
-    fn stand_in(&self, name: &str, version: &str, tree: &Path) -> Result<String, Failure> {
+    fn placeholder(&self, name: &str, version: &str, tree: &Path) -> Result<String, Failure> {
         let dir = self.cx.dir();
         let list = self
             .cx
@@ -143,7 +143,7 @@ impl<'a> Rpm<'a> {
         };
         let tree = tree.display();
         let spec = format!(
-            "Name: {name}\nVersion: {version}\nRelease: 1\nSummary: stand-in\nLicense: none\n{provides}\
+            "Name: {name}\nVersion: {version}\nRelease: 1\nSummary: placeholder\nLicense: none\n{provides}\
              %description\nx\n%install\ncp -a {tree}/. %{{buildroot}}\n{post}%files\n{list}"
         );
         let spec = self.cx.write(&format!("{name}.spec"), spec)?;
@@ -162,7 +162,7 @@ impl<'a> Rpm<'a> {
             .program(words)
             .limit(Duration::from_secs(300))
             .run()?;
-        succeeded(&format!("rpmbuild of the stand-in {name}"), &ended)?;
+        succeeded(&format!("rpmbuild of the placeholder {name}"), &ended)?;
         let file = dir.join(format!("rpms/x86_64/{name}-{version}-1.x86_64.rpm"));
         Ok(file.to_string_lossy().into_owned())
     }
@@ -171,7 +171,7 @@ impl<'a> Rpm<'a> {
         self.cx.dir().join("verbs")
     }
 
-    /// The stand-ins for the distribution's packages; returns the files of the root with them.
+    /// The placeholders of the distribution's packages; returns the files of the root with them.
     fn distribution(&self) -> Result<String, Failure> {
         let (base, utils) = (self.cx.dir().join("base"), self.cx.dir().join("utils"));
         self.fill_base(&base)?;
@@ -194,9 +194,9 @@ impl<'a> Rpm<'a> {
         )?;
         fs::create_dir_all(&self.root)?;
         let files = [
-            self.stand_in("base", "1", &base)?,
-            self.stand_in("libibverbs", "44.0", &verbs)?,
-            self.stand_in("libibverbs-utils", "44.0", &utils)?,
+            self.placeholder("base", "1", &base)?,
+            self.placeholder("libibverbs", "44.0", &verbs)?,
+            self.placeholder("libibverbs-utils", "44.0", &utils)?,
         ];
         let mut words = vec!["-i"];
         words.extend(files.iter().map(String::as_str));
@@ -371,10 +371,10 @@ impl<'a> Rpm<'a> {
     fn dependencies(&self) -> Verdict {
         let name = "dependencies/the-distributions-library-cannot-go";
         self.refused(name, "needed by", &["-e", "libibverbs"])?;
-        let newer = self.stand_in("libibverbs", "66.0", &self.verbs_tree())?;
+        let newer = self.placeholder("libibverbs", "66.0", &self.verbs_tree())?;
         let name = "dependencies/newer-drivers-are-refused";
         self.refused(name, "conflicts with", &["-U", &newer])?;
-        let same_abi = self.stand_in("libibverbs", "50.0", &self.verbs_tree())?;
+        let same_abi = self.placeholder("libibverbs", "50.0", &self.verbs_tree())?;
         let words = ["-U", "--force", &same_abi];
         self.try_rpm("dependencies/drivers-of-the-same-ABI-are-accepted", &words)?;
         self.same_load("dependencies/programs-still-load-ours", OURS)

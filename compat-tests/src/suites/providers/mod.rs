@@ -32,7 +32,7 @@ const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
 /// How the fake kernel answers ioctls.
 const IOCTLS: [&str; 3] = ["ENOTTY", "ok", "nowrite"];
 
-/// Whose providers run, and on whose C library.
+/// The providers that run, and the C library that they run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProviderSource {
     /// This machine's: of rdma-core 44.0 on Debian 12.
@@ -53,7 +53,7 @@ pub fn cases() -> Vec<Case> {
         cases.push(release.group(&name, failing::commands(release, device)));
     }
     cases.push(release.group("failing-ioctls", failing::methods(release)));
-    // What fails is reported as in release 44, which differs in errno and in unwritten attributes.
+    // Failures are reported as in release 44, which differs in errno and in unwritten attributes.
     for release in [ProviderSource::Trixie, ProviderSource::Sid] {
         cases.extend(of_release(release));
         cases.push(release.group("load", other::load(release)));
@@ -278,12 +278,12 @@ fn others(release: ProviderSource) -> Vec<Check> {
         .filter(|device| !DEVICES.contains(device))
         .map(|device| {
             if device == "vmw_pvrdma0" {
-                // Its provider of rdma-core 44 writes beyond its own memory: results after that are random.
+                // The provider of rdma-core 44 writes beyond its own memory: results after that are random.
                 release
                     .scene(device, &["ibv_devinfo", "-v", "-d", device])
                     .record(Record::Everything)
             } else if device == "irdma0" && release == ProviderSource::Sid {
-                // Its provider passes three members of REG_MR's data on without setting them.
+                // The provider passes three members of REG_MR's data on without setting them.
                 release.scene(device, &["verbs_walk", device])
             } else if device == "irdma0" {
                 release

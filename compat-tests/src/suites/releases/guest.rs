@@ -1,5 +1,5 @@
-//! What runs in the virtual machine, in the root directory of a release: each test on the release's C
-//! library, then on ours.
+//! The guest's side: runs each test in the root directory of a release, on the release's C library,
+//! then on ours.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -103,7 +103,7 @@ pub fn same_output(cx: &Context, argv: &[&str]) -> Verdict {
     compare::same(("C library", &c), ("ours", &ours))
 }
 
-/// It is our library with the release's provider that opens the device.
+/// Checks that it is our library with the release's provider that opens the device.
 pub fn provider(cx: &Context, provider: &str) -> Verdict {
     let root = InMachine::get(cx)?;
     let program = cx

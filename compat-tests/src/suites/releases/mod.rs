@@ -62,7 +62,7 @@ struct Changed {
     exit: String,
 }
 
-/// What the file of a release says.
+/// The contents of a release's file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
@@ -150,7 +150,7 @@ fn chosen_rows() -> Result<Vec<(String, Row)>, String> {
     let mut chosen = Vec::new();
     for (testbed, wanted) in [("vm", "pingpong"), ("suites", "rdmacm")] {
         for (group, row) in rows::of_testbed(testbed)? {
-            // What needs a machine in another state says nothing about the provider.
+            // Rows that need a machine in another state show nothing about the provider.
             if group == wanted && row.machine == MachineState::default() {
                 chosen.push((format!("{group}/{}", row.name), row));
             }

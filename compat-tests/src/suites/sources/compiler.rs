@@ -14,12 +14,12 @@ use regex_lite::Regex;
 use crate::context::{Library, last_lines};
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// What was compiled in one variant.
+/// The result of compiling in one variant.
 #[derive(Debug, Default, Clone)]
 pub struct Compiled {
     /// The object files, by the path of the source.
     pub objects: BTreeMap<String, PathBuf>,
-    /// What the compiler printed.
+    /// The messages of the compiler.
     pub messages: String,
     /// The headers that were read.
     pub headers: BTreeSet<String>,

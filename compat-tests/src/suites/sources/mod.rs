@@ -100,7 +100,7 @@ pub struct Build {
     sources: PathBuf,
     /// Where objects are. cmake's configuration is kept there.
     out: PathBuf,
-    /// What runs in the guest: `c` and `ours`, each with `bin` and `lib`.
+    /// The files for the guest: `c` and `ours`, each with `bin` and `lib`.
     files: PathBuf,
     /// Our library, under the name that the linker needs.
     libdir: PathBuf,
@@ -176,7 +176,7 @@ pub fn prepare(cx: &Context, members: &[String]) -> Verdict {
     Ok(())
 }
 
-/// What `prepare` reports, and what runs in the machine.
+/// The members that `prepare` reports, and those that run in the machine.
 pub fn members() -> Result<Vec<Member>, String> {
     let mut members: Vec<Member> = Part::IN_TEST.map(built).into();
     members.extend(other_projects::rows_of(

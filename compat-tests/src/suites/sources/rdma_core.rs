@@ -30,7 +30,7 @@ const CM_PROGRAMS: [&str; 13] = [
     "rdma_xserver", "riostream", "rping", "rstream", "udaddy", "udpong",
 ];
 
-/// What cmake writes into the directory of a configuration.
+/// The file that cmake writes into the directory of a configuration.
 const COMMANDS: &str = "compile_commands.json";
 
 /// An entry of it.

@@ -120,7 +120,8 @@ fn boot(cx: &Context) -> Verdict {
     )
 }
 
-/// What each program printed: static/guest writes its name in front of each line.
+/// Splits the output into what each program printed: static/guest writes its name in front of each
+/// line.
 fn said(output: &str) -> BTreeMap<String, String> {
     let mut said: BTreeMap<String, String> = BTreeMap::new();
     for line in output.lines() {

@@ -119,7 +119,7 @@ pub fn pie(cx: &Context) -> Result<PathBuf, Failure> {
     linked(cx, "pie", &["-static-pie", "-DPROVIDERS=rxe"])
 }
 
-/// Only libibverbs and rxe are static.
+/// Links a program with only libibverbs and rxe static.
 pub fn half(cx: &Context) -> Result<PathBuf, Failure> {
     let flags = [
         "-DPROVIDERS=rxe", "-Wl,-Bstatic", "-libverbs", "-lrxe-rdmav34", "-libverbs",
@@ -135,7 +135,7 @@ pub fn rdmacm(cx: &Context, name: &str, library: PathBuf) -> Result<PathBuf, Fai
     Compile::new(cx, name, "cm.c", library, &flags).run(cx)
 }
 
-/// With all providers of Debian 13.
+/// Links a program with all providers of Debian 13.
 pub fn newer(cx: &Context) -> Result<PathBuf, Failure> {
     let release = DebianRelease::debian_13()?;
     let libraries = provider_libraries(cx, &release.lib)?;

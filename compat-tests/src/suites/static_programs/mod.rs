@@ -73,7 +73,7 @@ impl DebianRelease {
         Self::fetch("trixie", "librdmacm-dev", "trixie-librdmacm-dev")
     }
 
-    /// With rdma-core 65, as the cases of headers/ fetch it. It has libionic.a.
+    /// The package of rdma-core 65, as the cases of headers/ fetch it. It has libionic.a.
     fn sid() -> Result<Self, Failure> {
         let root =
             downloads::package("sid", "libibverbs-dev", "sid-headers").map_err(Failure::skip)?;
@@ -139,7 +139,8 @@ impl<'a> Compile<'a> {
         }
     }
 
-    /// As in the C library's pkg-config file: libibverbs and the providers refer to each other.
+    /// Links as the C library's pkg-config file says: libibverbs and the providers refer to each
+    /// other.
     fn run(&self, cx: &Context) -> Result<PathBuf, Failure> {
         let mut words: Vec<String> = [
             "gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1", "-o",
@@ -164,7 +165,7 @@ fn compiled(cx: &Context, words: Vec<String>) -> Verdict {
     succeeded("gcc", &cx.program(words).merged().run()?)
 }
 
-/// What links librdmacm.a, which needs functions that need libnl.
+/// The options that link librdmacm.a, which needs functions that need libnl.
 fn rdmacm_flags(cx: &Context) -> Result<Vec<String>, Failure> {
     let mut flags = ["-static", "-Wl,--start-group", "-lrdmacm", "-libverbs"]
         .map(String::from)

@@ -34,14 +34,14 @@ fn member(number: u16, group: &str, row: Row) -> Member {
     .programs(&["compat10", "suid-c", "suid-ours"])
 }
 
-/// Which libibverbs a program gets, and how.
+/// The libibverbs that a program gets, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     /// The distribution's, as the programs find it.
     C,
-    /// Ours, by LD_LIBRARY_PATH.
+    /// Our library, by LD_LIBRARY_PATH.
     Path,
-    /// Ours, by LD_PRELOAD.
+    /// Our library, by LD_PRELOAD.
     Preload,
 }
 

@@ -175,8 +175,8 @@ impl VariantRun<'_> {
         Ok(outcome)
     }
 
-    /// In a terminal, so that the program does not buffer its output, while its device's port goes down
-    /// and up.
+    /// Runs in a terminal, so that the program does not buffer its output, while its device's port
+    /// goes down and up.
     fn watch(&self) -> Result<RowOutcome, Failure> {
         let command = format!("exec {}", self.row.run.as_deref().unwrap_or_default());
         let words = ["script", "-qefc", &command, "/dev/null"].map(String::from);

@@ -14,7 +14,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 const NODE: &str = "/dev/infiniband/uverbs0";
 const AWAY: &str = "/dev/infiniband/uverbs0-away";
 
-/// What was changed.
+/// The settings of the machine that this test has changed so far.
 pub struct Setting {
     second: bool,
     away: bool,

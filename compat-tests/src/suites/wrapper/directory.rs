@@ -1,4 +1,5 @@
-//! Where the wheel makes its links (packaging/python), as root with the HOME of another user.
+//! The directory in which the wheel makes its links (packaging/python), as root with the HOME of
+//! another user.
 
 use std::path::Path;
 

@@ -245,7 +245,7 @@ fn foreign(cx: &Context) -> Result<String, Failure> {
     })
 }
 
-/// What runs, with a line on standard error if our library is not in it.
+/// Checks of the line on standard error for a program that runs without our library.
 pub fn warnings() -> Vec<Check> {
     vec![
         Check::new("a static program", |cx| {
@@ -272,7 +272,7 @@ pub fn warnings() -> Vec<Check> {
     ]
 }
 
-/// As `wrapped`, with standard error apart.
+/// Runs like `wrapped`, with standard error apart.
 fn runs<S: Into<String>>(
     cx: &Context,
     words: impl IntoIterator<Item = S>,

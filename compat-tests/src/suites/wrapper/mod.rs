@@ -165,7 +165,7 @@ fn says(ended: &Ended, exit: i32, pattern: &str) -> Verdict {
     .map_err(|failure| failure.with(&ended.out))
 }
 
-/// What `--check` must say of a program, and its exit code.
+/// Runs `--check` on a program: its exit code and what it must print.
 fn check(
     name: &str,
     exit: i32,

@@ -1,4 +1,5 @@
-//! What a program gets through the wrapper as it would get it without: arguments, input, variables, signals.
+//! Checks that a program gets through the wrapper what it would get without: arguments, input,
+//! variables, signals.
 
 use super::{libraries, only_ours, ours, plain, wrapped, wrapper};
 use crate::checks::Check;

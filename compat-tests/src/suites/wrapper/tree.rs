@@ -38,8 +38,8 @@ fn script(cx: &Context, root: &Path, words: &[&str]) -> Result<Program, Failure>
     Ok(plain(cx, unset.into_iter().chain([script]).chain(words)))
 }
 
-/// What is built in this directory, by itself or relative to the tree, must be found. There is also a
-/// build in `target`, as make made it before the variable was set.
+/// Checks that what is built in this directory, by itself or relative to the tree, is found. There
+/// is also a build in `target`, as make made it before the variable was set.
 fn finds(cx: &Context, dir: &str, variable: Option<&str>) -> Verdict {
     let root = cx.dir().join("tree");
     build_into(cx, &root.join("target"))?;

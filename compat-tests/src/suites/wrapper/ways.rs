@@ -44,14 +44,15 @@ impl Way {
         Ok(self.with_variables(plain(cx, self.words.clone())).run()?)
     }
 
-    /// With the wrapper, and these options for it.
+    /// Runs the way with the wrapper, and these options for it.
     pub fn wrapped(&self, cx: &Context, options: &[&str]) -> Result<Ended, Failure> {
         let words = options.iter().map(|word| word.to_string());
         let program = wrapped(cx, words.chain(self.words.clone()))?;
         Ok(self.with_variables(program).run()?)
     }
 
-    /// As it is, the program loads its own library; with the wrapper ours and no other; `--check` names both.
+    /// Runs the way without the wrapper, with it, and with `--check`: the program loads its own
+    /// library; ours and no other; and `--check` names both.
     pub fn verdicts(&self, cx: &Context) -> Result<Vec<Verdict>, Failure> {
         let expected = real(&self.loads)?;
         let plain = self.plain(cx)?;
@@ -67,7 +68,7 @@ impl Way {
     }
 }
 
-/// What the parts of a way are called.
+/// The names of the parts of a way.
 pub const PARTS: &[&str] = &["as-it-is", "wrapped", "check-option"];
 
 pub fn way(

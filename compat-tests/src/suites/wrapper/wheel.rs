@@ -38,7 +38,7 @@ impl Bundle {
         }
     }
 
-    /// The one that most checks share, which the first of them makes.
+    /// The environment that most checks share, which the first of them makes.
     fn shared(cx: &Context) -> Result<Self, Failure> {
         static MADE: OnceLock<Verdict> = OnceLock::new();
         let bundle = Self::at(&cx.dir().join("venv"));
@@ -88,7 +88,7 @@ impl Bundle {
         format!("import ctypes, sys; sys.exit(ctypes.CDLL('{consumer}').answer())")
     }
 
-    /// Its Python runs this code.
+    /// The way in which the environment's Python runs `code`.
     fn way(&self) -> Way {
         Way::new(
             self.copy_of_verbs(),

@@ -123,7 +123,8 @@ impl Scope {
         rules
     }
 
-    /// Its queue pairs are in error, nothing passes, and verbs fail. A context that is opened later works.
+    /// The rules of a device that dies: its queue pairs are in error, nothing passes, and verbs
+    /// fail. A context that is opened later works.
     fn device_dies(&self) -> Vec<Rule> {
         let fail = Action::Fail {
             call: Pattern::new("*"),

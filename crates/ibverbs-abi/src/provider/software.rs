@@ -11,7 +11,7 @@ pub struct verbs_software_ops {
     pub ops: verbs_device_ops,
     /// In network byte order.
     pub node_guid: unsafe extern "C" fn(device: *mut ibv_device) -> u64,
-    /// What `ibv_get_device_index` returns.
+    /// The index that `ibv_get_device_index` returns.
     pub index: unsafe extern "C" fn(device: *mut ibv_device) -> c_int,
     /// Allocates (`malloc`) and fills a channel, whose `fd` yields [`ib_uverbs_comp_event_desc`]s with a
     /// handle for `cq_of_event`. NULL with errno on failure.
@@ -80,13 +80,13 @@ pub struct verbs_software_core {
 pub struct CmFailure {
     /// librdmacm's function that gives the command.
     pub call: &'static str,
-    /// What it fails with.
+    /// The errno value that the command fails with.
     pub errno: i32,
     /// The number of the id.
     pub id: u32,
     /// The id's state; None if there is no such id.
     pub state: Option<&'static str>,
-    /// Of connecting, accepting and rejecting: bytes of private data.
+    /// The length of the private data of connecting, accepting and rejecting, in bytes.
     pub private_data_len: Option<u8>,
     /// The port space is RDMA_PS_UDP.
     pub is_datagram: bool,
@@ -97,11 +97,11 @@ pub struct CmFailure {
 pub struct CmCall {
     /// The function's name.
     pub name: &'static str,
-    /// Its arguments as words; those behind its last are 0.
+    /// The arguments of the call as words; those behind its last are 0.
     pub arguments: [usize; 4],
 }
 
-/// What a program's use of rdma_cm has led to.
+/// A step in a program's use of rdma_cm.
 #[derive(Clone, Copy, Debug)]
 pub enum CmNotice {
     /// A function of librdmacm is about to be called. Its arguments are the program's: pointers may be wrong.
@@ -110,7 +110,7 @@ pub enum CmNotice {
     Returned {
         /// The call.
         call: CmCall,
-        /// It has returned an error, which errno says.
+        /// The function has returned an error, which errno says.
         failed: bool,
     },
     /// A command has failed.
@@ -119,7 +119,7 @@ pub enum CmNotice {
     Event {
         /// The number of the event.
         event: u32,
-        /// Its status.
+        /// The status of the event.
         status: i32,
         /// The number of the id.
         id: u32,

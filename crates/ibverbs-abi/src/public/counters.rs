@@ -16,12 +16,12 @@ pub struct ibv_counters {
     pub context: *mut ibv_context,
 }
 
-/// What a counter counts: packets or bytes.
+/// The unit of a counter: packets or bytes.
 pub type ibv_counter_description = u32;
 pub const IBV_COUNTER_PACKETS: ibv_counter_description = 0;
 pub const IBV_COUNTER_BYTES: ibv_counter_description = 1;
 
-/// What the counter at an index of a set counts (`ibv_attach_counters_point_flow(3)`).
+/// The unit of the counter at an index of a set (`ibv_attach_counters_point_flow(3)`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_counter_attach_attr {
@@ -34,7 +34,7 @@ pub struct ibv_counter_attach_attr {
 pub type ibv_read_counters_flags = u32;
 pub const IBV_READ_COUNTERS_ATTR_PREFER_CACHED: ibv_read_counters_flags = 1 << 0;
 
-/// What a completion counter counts: completions or bytes (since v65).
+/// The unit of a completion counter: completions or bytes (since v65).
 pub type ibv_comp_cntr_type = u32;
 pub const IBV_COMP_CNTR_TYPE_WRS: ibv_comp_cntr_type = 0;
 pub const IBV_COMP_CNTR_TYPE_BYTES: ibv_comp_cntr_type = 1;

@@ -92,9 +92,9 @@ pub struct ibv_device {
     pub name: [c_char; IBV_SYSFS_NAME_MAX],
     /// The name of its character device, such as `uverbs0`.
     pub dev_name: [c_char; IBV_SYSFS_NAME_MAX],
-    /// Its directory under `/sys/class/infiniband_verbs`.
+    /// The device's directory under `/sys/class/infiniband_verbs`.
     pub dev_path: [c_char; IBV_SYSFS_PATH_MAX],
-    /// Its directory under `/sys/class/infiniband`.
+    /// The device's directory under `/sys/class/infiniband`.
     pub ibdev_path: [c_char; IBV_SYSFS_PATH_MAX],
 }
 

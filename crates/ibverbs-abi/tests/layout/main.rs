@@ -196,7 +196,7 @@ fn compare_struct(ours: &Struct, theirs: &CStruct, c: &Headers, problems: &mut V
     }
     for (path, &(offset, size)) in &theirs.members {
         match fields.get(path).copied().or_else(|| inside(ours, path)) {
-            Some(Place {
+            Some(FieldPlace {
                 offset: at,
                 size: of,
                 ty,
@@ -227,7 +227,7 @@ fn compare_struct(ours: &Struct, theirs: &CStruct, c: &Headers, problems: &mut V
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct FieldPlace {
     offset: usize,
     size: usize,
     ty: &'static str,
@@ -246,11 +246,11 @@ fn flatten(
     base: usize,
     theirs: &CStruct,
     c: &Headers,
-    into: &mut BTreeMap<String, Place>,
+    into: &mut BTreeMap<String, FieldPlace>,
 ) {
     for field in ours.fields {
         let here = format!("{path}{}", c_name(field.name));
-        let place = Place {
+        let place = FieldPlace {
             offset: base + field.offset,
             size: field.size,
             ty: field.ty,
@@ -278,21 +278,21 @@ fn is_newer_type(name: &str) -> bool {
     known::NEWER_TYPES.iter().any(|(newer, _)| *newer == name)
 }
 
-/// In C some fields can also be named directly in the struct around them, through anonymous unions (the
-/// payload of a command, the header of a flow specification).
-fn inside(ours: &Struct, path: &str) -> Option<Place> {
+/// Finds a field of the struct around ours. In C some fields can also be named directly in that,
+/// through anonymous unions (the payload of a command, the header of a flow specification).
+fn inside(ours: &Struct, path: &str) -> Option<FieldPlace> {
     ours.fields.iter().find_map(|outer| {
         let part = rust_type(outer.ty)?;
         let field = part.fields.iter().find(|f| c_name(f.name) == path);
         let place = match field {
-            Some(f) => Place {
+            Some(f) => FieldPlace {
                 offset: f.offset,
                 size: f.size,
                 ty: f.ty,
             },
             None => inside(part, path)?,
         };
-        Some(Place {
+        Some(FieldPlace {
             offset: outer.offset + place.offset,
             ..place
         })

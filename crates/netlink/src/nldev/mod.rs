@@ -83,7 +83,7 @@ pub struct NldevAttributes<'a> {
     pub chardev: Option<u64>,
     /// RDMA_DRIVER_*
     pub driver_id: Option<u32>,
-    /// Not 0 if the kernel copies pinned pages at fork, so that no madvise is needed.
+    /// The flag is not 0 if the kernel copies pinned pages at fork, so that no madvise is needed.
     pub copy_on_fork: Option<u8>,
 }
 

@@ -4,7 +4,7 @@ use crate::message::{NLM_F_DUMP, Request, attributes, find_attribute, u32_value}
 
 /// Bytes of `struct ifinfomsg`.
 const IFINFOMSG_LEN: usize = 16;
-/// Of if_link.h; not in the libc crate.
+/// An attribute of if_link.h; not in the libc crate.
 const IFLA_VLAN_ID: u16 = 1;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 

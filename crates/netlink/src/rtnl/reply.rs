@@ -4,7 +4,7 @@ use ibverbs_abi::Errno;
 
 use crate::message::{ReplyState, messages};
 
-/// What the messages of a reply hold.
+/// The contents of a reply's messages.
 pub(super) struct Reply<T> {
     pub parsed: Vec<T>,
     /// The table changed during the dump: entries may be missing.

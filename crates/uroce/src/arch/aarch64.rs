@@ -9,17 +9,8 @@ pub const JUMP_SLOT: u32 = 1026;
 pub const GLOB_DAT: u32 = 1025;
 /// `R_AARCH64_ABS64`.
 pub const ABSOLUTE: u32 = 257;
-/// Other CPUs may see copies that follow each other in another order.
+/// The order in which other CPUs see copies that follow each other may be another one.
 pub const COPIES_IN_ORDER: bool = false;
-
-/// Prefetches the cache line at this address, of which there need not be one.
-#[inline(always)]
-pub fn prefetch(at: *const u8) {
-    // SAFETY: a hint, which has no effect on memory and never faults.
-    unsafe {
-        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-}
 
 /// `fence(SeqCst)`.
 #[inline(always)]

@@ -6,7 +6,6 @@
 //! |---|---|
 //! | `JUMP_SLOT`, `GLOB_DAT`, `ABSOLUTE` | types of the relocations whose entry is a function's address |
 //! | `COPIES_IN_ORDER` | whether other CPUs see copies by the kernel in their order, without fences |
-//! | `prefetch()` | prefetches the cache line at an address |
 //! | `SYS_OPEN` and others | system calls that not all architectures have |
 //! | `restart` | the instructions behind `crate::restart`, and a clock |
 //! | `nofault` | the functions behind `crate::nofault`; the program counter in a signal's context |
@@ -16,7 +15,7 @@
 //! function, because `view` calls open(2) as a function of three arguments, and syscall(2) as one of seven.
 //!
 //! The layouts in shared memory and in packets have explicit byte orders and sizes. The order of accesses to
-//! shared memory is stated by atomic operations (`local::ring`), and not left to the architecture.
+//! shared memory is stated by atomic operations (`shm::ring`), and not left to the architecture.
 
 #[cfg(target_arch = "aarch64")]
 #[macro_use]

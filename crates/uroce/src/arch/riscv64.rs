@@ -9,18 +9,8 @@ pub const JUMP_SLOT: u32 = 5;
 pub const GLOB_DAT: u32 = ABSOLUTE;
 /// `R_RISCV_64`.
 pub const ABSOLUTE: u32 = 2;
-/// Other CPUs may see copies that follow each other in another order.
+/// The order in which other CPUs see copies that follow each other may be another one.
 pub const COPIES_IN_ORDER: bool = false;
-
-/// Prefetches the cache line at this address, of which there need not be one.
-#[inline(always)]
-pub fn prefetch(at: *const u8) {
-    // SAFETY: `prefetch.r` of Zicbop, whose encoding writes to the register that is always zero. A CPU
-    // without it does nothing.
-    unsafe {
-        core::arch::asm!("ori zero, {}, 1", in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-}
 
 /// `fence(SeqCst)`.
 #[inline(always)]

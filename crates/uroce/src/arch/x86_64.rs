@@ -9,17 +9,8 @@ pub const JUMP_SLOT: u32 = 7;
 pub const GLOB_DAT: u32 = 6;
 /// `R_X86_64_64`.
 pub const ABSOLUTE: u32 = 1;
-/// Other CPUs see copies that follow each other in this order.
+/// The order in which other CPUs see copies that follow each other is this order.
 pub const COPIES_IN_ORDER: bool = true;
-
-/// Prefetches the cache line at this address, of which there need not be one.
-#[inline(always)]
-pub fn prefetch(at: *const u8) {
-    // SAFETY: a hint, which has no effect on memory and never faults.
-    unsafe {
-        core::arch::asm!("prefetcht0 [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-}
 
 /// `fence(SeqCst)` in half of its time: a locked instruction orders a store before later loads as MFENCE
 /// does.

@@ -22,7 +22,7 @@ unsafe extern "C" {
 const RTLD_DL_SYMENT: c_int = 1;
 const RTLD_DL_LINKMAP: c_int = 2;
 
-/// What dladdr1(3) reports of an address; None if no loaded object contains it.
+/// Asks dladdr1(3) about an address; None if no loaded object contains it.
 fn extra(address: *const c_void, kind: c_int) -> Option<*const c_void> {
     let mut info = core::mem::MaybeUninit::<Dl_info>::uninit();
     let mut extra = core::ptr::null();

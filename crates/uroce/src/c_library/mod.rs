@@ -13,7 +13,7 @@ mod musl;
 #[cfg(target_env = "musl")]
 pub use musl::{address, end_overflow, is_plt_entry, object_of, own_sigaction};
 
-/// What the dynamic linker knows of a loaded object (link.h).
+/// The dynamic linker's record of a loaded object (link.h).
 #[repr(C)]
 pub struct LinkMap {
     pub base: usize,

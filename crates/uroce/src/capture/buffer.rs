@@ -21,7 +21,7 @@ struct CapturedDevice {
     missing: u64,
 }
 
-/// What a capture's lock protects.
+/// The state that a capture's lock protects.
 pub struct Buffer {
     /// Blocks.
     bytes: Vec<u8>,
@@ -38,11 +38,11 @@ pub struct Buffer {
     pub stop: bool,
     /// The writer is to write everything now, and then to clear this.
     pub flush: bool,
-    /// Nothing is recorded any more: the file cannot be written.
+    /// The file cannot be written: nothing is recorded any more.
     pub failed: bool,
 }
 
-/// What the writer takes over.
+/// The records that the writer takes over.
 #[derive(Default)]
 pub struct Taken {
     /// Names of interfaces, to be described in front of the blocks.
@@ -52,7 +52,7 @@ pub struct Taken {
 }
 
 impl Buffer {
-    /// Nothing is recorded yet.
+    /// A buffer without a record.
     pub fn new() -> Buffer {
         Buffer {
             bytes: Vec::new(),
@@ -158,7 +158,7 @@ impl Buffer {
     }
 }
 
-/// What only a comment can say about a packet.
+/// Writes the comment of a packet: what its recorded bytes cannot show.
 fn comment(text: &mut String, frame: &Frame, note: Option<&str>) {
     text.clear();
     if let Some(port) = frame.hidden_port() {

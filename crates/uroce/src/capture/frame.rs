@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::wire::grh::{IpHeader, checksum};
-use crate::wire::{Flow, Fragmentation, PORT};
+use roce::wire::grh::{IpHeader, checksum};
+use roce::wire::{Flow, Fragmentation, PORT};
 
 /// A RoCEv2 packet and the fields of its IP and UDP headers.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub struct Frame<'a> {
     pub flow_label: u32,
     /// IPv4 only.
     pub fragmentation: Fragmentation,
-    /// From the BTH to the ICRC.
+    /// The bytes from the BTH to the ICRC.
     pub datagram: &'a [u8],
 }
 

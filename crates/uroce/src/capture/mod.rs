@@ -38,13 +38,13 @@ use writer::Capture;
 
 use crate::sync::Mutex;
 
-/// What the library has read from the environment. Never set if there is no capture.
+/// The settings of the capture, from the environment. Never set if there is no capture.
 static SETTINGS: OnceLock<CaptureSettings> = OnceLock::new();
 
 /// The capture of this process, once a device was opened. Locked across a fork.
 pub(crate) static CURRENT: Mutex<Option<Arc<Capture>>> = Mutex::new(None);
 
-/// From now on devices that are opened record their packets. Later calls have no effect.
+/// Lets devices that are opened from now on record their packets. Later calls have no effect.
 pub fn start_capture(settings: CaptureSettings) {
     // Locked across a fork: no child inherits settings that are half set.
     let _current = CURRENT.lock();
@@ -111,7 +111,7 @@ pub unsafe fn after_fork(is_child: bool) {
         if is_child {
             if let Some(capture) = (*CURRENT.data_ptr()).take() {
                 capture.close_in_child();
-                // Its locks may be held by threads that the child does not have.
+                // The capture's locks may be held by threads that the child does not have.
                 core::mem::forget(capture);
             }
         }

@@ -14,7 +14,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::buffer::{Buffer, Taken};
 use super::*;
-use crate::wire::{Flow, Fragmentation};
+use roce::wire::{Flow, Fragmentation};
 
 /// A packet as a reader sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub struct RecordedPacket {
     /// The interface's name.
     pub interface: String,
     pub at: Duration,
-    /// From the IP header on.
+    /// The bytes from the IP header on.
     pub data: Vec<u8>,
     pub original_len: u32,
     /// 1 for received, 2 for sent.
@@ -420,7 +420,8 @@ fn a_child_closes_its_copy() {
     assert_eq!(read(&directory.file("a")).len(), 1);
 }
 
-/// What the writer cannot keep up with is missing, and the next packet of the device says how much.
+/// Packets that the writer cannot keep up with are missing, and the next packet of the device says
+/// how many.
 #[test]
 fn missing_packets_are_counted() {
     let directory = TempDirectory::new("missing");

@@ -1,6 +1,6 @@
 //! A capture: its buffer, its file, and the thread that writes the one to the other.
 //!
-//! Lock order: `users`, then `output`, then `buffer`. The thread never takes `users`. `output` is locked
+//! Lock order: `devices`, then `output`, then `buffer`. The thread never takes `devices`. `output` is locked
 //! while the file is written; `buffer` is not.
 
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub struct Capture {
     /// The process that opened it.
     pid: u32,
     buffer: Mutex<Buffer>,
-    users: Mutex<Users>,
+    devices: Mutex<OpenDevices>,
     /// None before the first device is opened, and after a failure.
     output: Mutex<Option<CaptureFile>>,
     /// A warning was printed.
@@ -39,7 +39,7 @@ pub struct Capture {
 }
 
 #[derive(Default)]
-struct Users {
+struct OpenDevices {
     /// The number of open devices.
     count: usize,
     thread: Option<JoinHandle<()>>,
@@ -52,7 +52,7 @@ impl Capture {
             settings,
             pid: std::process::id(),
             buffer: Mutex::new(Buffer::new()),
-            users: Mutex::default(),
+            devices: Mutex::default(),
             output: Mutex::default(),
             warned: AtomicBool::new(false),
             identity: Mutex::default(),
@@ -62,16 +62,16 @@ impl Capture {
     /// A device is opened: opens the file and starts the thread if they are not there. Returns the number of
     /// the device's interface; None if nothing can be recorded.
     pub fn add_user(self: &Arc<Self>, device: &str) -> Option<u32> {
-        let mut users = self.users.lock();
+        let mut devices = self.devices.lock();
         if self.buffer.lock().failed {
             return None;
         }
         let opened = self.open_output().and_then(|()| {
-            if users.thread.is_none() {
+            if devices.thread.is_none() {
                 let capture = self.clone();
                 let thread = thread::spawn("uroce-pcap", move || capture.run())?;
                 self.buffer.lock().writer = Some(thread.thread().clone());
-                users.thread = Some(thread);
+                devices.thread = Some(thread);
             }
             Ok(())
         });
@@ -79,7 +79,7 @@ impl Capture {
             self.fail(&mut self.output.lock(), &error);
             return None;
         }
-        users.count += 1;
+        devices.count += 1;
         let mut buffer = self.buffer.lock();
         let interface = buffer.interface(device);
         buffer.flush = true;
@@ -92,12 +92,12 @@ impl Capture {
         if self.pid != std::process::id() {
             return;
         }
-        let mut users = self.users.lock();
-        users.count -= 1;
-        if users.count > 0 {
+        let mut devices = self.devices.lock();
+        devices.count -= 1;
+        if devices.count > 0 {
             return;
         }
-        let Some(thread) = users.thread.take() else {
+        let Some(thread) = devices.thread.take() else {
             return;
         };
         let mut buffer = self.buffer.lock();
@@ -234,7 +234,7 @@ impl Capture {
         self.identity.lock().map(|identity| identity.fd)
     }
 
-    /// In a child of the process that opened it: closes the child's copy of the file.
+    /// Closes the child's copy of the file, in a child of the process that opened it.
     pub fn close_in_child(&self) {
         // A thread of the parent may have been about to change it: then the file stays open.
         let identity = self.identity.try_lock().and_then(|identity| *identity);

@@ -1,12 +1,12 @@
-//! What fuzz targets drive: any MAD, and any sequence of commands and messages.
+//! Entry points of the fuzz targets: any MAD, and any sequence of commands and messages.
 
 use std::net::Ipv4Addr;
 
-use super::agent::Incoming;
-use super::mad::{CmMad, MAD_LEN, Mad};
 use super::ucma::fake::Process;
 use super::ucma::input::{COMMANDS, Command};
-use crate::engine::Time;
+use roce::cm::agent::Incoming;
+use roce::cm::mad::{CmMad, MAD_LEN, Mad};
+use roce::engine::Time;
 
 /// The bytes as a MAD: what parses is written to bytes that parse to the same.
 pub fn mad(data: &[u8]) {
@@ -48,7 +48,7 @@ pub fn commands(mut data: &[u8]) {
             0x80.. => {
                 let message = Incoming {
                     src: [2; 16],
-                    dst: crate::wire::gid_of(address),
+                    dst: roce::wire::gid_of(address),
                     mad: mad_of(input),
                 };
                 if let Some(mad) = process.manager.receive(&message, process.now) {

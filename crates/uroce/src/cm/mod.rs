@@ -2,19 +2,14 @@
 //!
 //! | module | responsible for |
 //! |---|---|
-//! | `mad` | messages of the communication manager as bytes and values. Pure |
-//! | `connection` | the state machine of one connection: messages, retransmission, TimeWait. Pure |
-//! | `agent` | all connections of a process: whom a message is for, timers. Pure |
-//! | `ucma` | the commands of `/dev/infiniband/rdma_cm`, and what they need of the host |
+//! | `ucma` | the commands of `/dev/infiniband/rdma_cm`, and the operating system around them |
+//! | [`roce::cm`] | messages and the state machine of connections. Pure, and a crate of its own |
 //!
 //! On the wire it is the communication manager of the specification (volume 1, chapter 12), with the
 //! private data header of annex A11: it connects to the kernel's rdma_cm over any RoCEv2 device.
 //!
 //! Not here: queue pairs, which the program creates and modifies through verbs.
 
-mod agent;
-mod connection;
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
-mod mad;
 pub mod ucma;

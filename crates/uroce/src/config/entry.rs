@@ -78,7 +78,7 @@ pub fn set(device: &mut Config, key: &str, value: &str) -> Result<(), Why> {
         }
         "numa" => {
             let node = number()?.try_into();
-            device.place.numa_node = Some(node.map_err(|_| "that is no NUMA node")?);
+            device.location.numa_node = Some(node.map_err(|_| "that is no NUMA node")?);
         }
         "slots" => {
             device.profile.slots_by_completion = match value {
@@ -91,7 +91,7 @@ pub fn set(device: &mut Config, key: &str, value: &str) -> Result<(), Why> {
             let path = PciPath::parse(value);
             let why =
                 "that is no PCI address such as 0000:81:00.0, with the bridges above in front";
-            device.place.pci = Some(path.ok_or(why)?);
+            device.location.pci = Some(path.ok_or(why)?);
         }
         _ => {
             let limit = match key {
@@ -105,8 +105,8 @@ pub fn set(device: &mut Config, key: &str, value: &str) -> Result<(), Why> {
     Ok(())
 }
 
-/// What to write in place of an entry without '='. The example has the entry itself if that may be an
-/// interface or an address, and is not a word for "yes" or "no".
+/// Suggests what to write in place of an entry without '='. The example has the entry itself if
+/// that may be an interface or an address, and is not a word for "yes" or "no".
 fn without_name(entry: &str) -> Why {
     const SWITCHES: [&str; 10] = [
         "yes", "no", "true", "false", "on", "off", "y", "n", "enable", "disable",

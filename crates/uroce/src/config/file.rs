@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(first.netdev, Netdev::Interface("eth0".into()));
         assert_eq!(first.profile.name, "connectx-roce");
         assert_eq!(first.profile.limits.max_qp, 7);
-        assert_eq!(first.place.numa_node, Some(1));
+        assert_eq!(first.location.numa_node, Some(1));
         assert_eq!(
             second.netdev,
             super::super::entry::device("b=192.0.2.7").unwrap().netdev

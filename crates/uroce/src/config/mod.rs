@@ -8,7 +8,7 @@ mod file;
 use std::fmt::Display;
 use std::net::IpAddr;
 
-use crate::pci::Place;
+use crate::pci::Location;
 use crate::profile::{DEFAULT, Profile};
 use entry::Why;
 
@@ -19,10 +19,10 @@ pub struct Config {
     pub name: String,
     /// The network device that carries its packets.
     pub netdev: Netdev,
-    /// What the device says of itself, and what it refuses.
+    /// The profile: the device's identity, its limits and its services.
     pub(crate) profile: Profile,
-    /// Where it appears to be plugged in.
-    pub(crate) place: Place,
+    /// The PCI function and NUMA node that the device appears to have.
+    pub(crate) location: Location,
 }
 
 impl Config {
@@ -32,7 +32,7 @@ impl Config {
             name: name.into(),
             netdev,
             profile: DEFAULT,
-            place: Place::default(),
+            location: Location::default(),
         }
     }
 }
@@ -60,7 +60,7 @@ pub enum Netdev {
 pub struct Parsed {
     /// The devices, in the order of the list; no two have the same name.
     pub devices: Vec<Config>,
-    /// One line of ASCII text for each entry that was rejected: the entry, and why.
+    /// The entries that were rejected: one line of ASCII text for each, with the reason.
     pub rejected: Vec<String>,
 }
 
@@ -154,7 +154,7 @@ impl Builder {
         };
         if key == "profile" {
             entry::set_profile(device, value)?;
-            // They were right before, and replace values of the new profile.
+            // The values were right before, and replace values of the new profile.
             for (key, value) in &self.values {
                 entry::set(device, key, value)?;
             }
@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!((a.profile.name, a.profile.limits.max_qp), ("small", 9));
         assert_eq!(
-            (a.place.numa_node, a.profile.port.speed.rate),
+            (a.location.numa_node, a.profile.port.speed.rate),
             (Some(1), 4000)
         );
         assert_eq!((b.profile.name, b.profile.limits.max_mtu), ("uroce", 2048));

@@ -1,4 +1,4 @@
-//! What pollers and the background thread know of each other.
+//! State that pollers and the background thread share, so that each knows what the other does.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use super::clock::{AtomicTime, NEVER};
-use crate::engine::Time;
+use roce::engine::Time;
 
-/// What pollers and the background thread know of each other. The fields are relaxed: they order no other
-/// memory access. Where a thread must not miss what another one does at that moment, both store, fence, and
-/// read what the other stores, so that one of them sees it: the methods contain the fences.
+/// State that pollers and the background thread share. The fields are relaxed: they order no other
+/// memory access. Where a thread must not miss what another one does at that moment, both store,
+/// fence, and read what the other stores, so that one of them sees it: the methods contain the
+/// fences.
 pub struct Activity {
     /// Polls that looked for packets, since the device was opened. Written with the inbox locked.
     pub(super) polls: AtomicU64,
@@ -25,9 +26,9 @@ pub struct Activity {
     pub(super) event_expected: AtomicBool,
     /// The background thread does not watch the sockets: pollers take the packets.
     pub(super) wakeups_suspended: AtomicBool,
-    /// There may be queue pairs in [`Device::deferred_sends`].
+    /// The list [`Device::deferred_sends`] may have queue pairs.
     pub(super) has_deferred: AtomicBool,
-    /// There may be queue pairs in [`Device::unreachable`].
+    /// The list [`Device::unreachable`] may have queue pairs.
     pub(super) has_unreachable: AtomicBool,
     /// Until when the background thread sleeps if nothing wakes it up; `Time(0)` while it is awake. See
     /// [`Activity::sleeps_past`].
@@ -39,7 +40,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Nothing has happened yet.
+    /// The state before any poll or packet.
     pub fn new() -> Activity {
         Activity {
             polls: AtomicU64::new(0),
@@ -125,7 +126,8 @@ mod model {
         });
     }
 
-    /// What a poller defers while the background thread resumes wakeups is sent by one of them.
+    /// A packet that a poller defers while the background thread resumes wakeups is sent by one of
+    /// them.
     #[test]
     fn nothing_deferred_is_stranded() {
         loom::model(|| {

@@ -30,7 +30,7 @@ pub(super) fn is_this_thread() -> bool {
     IS_BACKGROUND_THREAD.get()
 }
 
-/// From now on this thread is a background thread.
+/// Makes this thread a background thread from now on.
 pub(super) fn begin_on_this_thread() {
     IS_BACKGROUND_THREAD.set(true);
 }

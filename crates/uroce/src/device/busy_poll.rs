@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// Consecutive redundant wakeups before the thread stops watching the sockets.
 const REDUNDANT_WAKEUPS: u32 = 8;
@@ -40,7 +40,7 @@ const PREEMPTED_MIN: Duration = Duration::from_millis(10);
 /// See [`PREEMPTED_MIN`].
 const PREEMPTED_MAX: Duration = Duration::from_secs(1);
 
-/// What ends the thread's next sleep, besides timers and explicit wakeups.
+/// The end of the thread's next sleep, besides timers and explicit wakeups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepMode {
     /// A packet.
@@ -49,7 +49,7 @@ pub enum SleepMode {
     Suspended(Duration),
 }
 
-/// What the thread observed when it woke up.
+/// The thread's observations when it woke up.
 #[derive(Clone, Copy, Debug)]
 pub struct Wakeup {
     /// A packet woke it up.
@@ -82,9 +82,9 @@ impl Wakeup {
 /// How busy-polling for the next packet ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusyPoll {
-    /// It received packets.
+    /// The thread received packets.
     Received,
-    /// It received none.
+    /// The thread received none.
     Empty,
     /// The kernel preempted the thread: another one needed the CPU.
     Preempted,
@@ -94,9 +94,10 @@ pub enum BusyPoll {
 pub struct WakeupPolicy {
     mode: SleepMode,
     redundant_wakeups: u32,
-    /// There is more than one CPU. On the only one, busy-polling keeps the sender from running.
+    /// The host has more than one CPU. On the only one, busy-polling keeps the sender from running.
     may_busy_poll: bool,
-    /// From this time on, [`POLLER_ABSENT`] after the last poll, no program thread counts as polling.
+    /// The time from which, [`POLLER_ABSENT`] after the last poll, no program thread counts as
+    /// polling.
     poller_absent_from: Time,
     /// How many wakeups to skip busy-polling for, and how many were skipped.
     skip: u32,

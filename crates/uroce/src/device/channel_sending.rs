@@ -12,20 +12,20 @@ use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
-use crate::engine::{Clock, Pace, Qp, Service, Time};
-use crate::local::Sender;
-use crate::wire::MAX_PACKET;
+use crate::shm::Sender;
+use roce::engine::{Clock, Pace, Qp, Service, Time};
+use roce::wire::MAX_PACKET;
 
 /// After this time without anything taken from a full channel, unreliable services drop what is for the peer.
 const STALLED_AFTER: Duration = Duration::from_millis(500);
 
 /// Why a queue pair stopped sending through a channel.
 enum Filled {
-    /// It has nothing more to send.
+    /// The queue pair has nothing more to send.
     All,
     /// The channel has no room.
     Starved,
-    /// One packet is sent, or dropped: the next one may have another destination.
+    /// The queue pair has sent or dropped one packet: the next one may have another destination.
     Packet,
 }
 
@@ -41,11 +41,16 @@ impl Device {
             let (engine, mut host, channel) = inner.split_path(qp);
             let Some(channel) = channel.filter(|_| is_found) else {
                 engine.unbind(&ReadOnce::new(clock::coarse));
-                return false;
+                if !inner.path.has_peer_ended() {
+                    return false;
+                }
+                self.fail_unreachable(qp, inner);
+                return !inner.engine().uses_packets();
             };
             if channel.is_dead() {
                 engine.unbind(&ReadOnce::new(clock::coarse));
                 if channel.has_ended() {
+                    inner.path.end();
                     self.fail_unreachable(qp, inner);
                 }
                 return !inner.engine().uses_packets();

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::{Clock, Time};
 use crate::tick;
+use roce::engine::{Clock, Time};
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {

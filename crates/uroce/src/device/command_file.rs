@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
-use super::Device;
+use crate::sync::Mutex;
 
 /// The file of a context's command descriptor, by which a duplicate is recognised: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,23 +54,27 @@ impl CommandFile {
     }
 }
 
-impl Device {
+/// The command file of each context that a process has open on a device.
+#[derive(Default)]
+pub struct CommandFiles(Mutex<Vec<CommandFile>>);
+
+impl CommandFiles {
     /// A context with this command file is opened.
-    pub fn add_command_file(&self, file: CommandFile) {
-        self.command_files.lock().push(file);
+    pub fn add(&self, file: CommandFile) {
+        self.0.lock().push(file);
     }
 
-    /// One of the contexts with this command file is closed.
-    pub fn remove_command_file(&self, file: CommandFile) {
-        let mut files = self.command_files.lock();
+    /// Removes one context's entry of its command file, when that context is closed.
+    pub fn remove(&self, file: CommandFile) {
+        let mut files = self.0.lock();
         if let Some(at) = files.iter().position(|other| *other == file) {
             files.swap_remove(at);
         }
     }
 
-    /// Whether this process has an open context with the command file.
-    pub fn has_command_file(&self, file: CommandFile) -> bool {
-        self.owned_by_this_process() && self.command_files.lock().contains(&file)
+    /// Whether a context with this command file is open.
+    pub fn contains(&self, file: CommandFile) -> bool {
+        self.0.lock().contains(&file)
     }
 }
 
@@ -93,5 +97,15 @@ mod tests {
         // SAFETY: one byte is read from the array.
         let written = unsafe { libc::write(fd.as_raw_fd(), byte.as_ptr().cast(), 1) };
         assert_eq!(written, -1);
+    }
+
+    #[test]
+    fn contexts_with_one_file_are_counted() {
+        let (files, file) = (CommandFiles::default(), CommandFile(1, 2));
+        (0..2).for_each(|_| files.add(file));
+        files.remove(file);
+        assert!(files.contains(file) && !files.contains(CommandFile(1, 3)));
+        files.remove(file);
+        assert!(!files.contains(file));
     }
 }

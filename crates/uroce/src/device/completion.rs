@@ -1,4 +1,7 @@
 //! Completion queues (CQs): entries, overruns, and events for armed queues.
+//!
+//! Not here: completions that a polling thread takes without the queue (`polled.rs`), the events'
+//! descriptor (`events.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,13 +12,13 @@ use ibverbs_abi::*;
 
 use super::events::{AsyncEvents, CompletionEvents};
 use super::{Device, clock};
-use crate::engine::{Completion, Overrun, Time};
 use crate::sync::Mutex;
+use roce::engine::{Completion, Overrun, Time};
 
 /// A completion queue entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Cqe {
-    /// What the engine knows of the completed request.
+    /// The engine's completion of the request.
     pub completion: Completion,
     /// The queue pair that the request was posted to.
     pub qpn: u32,
@@ -26,7 +29,7 @@ pub struct Cqe {
     pub wallclock_ns: u64,
 }
 
-/// Which completion raises the next completion event (`ibv_req_notify_cq`).
+/// The completion that raises the next completion event (`ibv_req_notify_cq`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Armed {
     No,
@@ -43,14 +46,14 @@ pub struct Moderation {
     pub period: Duration,
 }
 
-/// What to do with a completion that raises an event.
+/// The decision about an event that a completion raises: now, or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moderated {
     /// The event is raised now.
     Raise,
-    /// It waits, until this time if nothing else raises it.
+    /// The event waits, until this time if nothing else raises it.
     WaitUntil(Time),
-    /// It waits, as it has done.
+    /// The event waits, as it has done.
     Wait,
 }
 
@@ -62,7 +65,7 @@ struct CqRing {
     moderation: Moderation,
     /// Completions that an event waits with.
     held: u16,
-    /// When it waits no more.
+    /// The time until which the event waits.
     due: Option<Time>,
 }
 
@@ -92,7 +95,7 @@ pub struct CompletionQueue {
     len: AtomicUsize,
     /// The queue is armed or overrun, or its entries get timestamps.
     needs_ring: AtomicBool,
-    /// A polling thread has completions in hand that the program does not have yet.
+    /// A polling thread has completions that it has not reported to the program yet.
     unreported: AtomicBool,
     /// See [`CompletionQueueConfig::handle`].
     handle: u64,
@@ -100,11 +103,11 @@ pub struct CompletionQueue {
     events: Arc<AsyncEvents>,
     timestamps: bool,
     ignore_overrun: bool,
-    /// Whose timers end the wait of an event; set with the first moderation.
+    /// The device whose timers end the wait of an event; set with the first moderation.
     device: OnceLock<Weak<Device>>,
 }
 
-/// What a queue is created with.
+/// The attributes that a queue is created with.
 pub struct CompletionQueueConfig {
     /// The handle of the program's `ibv_cq`, which its events carry.
     pub handle: u64,

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use ibverbs_abi::*;
 
-use crate::engine::{Access, Completion, WorkQueue};
+use roce::engine::{Access, Completion, WorkQueue};
 
 /// The operations that can be counted, `IBV_QP_ATTACH_COMP_CNTR_OP_*`.
 pub const COUNTED_OPS: u32 = IBV_QP_ATTACH_COMP_CNTR_OP_SEND
@@ -23,10 +23,11 @@ pub const COUNTED_OPS: u32 = IBV_QP_ATTACH_COMP_CNTR_OP_SEND
 const REMOTE_OPS: u32 =
     IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ | IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE;
 
-/// What a counter adds for an operation that has succeeded. One that has failed adds one in any case.
+/// The number that a counter adds for an operation that has succeeded. One that has failed adds one
+/// in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// One.
+    /// The counter adds one.
     WorkRequests,
     /// The bytes of its message.
     Bytes,
@@ -80,7 +81,7 @@ pub struct AlreadyCounted;
 pub struct AttachedCounters {
     /// The operations that have one.
     ops: AtomicU32,
-    /// By the number of the operation's bit.
+    /// The counters by the number of the operation's bit.
     counters: [OnceLock<Arc<CompletionCounter>>; COUNTED_OPS.count_ones() as usize],
 }
 

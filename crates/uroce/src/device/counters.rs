@@ -1,6 +1,6 @@
 //! The counters of a device, under the names that kernel devices use in sysfs.
 //!
-//! Queue pairs count for themselves ([`crate::engine::Counters`]); [`Device::counters`] adds them up. What no
+//! Queue pairs count for themselves ([`roce::engine::Counters`]); [`Device::counters`] adds them up. What no
 //! queue pair sees (packets that are dropped or cannot be sent, the link) is rare and counted in atomics.
 //!
 //! Invariant: no counter of the sum ever decreases (`qp_table.rs`).
@@ -8,12 +8,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Device;
-use crate::engine::Counters;
+use roce::engine::Counters;
 
 /// A device's counters since this process opened it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
-    /// Of all queue pairs.
+    /// The counters of all queue pairs together.
     pub queue_pairs: Counters,
     /// Packets that could not be sent: no such GID, or the network refused them.
     pub send_err: u64,
@@ -94,7 +94,7 @@ impl DeviceCounters {
         ]
     }
 
-    /// What no kernel device has, for the log and the control socket.
+    /// The counters that no kernel device has, for the log and the control socket.
     pub(super) fn local_counters(&self) -> [(&'static str, u64); 10] {
         [
             ("local_sent_pkts", self.local_sent_pkts),

@@ -10,7 +10,7 @@ use super::Device;
 use super::qp_host::QpHost;
 use super::queue_pair::{Export, Inner, QueuePair};
 use crate::direct::{ExportedQp, Exports, Request};
-use crate::engine::{Gid, SendOp, SendWr, Target};
+use roce::engine::{Gid, SendOp, SendWr, Target};
 
 /// Longer requests are sent: the thread that posts a request copies all of it, and has the queue pair locked.
 const MAX_LEN: u64 = 64 << 20;
@@ -26,7 +26,7 @@ pub fn enable(direct: bool) {
     ENABLED.store(direct, Ordering::Relaxed);
 }
 
-/// What a new device exports; None if that is switched off or not possible.
+/// Opens the exports of a new device; None if they are switched off or not possible.
 pub fn open() -> Option<Arc<Exports>> {
     if !ENABLED.load(Ordering::Relaxed) {
         return None;
@@ -84,7 +84,7 @@ impl Device {
 
     #[cold]
     fn export_due(&self, qp: &QueuePair, inner: &mut Inner) {
-        // Its peer had no access before.
+        // The queue pair's peer had no access before.
         let _ = self.export_qp(qp, inner);
     }
 

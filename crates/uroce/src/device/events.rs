@@ -29,7 +29,6 @@ use ibverbs_abi::{
 };
 use rustc_hash::FxHashMap;
 
-use super::Device;
 use super::wait::Waker;
 use crate::cancellation;
 use crate::descriptors::{self, Owned, ProgramFd};
@@ -40,7 +39,7 @@ use crate::sync::Mutex;
 /// # Safety
 /// The type has no padding, and every bit pattern is a value of it.
 pub unsafe trait Record: Copy + PartialEq {
-    /// What raises the record: the handle of an object, or [`PORT`].
+    /// The object that raises the record: its handle, or [`PORT`].
     fn source(&self) -> u64;
 }
 
@@ -111,7 +110,7 @@ pub struct EventQueue<R> {
     /// The program's end. Open as long as the queue has sources.
     reader: ProgramFd,
     state: Mutex<EventState<R>>,
-    /// There are records in the backlog. Written with `state` locked. [`EventQueue::flush_backlog`] may read
+    /// The backlog has records. Written with `state` locked. [`EventQueue::flush_backlog`] may read
     /// an old value; the thread that `waker` wakes up reads this one.
     has_backlog: AtomicBool,
     /// Wakes up the thread that calls [`EventQueue::flush_backlog`].
@@ -213,7 +212,7 @@ impl<R: Record> EventQueue<R> {
         }
         let mut unread: u32 = closed.waiting.iter().map(|(_, count)| count).sum();
         state.backlog.retain(|record| record.source() != source);
-        // What is in the socket, and what goes back there.
+        // The records in the socket, and those that go back there.
         let mut kept = VecDeque::new();
         while let Some(record) = self.read_back() {
             if record.source() == source {
@@ -315,14 +314,24 @@ impl<R: Record> EventState<R> {
     }
 }
 
-/// The event queues of all open contexts and completion channels.
-#[derive(Default)]
-pub(super) struct OpenQueues {
+/// The event queues of a device's open contexts and completion channels.
+pub struct OpenQueues {
+    /// Wakes up the background thread, which retries events.
+    waker: Arc<Waker>,
     contexts: Mutex<Vec<Arc<AsyncEvents>>>,
     channels: Mutex<Vec<Arc<CompletionEvents>>>,
 }
 
 impl OpenQueues {
+    /// No queues. `waker` wakes up the thread that calls [`OpenQueues::retry`].
+    pub fn new(waker: Arc<Waker>) -> OpenQueues {
+        OpenQueues {
+            waker,
+            contexts: Mutex::default(),
+            channels: Mutex::default(),
+        }
+    }
+
     /// Raises an event of the port, number 1, in every context.
     pub fn raise_port_event(&self, event_type: ibv_event_type) {
         for events in self.contexts.lock().iter() {
@@ -347,22 +356,20 @@ impl OpenQueues {
         }
         all_sent
     }
-}
 
-impl Device {
     /// Opens the queue of async events of a new context, and the program's descriptor. From now on it gets
     /// the port's events.
     pub fn add_context(&self) -> io::Result<(Arc<AsyncEvents>, RawFd)> {
         let (events, fd) = AsyncEvents::new(self.waker.clone())?;
         let events = Arc::new(events);
         events.add_source(PORT, PORT_RECORDS);
-        self.events.contexts.lock().push(events.clone());
+        self.contexts.lock().push(events.clone());
         Ok((events, fd))
     }
 
-    /// Undoes [`Device::add_context`].
+    /// Undoes [`OpenQueues::add_context`].
     pub fn remove_context(&self, events: &Arc<AsyncEvents>) {
-        let mut contexts = self.events.contexts.lock();
+        let mut contexts = self.contexts.lock();
         contexts.retain(|e| !Arc::ptr_eq(e, events));
         drop(contexts);
         events.close_source(PORT);
@@ -373,13 +380,13 @@ impl Device {
     pub fn add_channel(&self) -> io::Result<(Arc<CompletionEvents>, RawFd)> {
         let (events, fd) = CompletionEvents::new(self.waker.clone())?;
         let events = Arc::new(events);
-        self.events.channels.lock().push(events.clone());
+        self.channels.lock().push(events.clone());
         Ok((events, fd))
     }
 
-    /// Undoes [`Device::add_channel`].
+    /// Undoes [`OpenQueues::add_channel`].
     pub fn remove_channel(&self, events: &Arc<CompletionEvents>) {
-        let mut channels = self.events.channels.lock();
+        let mut channels = self.channels.lock();
         channels.retain(|e| !Arc::ptr_eq(e, events));
     }
 }
@@ -414,6 +421,23 @@ mod tests {
             all.push(value);
         }
         all
+    }
+
+    /// Each open context gets the events of the port; one that is closed has none left.
+    #[test]
+    fn contexts_get_the_ports_events() {
+        let queues = OpenQueues::new(Arc::new(Waker::new().unwrap()));
+        let [first, second] = [(); 2].map(|()| queues.add_context().unwrap());
+        queues.raise_port_event(IBV_EVENT_PORT_ERR);
+        queues.remove_context(&first.0);
+        queues.raise_port_event(IBV_EVENT_PORT_ACTIVE);
+        assert!(queues.retry());
+        assert_eq!([first.1, second.1].map(|fd| read_all(fd).len()), [0, 2]);
+        for (events, fd) in [first, second] {
+            queues.remove_context(&events);
+            // SAFETY: `add_context` opened it for this test.
+            unsafe { libc::close(fd) };
+        }
     }
 
     #[test]
@@ -484,7 +508,7 @@ mod tests {
         }
     }
 
-    /// What another process has written to the socket neither blocks nor counts.
+    /// Bytes that another process has written to the socket neither block nor count.
     #[test]
     fn records_of_others_do_not_count() {
         let (queue, fd) = queue();

@@ -27,7 +27,7 @@ static STAGE: AtomicU32 = AtomicU32::new(NOT_CALLED);
 const NOT_CALLED: u32 = 0;
 const CALLED: u32 = 1;
 const DONE: u32 = 2;
-/// What else is done at the end: the handler of rdma_cm.
+/// The handler of rdma_cm, which is called at the end, too.
 static OTHER_HANDLER: Mutex<Option<fn()>> = Mutex::new(None);
 
 /// Lets this process end as the head of the module says. Called with [`OPEN_DEVICES`] locked, so that a fork

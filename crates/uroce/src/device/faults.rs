@@ -1,20 +1,20 @@
-//! Faults of packets (IBV_FAULTS). A device with faults uses UDP only (`interposed.rs`).
+//! Faults of packets (IBV_FAULTS). A device with faults uses UDP only (`packet_hooks.rs`).
 //!
 //! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
-//! Without a hook a device injects none (`interposed.rs`).
+//! Without a hook a device injects none (`packet_hooks.rs`).
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::qp_cache::QpCache;
 use super::receiving::Batch;
-use super::recent::RecentQps;
 use super::{Device, clock};
-use crate::engine::{Addresses, PacketCopy, Time, Transmit};
 use crate::sync::Mutex;
 use crate::transport::Outbox;
-use crate::wire::{Operation, Packet, Part, Transport, ip_of};
+use roce::engine::{Addresses, PacketCopy, Time, Transmit};
+use roce::wire::{Operation, Packet, Part, Transport, ip_of};
 
 /// Delayed packets, and events that wait, have this key among the device's timers: it is no queue pair's
 /// number.
@@ -22,16 +22,16 @@ pub(super) const TIMER_QPN: u32 = 0;
 /// Packets delayed at a time. Further ones are dropped, as by a full queue in a network.
 const MAX_DELAYED: usize = 1 << 16;
 
-/// What the hook is passed about a packet.
+/// The facts about a packet that the hook is passed.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketFacts<'a> {
     /// The name of the device that received it, or is about to send it.
     pub device: &'a str,
-    /// It is about to be sent.
+    /// The packet is about to be sent.
     pub sent: bool,
     /// The number of this device's queue pair that it is for, or that sends it.
     pub qpn: u32,
-    /// Its operation, as rules name it.
+    /// The packet's operation, as rules name it.
     pub operation: &'static str,
     /// Bytes from the BTH to the ICRC.
     pub len: u64,
@@ -44,17 +44,17 @@ pub struct PacketFacts<'a> {
 /// A fault of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFault {
-    /// It is lost.
+    /// The packet is lost.
     Drop,
-    /// Its ICRC is wrong: the receiver counts and drops it.
+    /// The packet's ICRC is wrong: the receiver counts and drops it.
     Corrupt,
-    /// It arrives twice, or is sent twice.
+    /// The packet arrives twice, or is sent twice.
     Duplicate,
-    /// It arrives, or is sent, this much later.
+    /// The packet arrives, or is sent, this much later.
     Delay(Duration),
     /// A switch has marked it (ECN). Of received packets only.
     Mark,
-    /// It finds no receive WR. Of received packets only.
+    /// The packet finds no receive WR. Of received packets only.
     ReceiverNotReady,
 }
 
@@ -105,7 +105,7 @@ enum DelayedPacket {
 /// The faults of a device.
 pub struct Faults {
     hook: PacketHook,
-    /// In the order of their arrival.
+    /// The delayed packets, in the order of their arrival.
     delayed: Mutex<Vec<Delayed>>,
 }
 
@@ -245,12 +245,12 @@ impl Device {
     /// Delivers or sends the delayed packets whose time has come.
     #[cold]
     pub(super) fn deliver_delayed(&self, now: Time) {
-        let interposed = self.interposed.as_ref();
-        let Some(faults) = interposed.and_then(|interposed| interposed.faults.as_ref()) else {
+        let hooks = self.hooks.as_ref();
+        let Some(faults) = hooks.and_then(|hooks| hooks.faults.as_ref()) else {
             return;
         };
         let due = faults.take_due(now);
-        self.with_outbox(|outbox: &mut Outbox| {
+        self.outboxes.with(|outbox: &mut Outbox| {
             for Delayed { packet, .. } in &due {
                 if let DelayedPacket::Sent { bytes, src_qpn, to } = packet {
                     outbox.buffer()[..bytes.len()].copy_from_slice(bytes);
@@ -259,7 +259,7 @@ impl Device {
                 }
             }
         });
-        let mut batch = Batch::new(self, false, RecentQps::default());
+        let mut batch = Batch::new(self, false, QpCache::default());
         for Delayed { packet, .. } in &due {
             if let DelayedPacket::Received { copy, from } = packet {
                 batch.deliver(&copy.packet(), from);
@@ -269,7 +269,7 @@ impl Device {
     }
 }
 
-/// What is known of a received packet.
+/// Gathers the facts about a received packet.
 fn facts<'a>(device: &'a Device, packet: &Packet<'_>, peer: IpAddr) -> PacketFacts<'a> {
     let (operation, takes_receive) = match packet.bth.opcode.parts() {
         Some((transport, operation, part)) => {

@@ -1,5 +1,6 @@
-//! What a fork does to devices. The child has no background thread, and has given up the sockets
-//! (`descriptors.rs`). Calls on the objects that it inherited fail with EACCES. It may open the device again.
+//! Fork handlers of devices: the locks that a fork takes, and what the child gives up. The child
+//! has no background thread, and has given up the sockets (`descriptors.rs`). Calls on the objects
+//! that it inherited fail with EACCES. It may open the device again.
 //!
 //! Invariant: nobody is opening or closing a device or a descriptor, adding or removing an object, drawing a
 //! random number, or starting a capture, while the process is copied. [`before_fork`] takes these locks, and

@@ -7,9 +7,9 @@
 use std::sync::OnceLock;
 
 use super::Device;
-use crate::engine::{AddressVector, Addresses, Gid, Transmit};
 use crate::transport::{GSI_QPN, SMI_QPN};
-use crate::wire::{Bth, Deth, Headers, Opcode, Operation, Packet, Part, Psn, Transport};
+use roce::engine::{AddressVector, Addresses, Gid, Transmit};
+use roce::wire::{Bth, Deth, Headers, Opcode, Operation, Packet, Part, Psn, Transport};
 
 /// The length of a MAD, in bytes.
 pub const MAD_LEN: usize = 256;
@@ -131,7 +131,7 @@ impl Device {
             hop_limit: HOP_LIMIT,
             flow_label: 0,
         };
-        self.with_outbox(|outbox| {
+        self.outboxes.with(|outbox| {
             let buffer = outbox.buffer();
             let start = headers.write(buffer);
             buffer[start..start + MAD_LEN].copy_from_slice(mad);

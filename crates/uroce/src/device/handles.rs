@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::sync::Mutex;
 
-/// What a handle stands for, in the order in which closing a context destroys objects: each kind uses
-/// objects of later kinds only.
+/// The kind of a handle's object, in the order in which closing a context destroys objects: each
+/// kind uses objects of later kinds only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// `ibv_qp`.
@@ -54,22 +54,23 @@ pub struct ObjectCounts([AtomicU32; KINDS]);
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
-/// There is no room for another object: the device's limit, 2^24 objects of the process, or memory.
+/// The error if there is no room for another object: the device's limit, 2^24 objects of the
+/// process, or memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 /// An object that the program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// What it is.
+    /// The object's kind.
     pub kind: ObjectKind,
-    /// Its handle.
+    /// The object's handle.
     pub handle: u32,
     /// The address of its public structure.
     pub object: usize,
     /// The address of its `ibv_context`.
     context: usize,
-    /// Its destruction has begun: [`claim`] has succeeded.
+    /// The object's destruction has begun: [`claim`] has succeeded.
     claimed: bool,
 }
 
@@ -213,7 +214,7 @@ pub fn remove(handle: u32) {
     table.free.push(handle & INDEX_MASK);
 }
 
-/// What a program names when it calls a verb with an object, as it is in the public structure.
+/// The identity of an object with which a program calls a verb, from its public structure.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The object's handle.
@@ -327,7 +328,8 @@ mod tests {
         remove(again);
     }
 
-    /// As in the kernel, where each open file has its own table of handles.
+    /// A handle is unknown in another context, as in the kernel, where each open file has its own
+    /// table of handles.
     #[test]
     fn a_handle_is_unknown_in_another_context() {
         let handle = add(ObjectKind::Pd, 0x4000, CONTEXT);

@@ -18,12 +18,12 @@ use std::time::Duration;
 use lock_api::MutexGuard;
 
 use super::clock::{self, AtomicTime};
+use super::qp_cache::QpCache;
 use super::queue_pair::QueuePair;
-use super::recent::RecentQps;
-use crate::engine::Time;
-use crate::local::SeenChannels;
+use crate::shm::SeenChannels;
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::Inbox;
+use roce::engine::Time;
 
 /// A thread that holds a lock for this long is taken for preempted. Longer than a batch takes, also one
 /// that waits for the socket's send buffer; much shorter than a peer's ack timeout times its retries.
@@ -31,7 +31,7 @@ pub const PREEMPTED_AFTER: Duration = Duration::from_millis(8);
 /// How many threads may be preempted while they receive before the others have to wait.
 const INBOXES: usize = 4;
 
-/// What threads know of the holder of a lock.
+/// The record of a lock's holder: whether it is taken for preempted.
 #[derive(Default)]
 pub struct LockHolder {
     /// A thread has waited for the full time since the lock was last taken. The next ones do not wait.
@@ -65,8 +65,9 @@ impl LockHolder {
     }
 }
 
-/// What a thread must hold to receive: normally the first inbox, so that packets are handled in the order
-/// of their arrival. Each of the others stands in while the holders of all before it are preempted.
+/// The inboxes of a device. A thread must hold one to receive: normally the first, so that packets
+/// are handled in the order of their arrival. Each of the others is a standby for the time in which
+/// the holders of all before it are preempted.
 pub struct Inboxes {
     slots: [InboxSlot; INBOXES],
     /// See [`Inboxes::concurrent_receivers`].
@@ -75,7 +76,7 @@ pub struct Inboxes {
 
 struct InboxSlot {
     receiver: Mutex<Receiver>,
-    /// It is not the first. Rarely used, so it keeps no channels.
+    /// The inbox is not the first. Rarely used, so it keeps no channels.
     is_standby: bool,
     /// Counts the batches that were received through it. Written by the holder.
     batches: AtomicU64,
@@ -87,7 +88,7 @@ struct InboxSlot {
 struct Receiver {
     inbox: Inbox,
     channels: SeenChannels,
-    recent: RecentQps,
+    qp_cache: QpCache,
 }
 
 /// An inbox, locked.
@@ -104,10 +105,10 @@ impl Inboxes {
                 receiver: Mutex::new(Receiver {
                     inbox: Inbox::try_new()?,
                     channels: SeenChannels::default(),
-                    // One that stands in keeps none.
-                    recent: match is_standby {
-                        true => RecentQps::default(),
-                        false => RecentQps::new(),
+                    // A standby keeps none.
+                    qp_cache: match is_standby {
+                        true => QpCache::default(),
+                        false => QpCache::new(),
                     },
                 }),
                 is_standby,
@@ -122,8 +123,8 @@ impl Inboxes {
         })
     }
 
-    /// Set while several threads receive, so that one may deliver packets although another has earlier ones
-    /// in hand.
+    /// Set while several threads receive, so that one may deliver packets before another has delivered
+    /// earlier ones.
     pub fn concurrent_receivers(&self) -> &Arc<AtomicBool> {
         &self.concurrent_receivers
     }
@@ -184,7 +185,7 @@ impl Inboxes {
     pub fn forget(&self, qp: &QueuePair) {
         for slot in &self.slots {
             if let Some(mut receiver) = slot.receiver.try_lock() {
-                receiver.recent.forget(qp);
+                receiver.qp_cache.forget(qp);
             }
         }
     }
@@ -228,16 +229,16 @@ impl InboxGuard<'_> {
         batches.store(next, Ordering::Relaxed);
     }
 
-    /// The queue pairs that packets have come for. Until [`InboxGuard::keep_recent`] it has none.
+    /// The queue pairs that packets have come for. Until [`InboxGuard::keep_qp_cache`] it has none.
     #[inline]
-    pub fn take_recent(&mut self) -> RecentQps {
-        core::mem::take(&mut self.receiver.recent)
+    pub fn take_qp_cache(&mut self) -> QpCache {
+        core::mem::take(&mut self.receiver.qp_cache)
     }
 
-    /// Puts back what [`InboxGuard::take_recent`] has returned.
+    /// Puts back what [`InboxGuard::take_qp_cache`] has returned.
     #[inline]
-    pub fn keep_recent(&mut self, recent: RecentQps) {
-        self.receiver.recent = recent;
+    pub fn keep_qp_cache(&mut self, qp_cache: QpCache) {
+        self.receiver.qp_cache = qp_cache;
     }
 
     /// The device's channels, as this inbox has seen them.
@@ -330,7 +331,7 @@ mod tests {
         assert!(several());
         drop(held.drain(1..));
         drop(first);
-        // One may have earlier packets in hand still.
+        // One may still have earlier packets to deliver.
         drop(inboxes.take());
         assert!(several());
         drop(held);

@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
-use crate::engine::{Addresses, Message, MessageCopy, PacketCopy};
 use crate::sync::Mutex;
-use crate::wire::Packet;
+use roce::engine::{Addresses, Message, MessageCopy, PacketCopy};
+use roce::wire::Packet;
 
 /// The most packets that a queue pair keeps, about as many as a socket buffer has room for. Further ones are
 /// dropped, as there.
 const MAX_MISSED: usize = 1024;
 
-/// What has come for a queue pair.
+/// A packet or message that came for a queue pair.
 pub enum KeptPacket {
-    /// By UDP, or a datagram.
+    /// A packet by UDP, or a datagram.
     Packet(PacketCopy),
     /// Through shared memory.
     Message(MessageCopy),
@@ -36,7 +36,7 @@ impl KeptPacket {
     }
 }
 
-/// What has come, and from where.
+/// A packet or message, and its addresses.
 struct Kept {
     packet: KeptPacket,
     from: Addresses,
@@ -106,8 +106,8 @@ impl Inner {
         }
     }
 
-    /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has those in hand any
-    /// more. Returns whether none is left.
+    /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has still to deliver
+    /// those. Returns whether none is left.
     pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
         let (engine, mut host) = self.split(qp);
         if engine.has_early_packets() {

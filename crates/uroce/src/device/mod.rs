@@ -6,18 +6,18 @@
 //! | `qp_table.rs` | the queue pairs that packets reach |
 //! | `command_file.rs` | the command descriptors of contexts |
 //! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
-//! | `sink.rs` | completions for a program that is polling |
+//! | `polled.rs` | completions for a program that is polling |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `receiving.rs`, `recent.rs` | a batch of packets, and the queue pairs of earlier ones |
-//! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
+//! | `receiving.rs`, `qp_cache.rs` | a batch of packets, and the queue pairs of earlier ones |
+//! | `packet_hooks.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `multicast.rs` | multicast groups |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
-//! | `sending.rs` | sending what queue pairs have to send, in PSN order |
+//! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
@@ -48,20 +48,21 @@ pub mod faults;
 pub mod fork;
 pub mod gsi;
 pub mod handles;
-mod interposed;
 mod lock_holder;
 mod missed;
 mod multicast;
+mod outboxes;
+mod packet_hooks;
 pub mod paths;
+pub mod polled;
 mod progress;
+mod qp_cache;
 mod qp_host;
 mod qp_table;
 pub mod queue_pair;
 mod receiving;
-mod recent;
 mod sending;
 pub mod shared_queue;
-pub mod sink;
 pub mod status;
 mod timers;
 mod wait;
@@ -77,23 +78,24 @@ use ibverbs_host::thread;
 
 use crate::config::Config;
 use crate::direct::Exports;
-use crate::engine::Time;
-use crate::local::Paths;
 use crate::memory::{Busy, Memory, Reregistration};
 use crate::process;
 use crate::profile::Profile;
+use crate::shm::Paths;
 use crate::sync::Mutex;
-use crate::transport::{self, Net, NetChange, Outbox};
+use crate::transport::{self, Net, NetChange};
 use activity::Activity;
-use command_file::CommandFile;
+use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
 use events::OpenQueues;
 use handles::ObjectCounts;
-use interposed::Interposed;
 use lock_holder::Inboxes;
 use multicast::MulticastGroups;
+use outboxes::Outboxes;
+use packet_hooks::PacketHooks;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
+use roce::engine::Time;
 use timers::Timers;
 use wait::Waker;
 use xrc::NamedDomains;
@@ -102,7 +104,7 @@ use xrc::NamedDomains;
 pub struct Device {
     /// As in [`Config::name`].
     pub name: String,
-    /// What it says of itself, and what it refuses.
+    /// The profile: the device's identity, its limits and its services.
     pub profile: Profile,
     /// As [`transport::node_guid`], when the device was opened.
     pub node_guid: [u8; 8],
@@ -115,8 +117,9 @@ pub struct Device {
     /// Channels to processes of this host; None if they are switched off.
     paths: Option<Paths>,
     /// Faults and recording of packets; None if there are none.
-    interposed: Option<Interposed>,
-    /// What peers of this host may access directly; None if they may not.
+    hooks: Option<PacketHooks>,
+    /// The table of memory that peers of this host may access directly; None if they may access
+    /// none.
     exports: Option<Arc<Exports>>,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
@@ -124,9 +127,10 @@ pub struct Device {
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: QpTable,
     multicast_groups: MulticastGroups,
-    events: OpenQueues,
+    /// The event queues of open contexts and completion channels.
+    pub events: OpenQueues,
     /// The command file of each open context.
-    command_files: Mutex<Vec<CommandFile>>,
+    pub command_files: CommandFiles,
     next_handle: AtomicU32,
     /// How often the port has lost its link.
     link_downed: AtomicU64,
@@ -141,8 +145,7 @@ pub struct Device {
     deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
     unreachable: Mutex<Vec<Arc<QueuePair>>>,
-    /// For threads without memory for an outbox of their own.
-    spare_outbox: Mutex<Outbox>,
+    outboxes: Outboxes,
     /// Held by the thread that receives.
     inboxes: Inboxes,
     activity: Activity,
@@ -201,9 +204,10 @@ impl Device {
 
     fn new(config: &Config, generation: u32) -> io::Result<Device> {
         let net = Net::open(config)?;
-        let interposed = Interposed::open(&net);
+        let hooks = PacketHooks::open(&net);
         let memory = Arc::<Memory>::default();
-        let (paths, exports) = paths::open(&net, interposed.is_some())?;
+        let waker = Arc::new(Waker::new()?);
+        let (paths, exports) = paths::open(&net, hooks.is_some())?;
         if let Some(exports) = &exports {
             memory.set_exports(Arc::clone(exports));
         }
@@ -217,14 +221,14 @@ impl Device {
             profile: config.profile,
             paths,
             exports,
-            interposed,
+            hooks,
             net,
             memory,
             xrc_domains: Mutex::default(),
             queue_pairs: QpTable::default(),
             multicast_groups: MulticastGroups::default(),
-            events: OpenQueues::default(),
-            command_files: Mutex::default(),
+            events: OpenQueues::new(waker.clone()),
+            command_files: CommandFiles::default(),
             next_handle: AtomicU32::new(1),
             link_downed: AtomicU64::new(0),
             objects: Arc::default(),
@@ -233,10 +237,10 @@ impl Device {
             moderated: Mutex::default(),
             deferred_sends: Mutex::default(),
             unreachable: Mutex::default(),
-            spare_outbox: Mutex::new(Outbox::try_new().ok_or(io::ErrorKind::OutOfMemory)?),
+            outboxes: Outboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
-            waker: Arc::new(Waker::new()?),
+            waker,
         })
     }
 
@@ -291,7 +295,7 @@ impl Device {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// From now on packets reach the queue pair.
+    /// Lets packets reach the queue pair from now on.
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
         let count = self.queue_pairs.insert(qp);
         // Space for a deadline of each, so that a timer can be armed without memory: see `add_timer`.

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 
 use super::Device;
 use super::queue_pair::QueuePair;
-use crate::engine::{Gid, Service};
 use crate::profile::{DEFAULT, Limits};
 use crate::sync::RwLock;
-use crate::wire::{gid_of, ip_of};
+use roce::engine::{Gid, Service};
+use roce::wire::{gid_of, ip_of};
 
 /// Queue pairs that may be attached to a multicast group.
 const MAX_QPS_PER_MULTICAST_GROUP: usize = DEFAULT.limits.max_mcast_qp_attach as usize;
@@ -23,7 +23,7 @@ pub(super) type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_G
 /// The queue pairs attached to each group.
 #[derive(Default)]
 pub(super) struct MulticastGroups {
-    /// By the group's address; none is empty.
+    /// The queue pairs by the group's address; no list is empty.
     members: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
 }
 

@@ -1,7 +1,7 @@
-//! The way to a peer: through shared memory to processes of this host ([`crate::local`]), by UDP to all
+//! The way to a peer: through shared memory to processes of this host ([`crate::shm`]), by UDP to all
 //! others.
 //!
-//! A connected queue pair takes a channel when nothing of it is in flight (`engine::shm`). Datagrams may
+//! A connected queue pair takes a channel when nothing of it is in flight (`roce::engine`). Datagrams may
 //! take either, one by one; a reordering would not be repaired. Therefore what takes a channel first waits
 //! for what other threads are still sending by UDP (`Device::switch_path`). A queue pair starts with UDP,
 //! unless there is a channel to its peer already.
@@ -15,10 +15,10 @@ use super::Device;
 use super::lock_holder::InboxGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use crate::direct::Exports;
-use crate::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
-use crate::local::{Channel, Ends, Paths, Peers};
+use crate::shm::{Channel, Ends, Paths, Peers};
 use crate::transport::Net;
-use crate::wire::{Flow, port_of};
+use roce::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
+use roce::wire::{Flow, port_of};
 
 /// A poller checks the sockets at every poll of this number only. At the others it checks shared memory,
 /// which takes no system call.
@@ -28,7 +28,7 @@ const MAX_AWAITED: Duration = Duration::from_millis(100);
 
 /// `IBV_UROCE_LOCAL`: whether devices that are opened from now on use shared memory.
 static ENABLED: AtomicBool = AtomicBool::new(false);
-/// With [`Peers::AnyUser`].
+/// The program has asked for [`Peers::AnyUser`].
 static ANY_USER: AtomicBool = AtomicBool::new(false);
 
 /// Lets devices that this process opens from now on use shared memory with these processes of its host; with
@@ -48,16 +48,19 @@ pub fn trusts_any_user() -> bool {
 pub struct QpPath {
     /// [`Paths::generation`] at that time; 0 before.
     generation: u32,
-    /// Of a datagram: where it goes, and to which port.
+    /// The destination of a datagram, and its port.
     destination: Option<(AddressVector, u16)>,
     /// None: by UDP.
     channel: Option<Arc<Channel>>,
     /// The position in the channel behind all that the queue pair has sent, or has found no room behind.
     pub sent_until: u64,
+    /// The channel's peer has ended, and all that it had sent is received. The queue pair takes no other one:
+    /// a later process with the same address and port is not its peer.
+    has_peer_ended: bool,
 }
 
 impl QpPath {
-    /// What is known of the peer of a connected queue pair.
+    /// Returns what the channel shows of the peer of a connected queue pair.
     pub(super) fn peer_activity(&self) -> PeerActivity {
         match &self.channel {
             Some(channel) if !channel.is_dead() && !channel.has_delivered(self.sent_until) => {
@@ -70,6 +73,27 @@ impl QpPath {
     /// The channel of the last lookup.
     pub(super) fn channel(&self) -> Option<&Arc<Channel>> {
         self.channel.as_ref()
+    }
+
+    /// The peer has ended: gives its channel back. The next lookup is a slow one, as there was none before.
+    pub(super) fn end(&mut self) {
+        *self = QpPath {
+            has_peer_ended: true,
+            ..QpPath::default()
+        };
+    }
+
+    /// The queue pair has changed: its peer may have another address. `is_reset`: it has no peer.
+    pub(super) fn forget(&mut self, is_reset: bool) {
+        *self = QpPath {
+            has_peer_ended: self.has_peer_ended && !is_reset,
+            ..QpPath::default()
+        };
+    }
+
+    /// Whether [`QpPath::end`] was called since the queue pair was in RESET.
+    pub(super) fn has_peer_ended(&self) -> bool {
+        self.has_peer_ended
     }
 
     /// Whether nothing has changed since the last lookup, which was for this destination of a datagram, or
@@ -85,9 +109,9 @@ impl QpPath {
 }
 
 /// The paths of a new device, and what peers may access directly. None if they are switched off, or the
-/// packets of the device are to be datagrams (`interposed`).
-pub fn open(net: &Net, interposed: bool) -> io::Result<(Option<Paths>, Option<Arc<Exports>>)> {
-    if interposed || !ENABLED.load(Ordering::Relaxed) {
+/// packets of the device are to be datagrams (`has_hooks`).
+pub fn open(net: &Net, has_hooks: bool) -> io::Result<(Option<Paths>, Option<Arc<Exports>>)> {
+    if has_hooks || !ENABLED.load(Ordering::Relaxed) {
         return Ok((None, None));
     }
     let peers = match ANY_USER.load(Ordering::Relaxed) {
@@ -181,7 +205,7 @@ impl Device {
         let Some(paths) = &self.paths else {
             return true;
         };
-        // What is outstanding fails when the peer is gone.
+        // Outstanding requests fail when the peer is gone.
         let is_dead = |channel: &Arc<Channel>| channel.is_dead();
         let is_current = inner.path.generation == paths.generation();
         qp.service == Service::Ud || is_current && !inner.path.channel().is_some_and(is_dead)
@@ -205,6 +229,9 @@ impl Device {
         inner: &mut Inner,
         generation: u32,
     ) -> bool {
+        if inner.path.has_peer_ended {
+            return false;
+        }
         let engine = inner.engine();
         if qp.service != Service::Ud {
             let flow = self.flow_to_peer(qp, engine);
@@ -262,6 +289,7 @@ impl Device {
             destination,
             channel,
             sent_until: if is_same { inner.path.sent_until } else { 0 },
+            has_peer_ended: false,
         };
         is_found
     }
@@ -366,13 +394,17 @@ impl Device {
         while let Some(channel) = paths.take_dead() {
             self.queue_pairs.for_each(|qp| {
                 // Otherwise it fails when it has something to send.
-                let Ok(inner) = qp.lock_unless_preempted() else {
+                let Ok(mut inner) = qp.lock_unless_preempted() else {
                     return;
                 };
                 let used = inner.path.channel.as_ref();
-                if used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
-                    self.send(qp, inner);
+                if !used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
+                    return;
                 }
+                if qp.service == Service::Ud {
+                    inner.path.forget(true);
+                }
+                self.send(qp, inner);
             });
         }
     }

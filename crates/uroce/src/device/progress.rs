@@ -19,20 +19,19 @@ use std::time::Duration;
 
 use super::clock::NEVER;
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
-use super::paths::QpPath;
+use super::polled::PolledCompletions;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
-use super::sink::Sink;
 use super::{Device, clock, faults};
-use crate::engine::{Addresses, Clock, Qp, Time};
 use crate::transport::Inbox;
-use crate::wire::Packet;
+use roce::engine::{Addresses, Clock, Qp, QpState, Time};
+use roce::wire::Packet;
 
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
 /// [`YIELD_INTERVAL`]th.
 const EMPTY_POLLS_BEFORE_YIELD: u32 = 64;
-/// In polls; see [`EMPTY_POLLS_BEFORE_YIELD`].
+/// The polls from one yield of the CPU to the next; see [`EMPTY_POLLS_BEFORE_YIELD`].
 const YIELD_INTERVAL: u32 = 8;
 /// How many batches the background thread receives before it returns to its other duties.
 const RECEIVE_ROUNDS: usize = 4;
@@ -44,11 +43,11 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 /// How a poller receives.
 #[derive(Clone, Copy)]
 pub(super) struct Polling {
-    /// It looks for packets in shared memory only.
+    /// The poller looks for packets in shared memory only.
     pub skips_sockets: bool,
 }
 
-/// What [`Device::receive`] has received.
+/// The result of [`Device::receive`].
 pub(super) struct Received {
     /// Packets in shared memory, and datagrams.
     pub packets: usize,
@@ -71,11 +70,12 @@ impl Device {
             self.send(qp, inner);
             inner = qp.inner.lock();
         }
-        // What came before the change must not come after it.
+        // Packets that came before the change must not be handled after it.
         inner.receive_missed(qp);
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
-        inner.path = QpPath::default();
+        let is_reset = engine.state() == QpState::Reset;
+        inner.path.forget(is_reset);
         inner.follow_peer(qp, &self.net);
         self.open_path(qp, inner.engine());
         let was_exported = self.export_qp(qp, &mut inner);
@@ -125,8 +125,8 @@ impl Device {
     }
 
     /// Receives packets and runs due timers, in a thread that has found a completion queue empty. Completions
-    /// of that queue may be put into `sink`: then they are nowhere else.
-    pub fn poll(&self, sink: &mut Sink) {
+    /// of that queue may be put into `polled`: then they are nowhere else.
+    pub fn poll(&self, polled: &mut PolledCompletions) {
         // The thread that has the inbox makes progress for all.
         let Some(mut inbox) = self.inboxes.try_take() else {
             return self.on_empty_poll();
@@ -141,7 +141,7 @@ impl Device {
             drop(inbox);
             return self.on_empty_poll();
         }
-        let received = self.receive(&mut inbox, Some(Polling { skips_sockets }), Some(sink));
+        let received = self.receive(&mut inbox, Some(Polling { skips_sockets }), Some(polled));
         if received.packets == 0 {
             self.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);
@@ -181,7 +181,7 @@ impl Device {
         datagrams
     }
 
-    /// For the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
+    /// The flag for the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
     pub fn concurrent_receivers(&self) -> Arc<AtomicBool> {
         self.inboxes.concurrent_receivers().clone()
     }
@@ -200,12 +200,13 @@ impl Device {
         }
     }
 
-    /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls, and `sink` is its.
+    /// Receives a batch of packets and runs their queue pairs. `polling`: the caller is a poller, and
+    /// `polled` is its list.
     pub(super) fn receive(
         &self,
         inbox: &mut InboxGuard<'_>,
         polling: Option<Polling>,
-        sink: Option<&mut Sink>,
+        polled: Option<&mut PolledCompletions>,
     ) -> Received {
         inbox.on_batch();
         // A poller that does not come back must not strand what it defers: the background thread sends it
@@ -213,7 +214,7 @@ impl Device {
         let may_defer =
             polling.is_some() && self.activity.wakeups_suspended.load(Ordering::Relaxed);
         let skips_sockets = polling.is_some_and(|polling| polling.skips_sockets);
-        self.receive_batch(inbox, may_defer, skips_sockets, sink)
+        self.receive_batch(inbox, may_defer, skips_sockets, polled)
     }
 
     /// [`Device::receive`]; `may_defer`: what the queue pairs have to send may be deferred.
@@ -222,28 +223,28 @@ impl Device {
         inbox: &mut InboxGuard<'_>,
         may_defer: bool,
         skips_sockets: bool,
-        sink: Option<&mut Sink>,
+        polled: Option<&mut PolledCompletions>,
     ) -> Received {
         let has_dead_peers = !skips_sockets && self.has_dead_peers();
         if has_dead_peers {
             inbox.poll_all_sockets();
         }
-        let mut batch = Batch::new(self, may_defer, inbox.take_recent());
-        batch.sink = sink;
-        let (local, by_udp) = match &self.interposed {
+        let mut batch = Batch::new(self, may_defer, inbox.take_qp_cache());
+        batch.polled = polled;
+        let (by_channels, by_udp) = match &self.hooks {
             None => self.receive_all(inbox, skips_sockets, &mut batch),
-            Some(interposed) => {
-                let mut each = interposed.consumer(&mut batch);
+            Some(hooks) => {
+                let mut each = hooks.consumer(&mut batch);
                 (0, self.net.receive_by(inbox, &mut each))
             }
         };
-        let (at, recent) = batch.finish();
-        inbox.keep_recent(recent);
+        let (at, qp_cache) = batch.finish();
+        inbox.keep_qp_cache(qp_cache);
         let drained = has_dead_peers && by_udp < Inbox::BATCH;
         if !skips_sockets {
             self.serve_paths(inbox, drained);
         }
-        let packets = local + by_udp;
+        let packets = by_channels + by_udp;
         Received { packets, at }
     }
 
@@ -292,7 +293,7 @@ impl Device {
     pub(super) fn finish_receiving(&self, locked: LockedQp, may_defer: bool) -> Arc<QueuePair> {
         locked.release(|qp, mut inner| {
             if inner.engine().has_early_packets() {
-                // Delivered when the threads that have earlier packets in hand have ended their batches.
+                // Delivered when the threads that have received earlier packets have ended their batches.
                 self.defer_send(qp, &mut inner);
                 self.waker.wake();
             }

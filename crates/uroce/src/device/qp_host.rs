@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::polled::PolledCompletions;
 use super::queue_pair::{Export, QueuePair};
 use super::shared_queue::SharedReceiveQueue;
-use super::sink::Sink;
-use crate::engine::{
+use crate::memory::{AccessingQp, MrCache, PdHandle};
+use crate::shm::Channel;
+use roce::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, PolledSends, QpEvent, RecvWr, RemoteError,
     RemoteKey, SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
-use crate::local::Channel;
-use crate::memory::{AccessingQp, MrCache, PdHandle};
 
 /// The host of one queue pair, while a thread runs it.
 pub struct QpHost<'a> {
@@ -30,8 +30,8 @@ pub struct QpHost<'a> {
     pub export: &'a mut Export,
     /// The channel of its path.
     pub channel: Option<&'a Arc<Channel>>,
-    /// Of a program that is polling.
-    pub sink: Option<&'a mut Sink>,
+    /// The unreported completions of a program that is polling.
+    pub polled: Option<&'a mut PolledCompletions>,
 }
 
 impl QpHost<'_> {
@@ -87,7 +87,7 @@ impl Host for QpHost<'_> {
             let (pd, by) = (self.recv_pd()?, (&mut *self.regions, self.qp.qpn));
             return memory.scatter_for(by, sges, offset, from, pd);
         }
-        // Its SRQ may have been destroyed since the receive was taken.
+        // The receive's SRQ may have been destroyed since the receive was taken.
         let srq = self.xrc_srq.as_ref().ok_or(LocalError::Protection)?;
         srq.while_open(|srq| memory.scatter(sges, offset, from, srq.pd))
             .unwrap_or(Err(LocalError::Protection))
@@ -204,8 +204,8 @@ impl Host for QpHost<'_> {
             }
         };
         let Some(cq) = cq else { return Ok(()) };
-        if let Some(sink) = &mut self.sink {
-            if sink.put(cq, completion, qp.qpn) {
+        if let Some(polled) = &mut self.polled {
+            if polled.put(cq, completion, qp.qpn) {
                 return Ok(());
             }
         }
@@ -265,8 +265,8 @@ mod tests {
     use crate::device::shared_queue::{SrqConfig, SrqSizes};
     use crate::device::wait::Waker;
     use crate::device::xrc::XrcDomain;
-    use crate::engine::{Limits, QpConfig};
     use crate::memory::{Memory, MemoryRegion, MrRange};
+    use roce::engine::{Limits, QpConfig};
 
     fn srq(number: u32, pd: PdHandle) -> Arc<SharedReceiveQueue> {
         let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();

@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::queue_pair::QueuePair;
-use crate::engine::{Counters, Time};
 use crate::memory::CachedBy;
 use crate::sync::{Mutex, RwLock};
+use roce::engine::{Counters, Time};
 
 /// Queue pairs by number.
 #[derive(Default)]

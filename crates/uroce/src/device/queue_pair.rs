@@ -1,4 +1,11 @@
-//! Queue pairs: the engine's state machine, and the objects around it.
+//! Queue pairs of a device: the engine's state machine under a lock, and the objects around it:
+//! completion queues, receives, counters, listeners, path.
+//!
+//! Not here: the protocol (`engine`), receiving and sending packets (`receiving.rs`, `sending.rs`),
+//! the object that C sees (`provider/qp.rs`).
+//!
+//! Invariant: the engine is called with `inner` locked, and not any more once the program has
+//! destroyed the queue pair.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,29 +24,30 @@ use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
-use crate::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
-use crate::local::{Channel, Unlocked};
 use crate::memory::{Memory, MrCache, PdHandle};
+use crate::shm::{Channel, Unlocked};
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::{ConnectedPeer, Net};
+use roce::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
 
-/// What a queue pair is created with.
+/// The attributes that a queue pair is created with.
 pub struct QueuePairConfig {
     /// Service, number, limits.
     pub engine: QpConfig,
     /// The protection domain; none for an XRC target.
     pub pd: Option<PdHandle>,
-    /// Where send requests complete; none for an XRC target.
+    /// The queue that send requests complete in; none for an XRC target.
     pub send_cq: Option<Arc<CompletionQueue>>,
-    /// Where receives complete; none for XRC, whose SRQs have completion queues of their own.
+    /// The queue that receives complete in; none for XRC, whose SRQs have completion queues of
+    /// their own.
     pub recv_cq: Option<Arc<CompletionQueue>>,
-    /// Where receives come from, if the queue pair has no receive queue of its own.
+    /// The queue that receives come from, if the queue pair has no receive queue of its own.
     pub srq: Option<Arc<SharedReceiveQueue>>,
     /// The XRC domain, for an XRC target.
     pub xrcd: Option<Arc<XrcDomain>>,
     /// The device's memory regions and windows.
     pub memory: Arc<Memory>,
-    /// Of the device: see `Inboxes::concurrent_receivers`.
+    /// The flag of the device's inboxes: see `Inboxes::concurrent_receivers`.
     pub concurrent_receivers: Arc<AtomicBool>,
     /// A slot of a queue is free when its work request has completed, as with Soft-RoCE. Else it is when
     /// the program has polled a completion that covers it, as with an RNIC.
@@ -72,7 +80,7 @@ impl QpListener {
     }
 }
 
-/// What is locked while a thread runs the queue pair.
+/// The state that is locked while a thread runs the queue pair.
 pub struct Inner {
     engine: Qp,
     /// The SRQ of the XRC receive that is being filled.
@@ -102,21 +110,21 @@ pub struct Inner {
 /// Whether the peer of a queue pair may access memory directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Export {
-    /// It may not.
+    /// The peer may not access memory.
     #[default]
     None,
-    /// It may not yet, but its first packet has arrived.
+    /// The peer may not access memory yet, but its first packet has arrived.
     Due,
-    /// It may.
+    /// The peer may access memory.
     Current,
-    /// It may not any more, but accesses that have begun may be in progress.
+    /// The peer may not access memory any more, but accesses that have begun may be in progress.
     Withdrawn,
 }
 
 /// Why a queue pair cannot be run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Another thread has it locked and is taken for preempted.
+    /// The lock is held by another thread, which is taken for preempted.
     Preempted,
     /// The program has destroyed it: neither its memory nor its completion queues may be touched.
     Destroyed,
@@ -124,9 +132,9 @@ pub enum Unavailable {
 
 /// A queue pair. Thread-safe: what changes is in [`QueuePair::inner`] and in atomics.
 pub struct QueuePair {
-    /// Its number, 24 bits.
+    /// The queue pair number, 24 bits.
     pub qpn: u32,
-    /// Its transport service.
+    /// The transport service.
     pub service: Service,
     /// See [`QueuePairConfig::pd`].
     pub pd: Option<PdHandle>,
@@ -148,7 +156,7 @@ pub struct QueuePair {
     pub listeners: Mutex<Vec<Arc<QpListener>>>,
     /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
     pub has_bound_mws: AtomicBool,
-    /// What counts its completions.
+    /// The counters of the queue pair's completions.
     pub counters: AttachedCounters,
     /// When the device's timer for it is due; [`NEVER`] if none is armed. Written with `inner` locked.
     pub timer_at: AtomicTime,
@@ -156,7 +164,7 @@ pub struct QueuePair {
     pub inner: Mutex<Inner>,
     /// Packets do not reach it any more.
     is_retired: AtomicBool,
-    /// Of `inner`.
+    /// The holder of the lock of `inner`.
     pub holder: LockHolder,
     /// Packets that came while `inner` could not be locked.
     pub missed: Missed,
@@ -351,7 +359,7 @@ impl Inner {
             receives: &mut self.receives,
             export: &mut self.export,
             channel,
-            sink: None,
+            polled: None,
         };
         (&mut self.engine, host, channel)
     }
@@ -396,7 +404,7 @@ impl Inner {
         before.into_iter().for_each(|peer| net.disconnect(peer));
     }
 
-    /// From now on [`QueuePair::lock_unless_preempted`] fails.
+    /// Destroys the queue pair: from now on [`QueuePair::lock_unless_preempted`] fails.
     pub fn destroy(&mut self, net: &Net) {
         self.destroyed = true;
         let peer = self.peer.take();
@@ -408,7 +416,7 @@ impl Inner {
         core::mem::take(&mut self.recv_completed)
     }
 
-    /// What the queue pair has counted since the last call.
+    /// Takes the counts since the last call.
     pub fn take_counters(&mut self) -> Counters {
         self.engine.take_counters()
     }

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use super::clock::ReadOnce;
 use super::lock_holder::InboxGuard;
 use super::missed::KeptPacket;
+use super::polled::PolledCompletions;
+use super::qp_cache::QpCache;
 use super::queue_pair::{LockedQp, QueuePair, Unavailable};
-use super::recent::RecentQps;
-use super::sink::Sink;
 use super::{Device, clock};
-use crate::engine::{Addresses, Clock, Message, Time};
-use crate::local::Receiver;
+use crate::shm::Receiver;
 use crate::transport::{GSI_QPN, SMI_QPN};
-use crate::wire::{MULTICAST_QPN, Packet};
+use roce::engine::{Addresses, Clock, Message, Time};
+use roce::wire::{MULTICAST_QPN, Packet};
 
 /// Batches of datagrams that are received before the first packets of a new channel.
 const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;
@@ -36,18 +36,18 @@ pub(super) fn lock_for(
     }
 }
 
-/// Delivers a packet to a queue pair. `sink`: of a program that is polling.
+/// Delivers a packet to a queue pair. `polled`: of a program that is polling.
 #[inline(always)]
 pub(super) fn receive(
     locked: &mut LockedQp,
     packet: &Packet<'_>,
     from: &Addresses,
     clock: impl Clock,
-    sink: Option<&mut Sink>,
+    polled: Option<&mut PolledCompletions>,
 ) {
     let (qp, inner) = locked.split();
     let (engine, mut host) = inner.split(qp);
-    host.sink = sink;
+    host.polled = polled;
     engine.receive(packet, from, clock, &mut host);
 }
 
@@ -76,7 +76,7 @@ impl Receiver for Batch<'_> {
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
             let (engine, mut host) = inner.split(qp);
-            host.sink = self.sink.as_deref_mut();
+            host.polled = self.polled.as_deref_mut();
             engine.receive_message(message, from, clock, &mut host);
         }
     }
@@ -85,26 +85,26 @@ impl Receiver for Batch<'_> {
 /// A batch of received packets. [`Batch::finish`] ends it.
 pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
-    /// What the queue pairs have to send may be deferred.
+    /// The queue pairs may defer what they have to send.
     may_defer: bool,
-    /// For packets that came by UDP, and NAKs.
+    /// The clock for packets that came by UDP, and NAKs.
     exact: ReadOnce,
-    /// For other packets.
+    /// The clock for other packets.
     coarse: ReadOnce,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,
-    /// Its number.
+    /// The number of `receiving`.
     qpn: Option<u32>,
-    recent: RecentQps,
-    /// Of a program that is polling.
-    pub(super) sink: Option<&'a mut Sink>,
+    qp_cache: QpCache,
+    /// The unreported completions of a program that is polling.
+    pub(super) polled: Option<&'a mut PolledCompletions>,
     one_sided: bool,
     packets: u64,
 }
 
 impl<'a> Batch<'a> {
-    /// An empty batch. `recent`: what [`Batch::finish`] has returned for the one before.
-    pub(super) fn new(device: &'a Device, may_defer: bool, recent: RecentQps) -> Batch<'a> {
+    /// An empty batch. `qp_cache`: what [`Batch::finish`] has returned for the one before.
+    pub(super) fn new(device: &'a Device, may_defer: bool, qp_cache: QpCache) -> Batch<'a> {
         Batch {
             device,
             may_defer,
@@ -112,8 +112,8 @@ impl<'a> Batch<'a> {
             coarse: ReadOnce::new(clock::coarse),
             receiving: None,
             qpn: None,
-            recent,
-            sink: None,
+            qp_cache,
+            polled: None,
             one_sided: false,
             packets: 0,
         }
@@ -133,8 +133,8 @@ impl<'a> Batch<'a> {
         }
         let clock = if exactly { &self.exact } else { &self.coarse };
         if let Some(locked) = &mut self.receiving {
-            let sink = self.sink.as_deref_mut();
-            receive(locked, packet, from, clock, sink);
+            let polled = self.polled.as_deref_mut();
+            receive(locked, packet, from, clock, polled);
         }
     }
 
@@ -175,12 +175,12 @@ impl<'a> Batch<'a> {
     #[inline(never)]
     fn begin_receiving(&mut self, qpn: u32) -> Result<(), Option<Arc<QueuePair>>> {
         self.end_receiving();
-        let locked = match self.recent.take(qpn).map(LockedQp::lock) {
+        let locked = match self.qp_cache.take(qpn).map(LockedQp::lock) {
             // A new one may have its number.
             None | Some(Err((_, Unavailable::Destroyed))) => {
                 self.device.queue_pair(qpn).map(LockedQp::lock)
             }
-            recent => recent,
+            cached => cached,
         };
         match locked {
             Some(Ok(locked)) => {
@@ -199,7 +199,7 @@ impl<'a> Batch<'a> {
         if let Some(locked) = self.receiving.take() {
             let (device, may_defer) = (self.device, self.may_defer);
             let qp = device.finish_receiving(locked, may_defer);
-            self.recent.put(qp);
+            self.qp_cache.put(qp);
         }
     }
 
@@ -248,7 +248,7 @@ impl<'a> Batch<'a> {
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the
     /// time, if it was read exactly, and the queue pairs of recent packets.
-    pub(super) fn finish(mut self) -> (Option<Time>, RecentQps) {
+    pub(super) fn finish(mut self) -> (Option<Time>, QpCache) {
         self.end_receiving();
         let activity = &self.device.activity;
         if self.one_sided {
@@ -258,7 +258,7 @@ impl<'a> Batch<'a> {
         activity
             .packets
             .store(before + self.packets, Ordering::Relaxed);
-        (self.exact.get(), self.recent)
+        (self.exact.get(), self.qp_cache)
     }
 }
 

@@ -5,7 +5,6 @@
 //! a thread is most likely to be preempted, and others could not serve the queue pair meanwhile
 //! (`lock_holder.rs`).
 
-use std::cell::{Cell, RefCell};
 use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,58 +12,14 @@ use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
-use crate::engine::Time;
-use crate::process;
 use crate::transport::Outbox;
+use roce::engine::Time;
 
 /// How long a thread of the program waits for another one that is sending. Such a thread may have been
 /// preempted; on a busy host, for hundreds of milliseconds.
 const SEND_WAIT: Duration = Duration::from_millis(500);
 
-thread_local! {
-    static OUTBOX: RefCell<Option<Outbox>> = const { RefCell::new(None) };
-    /// This thread has used `OUTBOX`, which is registered at its first use.
-    static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread may use `OUTBOX`.
-fn may_register() -> bool {
-    IS_REGISTERED.get() || process::can_register_destructor()
-}
-
 impl Device {
-    /// Calls `call` with this thread's outbox; without memory for one, with the device's spare one.
-    pub(super) fn with_outbox<T>(&self, call: impl FnOnce(&mut Outbox) -> T) -> T {
-        if !may_register() {
-            return self.with_new_outbox(call);
-        }
-        let mut call = Some(call);
-        // A thread that is ending may have dropped its outbox already, and one that calls this within `call`
-        // has it in use.
-        let result = OUTBOX.try_with(|cell| {
-            IS_REGISTERED.set(true);
-            let mut own = cell.try_borrow_mut().ok()?;
-            if own.is_none() {
-                *own = Outbox::try_new();
-            }
-            let outbox = own.as_mut()?;
-            call.take().map(|call| call(outbox))
-        });
-        match (result, call) {
-            (Ok(Some(result)), _) => result,
-            (_, Some(call)) => self.with_new_outbox(call),
-            (_, None) => unreachable!("a call that was made has a result"),
-        }
-    }
-
-    #[cold]
-    fn with_new_outbox<T>(&self, call: impl FnOnce(&mut Outbox) -> T) -> T {
-        match Outbox::try_new() {
-            Some(mut outbox) => call(&mut outbox),
-            None => call(&mut self.spare_outbox.lock()),
-        }
-    }
-
     /// Unlocks the queue pair, and sends what it may send now.
     #[inline]
     pub(super) fn send(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
@@ -77,7 +32,8 @@ impl Device {
     /// [`Device::send`] by UDP.
     pub(super) fn send_batches(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>) {
         let now = clock::now();
-        self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));
+        self.outboxes
+            .with(|outbox| self.flush_batches(qp, inner, now, outbox));
     }
 
     /// Leaves what the queue pair has to send to the thread that looks for packets next. False if there is
@@ -207,7 +163,7 @@ impl Device {
                 Err(Unavailable::Destroyed) => {}
             }
         }
-        // Those that were added meanwhile are left too.
+        // Queue pairs that were added meanwhile are left too.
         let left = !self.deferred_sends.lock().is_empty();
         if left {
             self.activity.has_deferred.store(true, Ordering::Relaxed);

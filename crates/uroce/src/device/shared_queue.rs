@@ -7,16 +7,16 @@ use ibverbs_abi::*;
 
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
-use crate::engine::RecvWr;
 use crate::memory::PdHandle;
 use crate::sync::{Mutex, RwLock};
+use roce::engine::RecvWr;
 
 struct SrqState {
     receives: VecDeque<RecvWr>,
     sizes: SrqSizes,
 }
 
-/// What `ibv_query_srq` reports besides `max_sge`.
+/// The sizes that `ibv_query_srq` reports besides `max_sge`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SrqSizes {
     /// How many receives the queue holds at most.
@@ -34,7 +34,7 @@ pub struct SharedReceiveQueue {
     pub max_sge: usize,
     /// The SRQ number (24 bits), which XRC requests carry.
     pub number: u32,
-    /// Where its receives complete; only for XRC.
+    /// The queue that receives complete in; only for XRC.
     pub cq: Option<Arc<CompletionQueue>>,
     /// See [`SrqConfig::handle`].
     handle: u64,
@@ -43,9 +43,9 @@ pub struct SharedReceiveQueue {
     closed: RwLock<bool>,
 }
 
-/// What a shared receive queue is created with; see [`SharedReceiveQueue`].
+/// The attributes that a shared receive queue is created with; see [`SharedReceiveQueue`].
 pub struct SrqConfig {
-    /// Its size and limit.
+    /// The size and limit of the queue.
     pub sizes: SrqSizes,
     /// See [`SharedReceiveQueue::max_sge`].
     pub max_sge: usize,
@@ -123,7 +123,7 @@ impl SharedReceiveQueue {
         valid
     }
 
-    /// Its size and limit now.
+    /// The size and limit of the queue now.
     pub fn sizes(&self) -> SrqSizes {
         self.state.lock().sizes
     }
@@ -148,7 +148,7 @@ impl SharedReceiveQueue {
 mod tests {
     use super::super::wait::Waker;
     use super::*;
-    use crate::engine::Sges;
+    use roce::engine::Sges;
 
     fn queue(max_wr: usize, limit: usize) -> SharedReceiveQueue {
         let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();

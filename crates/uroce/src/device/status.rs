@@ -10,30 +10,30 @@ use std::sync::Arc;
 use super::counters::DeviceCounters;
 use super::queue_pair::QueuePair;
 use super::{Device, OPEN_DEVICES};
-use crate::engine::{Counters, QpState, Service};
-use crate::wire::ip_of;
+use roce::engine::{Counters, QpState, Service};
+use roce::wire::ip_of;
 
 /// A device that this process has open.
 #[derive(Clone, Debug)]
 pub struct DeviceStatus {
-    /// Its name.
+    /// The device's name.
     pub name: String,
     /// Directories of counters in `ports/1` as sysfs has them, and `local`: packets through shared memory.
     pub counters: Vec<(&'static str, Vec<(&'static str, u64)>)>,
-    /// Its queue pairs, by number.
+    /// The device's queue pairs, by number.
     pub queue_pairs: Vec<QpStatus>,
 }
 
 /// A queue pair.
 #[derive(Clone, Debug)]
 pub struct QpStatus {
-    /// Its number, 24 bits.
+    /// The queue pair number, 24 bits.
     pub qpn: u32,
     /// `RC`, `UC`, `UD`, `XRC_SEND` or `XRC_RECV`.
     pub service: &'static str,
     /// The state, as in `IBV_QPS_*`.
     pub state: &'static str,
-    /// Of a connected queue pair, from RTR on: its peer's address and queue pair number.
+    /// The address and queue pair number of the peer, of a connected queue pair from RTR on.
     pub peer: Option<(IpAddr, u32)>,
     /// Bytes.
     pub path_mtu: u32,
@@ -51,9 +51,9 @@ pub struct QpStatus {
     pub qkey: u32,
     /// READs and atomic operations of the peer that it executes at once.
     pub max_dest_rd_atomic: u32,
-    /// It takes its receives from a shared receive queue.
+    /// The queue pair takes its receives from a shared receive queue.
     pub has_srq: bool,
-    /// What it has counted.
+    /// The queue pair's counters.
     pub counters: Vec<(&'static str, u64)>,
 }
 

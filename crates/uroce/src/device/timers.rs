@@ -1,4 +1,4 @@
-//! When each queue pair's timer is due. Pure.
+//! Timers of queue pairs: when each is due. Pure.
 //!
 //! A timer that moves to a later time keeps its entry; when that is due, the queue pair is asked for its
 //! time again. So an ACK, which moves the ack timeout back, costs nothing here.
@@ -6,12 +6,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// A queue pair's entry. Ordered by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// When it is due.
+    /// The time at which the timer is due.
     pub at: Time,
     /// The queue pair.
     pub qpn: u32,

@@ -82,7 +82,7 @@ impl Waker {
         }
     }
 
-    /// What to block on; a negative number once the pipe is lost.
+    /// The descriptor to block on; a negative number once the pipe is lost.
     fn fd(&self) -> RawFd {
         match self.lost.load(Ordering::Relaxed) {
             false => self.reader.as_raw_fd(),
@@ -121,7 +121,7 @@ impl Waker {
     }
 }
 
-/// What [`readable`] found.
+/// The result of [`readable`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// The waker's pipe is readable.
@@ -149,7 +149,7 @@ pub fn readable(waker: &Waker, other: Option<RawFd>, timeout: Option<Duration>) 
     }
 }
 
-/// What is readable within a time; none if nothing is.
+/// Waits for the descriptors: returns what is readable within a time; none if nothing is.
 fn readable_within(waker: &Waker, other: Option<RawFd>, timeout: Duration) -> Option<Readable> {
     let poll = |fd| libc::pollfd {
         fd,

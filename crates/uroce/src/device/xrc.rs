@@ -44,7 +44,7 @@ impl Claim {
 /// An XRC domain. Thread-safe.
 #[derive(Default)]
 pub struct XrcDomain {
-    /// By SRQ number.
+    /// The shared receive queues by SRQ number.
     srqs: RwLock<HashMap<u32, Arc<SharedReceiveQueue>>>,
     /// The file that names it.
     file: Option<Inode>,

@@ -12,7 +12,7 @@ use super::liveness::own_tid;
 use crate::process;
 
 const SLOTS: usize = if cfg!(loom) { 1 } else { 16 };
-/// Where in a slot's word the number of its accesses begins.
+/// The position in a slot's word of the number of its accesses.
 const COUNT_SHIFT: u32 = 56;
 const QPN_MASK: u32 = 0xff_ffff;
 
@@ -36,7 +36,7 @@ struct Slot {
     thread: AtomicU32,
 }
 
-/// What a target takes away.
+/// An object that a target takes away from its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// The region with this R_Key.

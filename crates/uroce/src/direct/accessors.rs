@@ -18,9 +18,9 @@ const MAX_DISTRUSTED: usize = 16;
 
 /// A process that may access what is exported.
 pub trait Accessor: Send + Sync {
-    /// What it announces.
+    /// The accesses that the process announces.
     fn accesses(&self) -> &Accesses;
-    /// Its process ID.
+    /// The process ID.
     fn pid(&self) -> libc::pid_t;
     /// Whether the process has ended, or has closed the device. May make a system call.
     fn is_gone(&self) -> bool;
@@ -54,7 +54,7 @@ pub struct Accessors {
 
 #[derive(Default)]
 struct List {
-    /// In the order of their numbers.
+    /// The accessors in the order of their numbers.
     all: Vec<(u64, Arc<dyn Accessor>)>,
     next_number: u64,
     /// The process IDs of those that were removed because an access did not end.
@@ -81,8 +81,8 @@ impl Accessors {
         }
     }
 
-    /// From now on [`Accessors::wait`] waits for the accesses of this process. False if there is no memory,
-    /// or the process is not trusted: it must not get the table.
+    /// Adds a process, for whose accesses [`Accessors::wait`] waits from now on. False if there is
+    /// no memory, or the process is not trusted: it must not get the table.
     pub fn add(&self, accessor: Arc<dyn Accessor>) -> bool {
         let mut list = self.list.lock();
         let may = list.trusts(accessor.pid()) && list.all.try_reserve(1).is_ok();
@@ -277,7 +277,8 @@ mod tests {
         }
     }
 
-    /// It costs no second wait, by this connection or by another one.
+    /// The wait for an access that does not end is over after the limit, and no other connection
+    /// waits again.
     #[test]
     fn an_access_that_does_not_end_costs_the_limit_once() {
         let (accessors, one) = with_one(AT_ONCE);

@@ -1,5 +1,7 @@
-//! What a process lets its peers access: a table in a memfd, which the process writes and its peers map for
-//! reading.
+//! The table of what a process lets its peers access: in a memfd, which the process writes and its
+//! peers map for reading.
+//!
+//! Not here: the checks of a request, which the peer makes (`grant.rs`, `imports.rs`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -26,7 +28,7 @@ use crate::sync::Mutex;
 
 const SEALS: i32 =
     libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
-/// What this process exports. Thread-safe.
+/// The exports of this process. Thread-safe.
 pub struct Exports {
     mapping: Mapping,
     fd: Owned<OwnedFd>,
@@ -71,7 +73,7 @@ impl Exports {
         })
     }
 
-    /// For peers.
+    /// The table's descriptor, for peers.
     pub fn place(&self) -> TableFd {
         TableFd {
             fd: self.fd.as_raw_fd(),
@@ -79,7 +81,7 @@ impl Exports {
         }
     }
 
-    /// From now on peers access memory, until the guard is dropped or the calling thread ends. Fails as
+    /// Lets peers access memory until the guard is dropped or the calling thread ends. Fails as
     /// get_robust_list(2).
     pub fn begin(&self) -> io::Result<LivenessGuard<'_>> {
         self.mapping.table().liveness.begin()
@@ -125,14 +127,15 @@ impl Exports {
         self.without_place.load(Ordering::Relaxed)
     }
 
-    /// From now on no access to a region begins. Returns whether one may be in progress: see
-    /// [`Exports::wait_for_region`].
+    /// Withdraws a region: from now on no access to it begins. Returns whether one may be in
+    /// progress: see [`Exports::wait_for_region`].
     #[must_use]
     pub fn withdraw_region(&self, rkey: u32) -> bool {
         self.withdraw(self.mapping.table().region(rkey), rkey)
     }
 
-    /// From now on the peer of a queue pair begins no access. Returns whether one may be in progress.
+    /// Withdraws a queue pair: from now on its peer begins no access. Returns whether one may be in
+    /// progress.
     pub fn withdraw_qp(&self, qpn: u32) -> bool {
         self.withdraw(self.mapping.table().queue_pair(qpn), qpn)
     }

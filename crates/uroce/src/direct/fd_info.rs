@@ -1,5 +1,6 @@
-//! What /proc/self/fdinfo says of a descriptor. The kernel knows it without the file system and the memory
-//! behind the descriptor, so whoever serves those cannot keep the reader waiting (FUSE, userfaultfd(2)).
+//! Fields of a descriptor in /proc/self/fdinfo. The kernel knows them without the file system and the
+//! memory behind the descriptor, so whoever serves those cannot keep the reader waiting (FUSE,
+//! userfaultfd(2)).
 
 use std::io;
 use std::os::fd::RawFd;

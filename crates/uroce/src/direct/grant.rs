@@ -1,7 +1,7 @@
-//! What a target exports, and what an initiator may do with it: the checks of the target's responder
-//! (specification 9.7.4.1, 10.6). Pure.
+//! Entries of the export table, and the checks of a request against them: those of the target's
+//! responder (specification 9.7.4.1, 10.6). Pure.
 
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// The words of an entry in the table. The last one is [`VALID`] in an entry that is in use.
 pub const WORDS: usize = 6;
@@ -20,15 +20,15 @@ pub fn is_of(words: &[u64; WORDS], number: u32) -> bool {
 /// A queue pair whose peer may access memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportedQp {
-    /// Its number.
+    /// The queue pair's number.
     pub qpn: u32,
     /// The number of its peer.
     pub peer_qpn: u32,
     /// The GID of its peer, as packets of the peer have it.
     pub peer: Gid,
-    /// Its protection domain.
+    /// The queue pair's protection domain.
     pub pd: u32,
-    /// What its peer may do, `IBV_ACCESS_REMOTE_*`.
+    /// The accesses that its peer may make, `IBV_ACCESS_REMOTE_*`.
     pub access: u32,
     /// The first PSN that it expected from its peer. A peer of an earlier connection began with another.
     pub first_psn: u32,
@@ -37,9 +37,9 @@ pub struct ExportedQp {
 /// A memory region whose key gives peers access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportedRegion {
-    /// Its key.
+    /// The region's R_Key.
     pub rkey: u32,
-    /// Its protection domain.
+    /// The region's protection domain.
     pub pd: u32,
     /// `IBV_ACCESS_*`.
     pub access: u32,
@@ -77,7 +77,7 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 impl ExportedQp {
-    /// Its entry in the table.
+    /// Encodes the queue pair as an entry of the table.
     pub fn words(&self) -> [u64; WORDS] {
         let gid = u128::from_ne_bytes(self.peer);
         [
@@ -105,7 +105,7 @@ impl ExportedQp {
 }
 
 impl ExportedRegion {
-    /// Its entry in the table.
+    /// Encodes the region as an entry of the table.
     pub fn words(&self) -> [u64; WORDS] {
         [
             pair(self.rkey, self.pd),

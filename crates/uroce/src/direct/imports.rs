@@ -1,4 +1,4 @@
-//! What another process exports: finding it, and reading it.
+//! The export table of another process: finding it, and reading it.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -19,8 +19,8 @@ use super::table::{Entry, Mapping, Table};
 use crate::descriptors;
 use crate::restart::{self, Condition, Expected};
 
-/// Where a peer finds what a process exports: behind a descriptor of that process. So the kernel shows it to
-/// those only that may see the process's files (ptrace(2)).
+/// The descriptor behind which a peer finds what a process exports: the kernel shows it to those
+/// only that may see the process's files (ptrace(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFd {
     /// The number of the descriptor; -1 if the process exports nothing.
@@ -30,19 +30,19 @@ pub struct TableFd {
 }
 
 impl TableFd {
-    /// That of a process that exports nothing.
+    /// The descriptor of a process that exports nothing.
     pub const NONE: TableFd = TableFd { fd: -1, secret: 0 };
 }
 
 /// The bytes of a request in the process of the target.
 pub struct Located<'a> {
-    /// Where they are.
+    /// The address of the bytes.
     pub address: u64,
     /// While it holds, they may be accessed.
     pub condition: Condition<'a>,
 }
 
-/// What another process exports.
+/// The exports of another process.
 pub struct Imports {
     mapping: Mapping,
     process: Process,
@@ -111,8 +111,8 @@ impl Imports {
         self.process().is_some() && restart::is_available() && self.find(request).is_some()
     }
 
-    /// Where the bytes of a request are in the process. None if it does not export them to the initiator, or
-    /// is changing that. The caller has announced the access there.
+    /// Finds the bytes of a request in the process. None if it does not export them to the
+    /// initiator, or is changing that. The caller has announced the access there.
     pub fn locate<'a>(&'a self, request: &Request, accesses: &'a Accesses) -> Option<Located<'a>> {
         let owner = self.mapping.table().liveness.owner()?;
         let (address, qp, region) = self.find(request)?;
@@ -137,7 +137,7 @@ impl Imports {
     }
 }
 
-/// What is in the entry of an object, and its version.
+/// Finds the entry of an object: its words, and its version.
 fn entry_of<'a>(
     mut places: impl Iterator<Item = &'a Entry>,
     number: u32,

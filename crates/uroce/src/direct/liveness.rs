@@ -41,8 +41,8 @@ impl Liveness {
         (value & TID_MASK != 0).then_some((self.owner.as_ptr().cast_const(), value))
     }
 
-    /// From now on the process is alive, until the guard is dropped or the calling thread ends. The thread
-    /// must not use robust mutexes of its own meanwhile. Fails as get_robust_list(2).
+    /// Marks the process as alive, until the guard is dropped or the calling thread ends. The
+    /// thread must not use robust mutexes of its own meanwhile. Fails as get_robust_list(2).
     pub fn begin(&self) -> io::Result<LivenessGuard<'_>> {
         let (mut before, mut before_len) = (ptr::null_mut::<libc::c_void>(), 0_usize);
         // SAFETY: the kernel writes both values. The calling thread is 0.

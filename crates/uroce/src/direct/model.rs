@@ -48,7 +48,7 @@ fn nobody_accesses_what_was_withdrawn() {
     });
 }
 
-/// What is read was written at once.
+/// The words of an entry are read as they were written at one time.
 #[test]
 fn entries_are_read_as_a_whole() {
     loom::model(|| {

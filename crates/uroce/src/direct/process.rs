@@ -1,4 +1,6 @@
-//! The memory of another process: process_vm_writev(2), process_vm_readv(2).
+//! Access to the memory of another process: process_vm_writev(2), process_vm_readv(2).
+//!
+//! Not here: where the bytes are, and whether they may be accessed (`imports.rs`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -33,7 +35,7 @@ pub fn allow_peers() {
     }
 }
 
-/// Another process whose memory can be accessed.
+/// A process whose memory this one can access.
 ///
 /// The number of a process that has ended may be given to another one. The descriptor says whether it has
 /// ended, whatever the process does; to ask takes a system call. So an access is made only if that was asked
@@ -41,21 +43,22 @@ pub fn allow_peers() {
 pub struct Process {
     pid: pid_t,
     pidfd: Owned<OwnedFd>,
-    /// When the process was there for the last time, in [`restart::ticks`].
+    /// The time at which the process was there last, in [`restart::ticks`].
     verified_at: AtomicU64,
     /// The process has ended, or the kernel has refused an access: the process has changed its user, or its
     /// first thread has ended.
     is_refused: AtomicBool,
 }
 
-/// What a copy has come to.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
     /// All bytes.
     All,
-    /// Not all: some may have been. To try again is of no use.
+    /// The copy is incomplete: some bytes may have been copied. To try again is of no use.
     NotAll,
-    /// Not all, as the condition does not hold any more, or the thread was not run for a moment.
+    /// The copy is incomplete, as the condition does not hold any more, or the thread was not run
+    /// for a moment.
     Again,
 }
 
@@ -112,7 +115,7 @@ impl Process {
         exists
     }
 
-    /// For the condition of an access.
+    /// The address of `verified_at`, for the condition of an access.
     pub fn verified_at(&self) -> *const u64 {
         self.verified_at.as_ptr()
     }
@@ -156,7 +159,7 @@ impl Process {
             part(address, head_len),
             part(address + head_len as u64, len - head_len),
         );
-        // What the program wrote before is visible to those that see these bytes.
+        // Earlier writes of the program are visible to those that see these bytes.
         fence(Ordering::Release);
         // SAFETY: `local` names memory that may be read, as the caller says, and `last` is this function's.
         unsafe {
@@ -289,7 +292,7 @@ mod tests {
         Located { address, condition }
     }
 
-    /// What a copy comes to that is tried again as initiators do.
+    /// Repeats a copy as initiators do, until its result is not `Again`.
     fn settled(copy: impl FnMut() -> Copied) -> Copied {
         let mut tries = std::iter::repeat_with(copy).take(100);
         let copied = tries.find(|copied| *copied != Copied::Again);
@@ -338,7 +341,7 @@ mod tests {
         assert_eq!((copied, to), (Copied::Again, [0; 16]));
     }
 
-    /// Whoever has its number now is another process.
+    /// The number of a process that has ended may be that of another one, which is not accessed.
     #[test]
     fn a_process_that_has_ended_is_not_accessed() {
         let mut child = std::process::Command::new("sleep");

@@ -16,7 +16,8 @@ use crate::restart::Expected;
 
 /// Entries for regions, and for queue pairs, that are used first.
 const FIRST: usize = if cfg!(loom) { 1 } else { 4096 };
-/// Those that are used when they are not enough. The memory of what is not used is not allocated.
+/// Entries that are used when the first ones are not enough. The memory of what is not used is not
+/// allocated.
 pub const FURTHER: usize = FIRST * 16;
 /// An object is in one of this number of entries, or of as many further ones.
 pub const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
@@ -43,7 +44,7 @@ impl Entry {
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// What the owner has written. None while it writes.
+    /// Reads the words that the owner has written. None while it writes.
     pub fn read(&self) -> Option<[u64; WORDS]> {
         self.read_version().map(|(words, _)| words)
     }
@@ -62,7 +63,7 @@ impl Entry {
     }
 }
 
-/// What lies in the memfd. Zeros: nothing is exported.
+/// The contents of the memfd. Zeros: nothing is exported.
 #[repr(C)]
 pub struct Table {
     /// Whether the owner exists.
@@ -80,7 +81,7 @@ struct Entries {
 }
 
 impl Entries {
-    /// Where an object with this number may be.
+    /// Iterates over the entries that may be those of an object with this number.
     fn places(&self, number: usize) -> impl Iterator<Item = &Entry> {
         let nth = move |i: usize| number.wrapping_add(i);
         let first = (0..PLACES).map(move |i| &self.first[nth(i) % FIRST]);
@@ -89,12 +90,12 @@ impl Entries {
 }
 
 impl Table {
-    /// Where a region with this key may be.
+    /// Iterates over the entries that may be those of a region with this key.
     pub fn region(&self, rkey: u32) -> impl Iterator<Item = &Entry> {
         self.regions.places((rkey >> 8) as usize)
     }
 
-    /// Where a queue pair with this number may be.
+    /// Iterates over the entries that may be those of a queue pair with this number.
     pub fn queue_pair(&self, qpn: u32) -> impl Iterator<Item = &Entry> {
         self.queue_pairs.places(qpn as usize)
     }

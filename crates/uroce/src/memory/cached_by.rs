@@ -1,4 +1,4 @@
-//! Which queue pairs may have a region in their MR caches (`mr_cache.rs`).
+//! The queue pairs that may have a region in their MR caches (`mr_cache.rs`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ pub enum CachedBy {
     None,
     /// The queue pair with this number.
     One(u32),
-    /// Any queue pair.
+    /// The region may be in the cache of any queue pair.
     Any,
 }
 

@@ -14,9 +14,9 @@ const DMA_BUF_MAGIC: i64 = 0x444d_4142;
 
 /// A part of a dma-buf that is mapped. It is unmapped when this is dropped.
 pub struct DmaBufMapping {
-    /// Of the first page.
+    /// The address of the first page.
     at: usize,
-    /// Of the bytes that were asked for.
+    /// The address of the bytes that were asked for.
     start: usize,
     /// Whole pages.
     len: usize,
@@ -92,7 +92,7 @@ impl DmaBufMapping {
         })
     }
 
-    /// Where the bytes are that were asked for.
+    /// The address of the bytes that were asked for.
     pub fn start(&self) -> usize {
         self.start
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(map(-1), Some(Errno(EBADF)));
     }
 
-    /// With a file in place of a dma-buf, which needs a device.
+    /// A file in place of a dma-buf, which needs a device, is mapped in part.
     #[test]
     fn a_part_of_a_file_is_mapped() {
         let mut file = tempfile();

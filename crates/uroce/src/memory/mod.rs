@@ -1,11 +1,14 @@
-//! Memory regions and memory windows: keys, access checks, and every copy from and to the program's memory
-//! (specification 10.6).
+//! Memory regions and memory windows: keys, access checks, and every copy from and to the program's
+//! memory.
+//!
+//! Not here: the objects that C sees (`provider/mr.rs`, `provider/mw.rs`), the memory of other
+//! processes (`direct`).
 //!
 //! | file | content |
 //! |---|---|
 //! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
 //! | `parts.rs` | the parts of scatter/gather lists |
-//! | `known.rs` | regions that a queue pair uses without the table |
+//! | `mr_cache.rs` | regions that a queue pair uses without the table |
 //! | `pins.rs` | regions that are in use without the table's lock |
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |
@@ -15,6 +18,8 @@
 //!
 //! A key has a random index of 24 bits and a key byte of 8 bits. For a window of type 2 the program chooses
 //! the key byte.
+//!
+//! Specification: 10.6.
 
 mod cached_by;
 mod copy;
@@ -35,9 +40,9 @@ use libc::iovec;
 use smallvec::SmallVec;
 
 use crate::direct::Exports;
-use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
+use roce::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
 pub use cached_by::CachedBy;
 pub use device_memory::{Allocated, DeviceMemory};
@@ -62,7 +67,7 @@ pub struct Memory {
     /// How often a region was removed or changed. Written with the table locked.
     changes: AtomicU64,
     pins: Pins,
-    /// What peers may access directly; not set if they may not.
+    /// The table of regions that peers may access directly; not set if they may access none.
     exports: OnceLock<Arc<Exports>>,
     /// How much of the device's own memory is in use.
     pub allocated_device_memory: Arc<Allocated>,
@@ -81,7 +86,7 @@ impl Memory {
         key
     }
 
-    /// From now on peers may access regions directly. Called before the first one is registered.
+    /// Lets peers access regions directly from now on. Called before the first one is registered.
     pub fn set_exports(&self, exports: Arc<Exports>) {
         let _ = self.exports.set(exports);
     }

@@ -8,12 +8,12 @@
 //! is stale.
 
 use super::mr_table::{MemoryRegion, MrSlice, PdHandle};
-use crate::engine::Sge;
+use roce::engine::Sge;
 
 /// The regions that a queue pair has used last.
 #[derive(Debug, Default)]
 pub struct MrCache {
-    /// Nothing is added any more.
+    /// The cache is closed: nothing is added any more.
     is_closed: bool,
     /// The region that was read last.
     read: Option<CachedMr>,

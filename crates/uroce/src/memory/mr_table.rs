@@ -1,5 +1,8 @@
-//! [`MrTable`]: the memory regions and memory windows of a device by key, and the access checks
-//! (specification 10.6). Bookkeeping only: it computes the pointer of an [`MrSlice`] and never follows it.
+//! [`MrTable`]: the memory regions and memory windows of a device by key, and the access checks.
+//!
+//! It computes the pointer of an [`MrSlice`] and never follows it: the copies are in `copy.rs`.
+//!
+//! Specification: 10.6.
 
 use std::collections::hash_map::Entry;
 use std::marker::PhantomData;
@@ -9,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::cached_by::{CachedBy, CachedBySet};
 use crate::direct::ExportedRegion;
-use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
+use roce::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
 /// A protection domain, by its number in the device (`ibv_pd.handle`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,14 +21,14 @@ pub struct PdHandle(pub u32);
 /// The queue pair on whose behalf memory is accessed: the responder of a remote request, or the QP that
 /// binds or invalidates a memory window.
 pub struct AccessingQp<'a> {
-    /// Its QP number.
+    /// The queue pair's number.
     pub qpn: u32,
     /// The protection domains whose memory its peer may access: its own, or for an XRC target QP those of
     /// the XRC domain's shared receive queues.
     pub pds: &'a [PdHandle],
 }
 
-/// Where the memory of a region is.
+/// The memory of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrRange {
     /// Address of the first byte in this process.
@@ -41,13 +44,13 @@ pub struct MrRange {
 pub struct MemoryRegion {
     /// The protection domain that it was registered in.
     pub pd: PdHandle,
-    /// Where it is.
+    /// The memory of the region.
     pub range: MrRange,
     /// `IBV_ACCESS_*`.
     pub access: u32,
 }
 
-/// What `ibv_rereg_mr` changes of a memory region.
+/// The changes that `ibv_rereg_mr` makes to a memory region.
 pub struct Reregistration {
     /// The new protection domain.
     pub pd: Option<PdHandle>,
@@ -70,7 +73,7 @@ pub enum MwType {
     Type2,
 }
 
-/// What a memory window is bound to.
+/// The part of a region that a memory window is bound to.
 #[derive(Clone, Copy, Debug)]
 struct MwBinding {
     /// Index of the region's key.
@@ -108,9 +111,9 @@ struct KeyEntry {
 /// Bytes of a memory region, checked. Valid as long as the table does not change, or the queue pair that
 /// knows the region is locked.
 pub struct MrSlice<'a> {
-    /// Its first byte.
+    /// The address of the first byte.
     pub ptr: *mut u8,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub len: usize,
     table: PhantomData<&'a MrTable>,
 }
@@ -149,7 +152,7 @@ fn within(addr: u64, len: u64, base: u64, size: u64) -> bool {
 }
 
 impl MemoryRegion {
-    /// What peers need to read and write it directly; None if they may not.
+    /// Describes the region to peers that read and write it directly; None if they may not.
     pub fn exported(&self, key: u32) -> Option<ExportedRegion> {
         let allowed = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
         (self.access & allowed != 0).then_some(ExportedRegion {
@@ -504,7 +507,7 @@ impl MemoryRegion {
 }
 
 impl MemoryWindow {
-    /// What the window is bound to, if `qp` may use it.
+    /// The binding of the window, if `qp` may use it.
     fn binding_for(&self, qp: &AccessingQp) -> Option<&MwBinding> {
         let binding = self.binding.as_ref()?;
         (self.mw_type == MwType::Type1 || binding.qpn == qp.qpn).then_some(binding)

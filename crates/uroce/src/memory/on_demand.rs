@@ -7,7 +7,7 @@ use ibverbs_abi::*;
 use libc::{EINVAL, ENOENT, EPERM};
 
 use super::{Memory, PdHandle};
-use crate::engine::Sge;
+use roce::engine::Sge;
 
 impl Memory {
     /// The address and length of memory that ibv_advise_mr(3) names, in an ODP region of this protection

@@ -1,9 +1,9 @@
 //! The parts of scatter/gather lists.
 
-use crate::engine::Sge;
+use roce::engine::Sge;
 
-/// The one part of a scatter/gather list that holds its bytes `offset .. offset + len`, if the list has one
-/// entry, as most have, which is long enough.
+/// Returns the only part of a scatter/gather list that holds its bytes `offset .. offset + len`: if
+/// the list has one entry, as most have, which is long enough.
 #[inline]
 pub fn only_part(sges: &[Sge], offset: u64, len: usize) -> Option<Sge> {
     let [sge] = sges else { return None };

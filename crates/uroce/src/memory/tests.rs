@@ -381,20 +381,21 @@ fn a_flush_of_a_window_pins_the_region() {
     }
 }
 
-/// What a queue pair knows never gives it more than the table does, and the table knows every user.
+/// The cache of a queue pair never gives it more than the table does, and the table knows every
+/// queue pair that has cached a region.
 #[test]
-fn a_known_region_is_that_of_the_table() {
+fn a_cached_region_is_that_of_the_table() {
     let memory = Memory::default();
     let mut programs = [Program::new(), Program::new()];
     let [mut key, other] = programs.each_mut().map(|p| memory.register(p.region(ALL)));
-    let mut known = [MrCache::default(), MrCache::default()];
+    let mut caches = [MrCache::default(), MrCache::default()];
     let mut bytes = [0; 8];
     let mut by = |qp: usize, key, pd| {
         let sges = [sge(0x1000, 8, key)];
         let qpn = 7 + qp as u32;
-        let read = memory.gather_for((&mut known[qp], qpn), &sges, 0, &mut bytes, pd);
+        let read = memory.gather_for((&mut caches[qp], qpn), &sges, 0, &mut bytes, pd);
         assert_eq!(read, memory.gather(&sges, 0, &mut [0; 8], pd));
-        let written = memory.scatter_for((&mut known[qp], qpn), &sges, 0, &[qp as u8; 8], pd);
+        let written = memory.scatter_for((&mut caches[qp], qpn), &sges, 0, &[qp as u8; 8], pd);
         assert_eq!(written, memory.scatter(&sges, 0, &[qp as u8; 8], pd));
         (read.is_ok(), written.is_ok())
     };
@@ -434,15 +435,15 @@ fn a_known_region_is_that_of_the_table() {
         );
         key = memory.register(programs[0].region(ALL));
     }
-    known[0].close();
+    caches[0].close();
     let sges = [sge(0x1000, 8, key)];
     for _ in 0..2 {
-        let gathered = memory.gather_for((&mut known[0], 7), &sges, 0, &mut bytes, PD);
+        let gathered = memory.gather_for((&mut caches[0], 7), &sges, 0, &mut bytes, PD);
         assert_eq!(gathered, Ok(()));
     }
     assert_eq!(
         memory.deregister(key),
         Ok(CachedBy::None),
-        "it does not learn any more"
+        "a closed cache learns nothing"
     );
 }

@@ -38,11 +38,11 @@ const BUS_MCEERR_AO: c_int = 5;
 
 type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// What is below a handler of ours.
+/// The handler that is below one of ours.
 struct Below {
-    /// As `sa_sigaction`; SIG_ERR if the handler was never installed.
+    /// The handler as `sa_sigaction`; SIG_ERR if it was never installed.
     handler: AtomicUsize,
-    /// As `sa_flags`.
+    /// The flags as `sa_flags`.
     flags: AtomicI32,
 }
 
@@ -55,7 +55,8 @@ impl Below {
     }
 }
 
-/// For each signal and level. Written with [`LOCK`] held; the handlers read it.
+/// The handlers below ours, for each signal and level. Written with [`LOCK`] held; the handlers
+/// read it.
 static BELOW: [[Below; LEVELS]; 2] = [const { [const { Below::new() }; LEVELS] }; 2];
 
 const HANDLERS: [Handler; LEVELS] = [on_fault::<0>, on_fault::<1>, on_fault::<2>, on_fault::<3>];
@@ -86,7 +87,7 @@ pub fn install() {
     }
 }
 
-/// What has to be done once, or twice at the same time.
+/// Prepares the handlers; running it twice, even at the same time, does no harm.
 #[cold]
 fn prepare() {
     crate::arch::nofault::prepare();
@@ -216,15 +217,17 @@ pub fn concerns(signal: c_int) -> bool {
     IS_INSTALLED.load(Ordering::Acquire) && SIGNALS.contains(&signal)
 }
 
-/// What the program has installed, where the kernel says that it is `handler`: a handler as `sa_sigaction`,
-/// and its flags, if it is below ours. Of a handler that [`change`] replaces only within the change.
+/// Returns the handler that the program has installed, where the kernel says that it is `handler`:
+/// as `sa_sigaction`, with its flags, if it is below ours. For a handler that [`change`] replaces,
+/// only within the change.
 pub fn shown(signal: c_int, handler: usize) -> Option<(usize, c_int)> {
     let below = &below(signal)?[level_of(handler)?];
     let handler = below.handler.load(Ordering::Acquire);
     Some((handler, below.flags.load(Ordering::Relaxed)))
 }
 
-/// In a child of fork(2): what another thread of the parent was doing is not done any more.
+/// Resets the state in a child of fork(2): what another thread of the parent was doing is not done
+/// any more.
 pub fn after_fork() {
     if IS_INSTALLED.load(Ordering::Relaxed) {
         PROCESS.store(process(), Ordering::Relaxed);

@@ -17,12 +17,12 @@ use crate::arch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
-/// What a function of assembly returns: in two registers.
+/// The result of a function of assembly, in two registers.
 #[repr(C)]
 struct Outcome {
     /// 0 or 1.
     faulted: usize,
-    /// Of a load, or compare and exchange that have not faulted: the value that was there.
+    /// The value that was there, of a load, or compare and exchange that has not faulted.
     value: u64,
 }
 
@@ -112,8 +112,8 @@ pub unsafe fn compare_exchange(at: *mut u64, old: u64, new: u64) -> Result<u64, 
     unsafe { uroce_nofault_compare_exchange(at, old, new) }.into_result()
 }
 
-/// If the signal's context is within one of the functions above, makes the function return a fault when the
-/// handler returns. False if it is not.
+/// Ends an access: if the signal's context is within one of the functions above, makes the function
+/// return a fault when the handler returns. False if it is not.
 ///
 /// # Safety
 /// `context` is what the kernel has passed to a signal handler, which runs.

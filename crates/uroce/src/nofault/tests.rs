@@ -21,7 +21,7 @@ pub(crate) struct Pages {
     file: Option<OwnedFd>,
 }
 
-/// What a test does to the second page.
+/// The change that a test makes to the second page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Loss {
     Unmapped,
@@ -153,14 +153,14 @@ fn words_are_accessed_as_one_or_not_at_all() {
         let pages = Pages::new(loss);
         pages.lose(loss);
         let lost = pages.border().cast::<u64>();
-        let held = lost.wrapping_sub(1);
+        let mapped = lost.wrapping_sub(1);
         // SAFETY: the pages are the test's.
         unsafe {
-            assert_eq!(store(held, 5), Ok(()));
-            assert_eq!(load(held), Ok(5));
-            assert_eq!(compare_exchange(held, 4, 6), Ok(5));
-            assert_eq!(compare_exchange(held, 5, 7), Ok(5));
-            assert_eq!(load(held), Ok(7));
+            assert_eq!(store(mapped, 5), Ok(()));
+            assert_eq!(load(mapped), Ok(5));
+            assert_eq!(compare_exchange(mapped, 4, 6), Ok(5));
+            assert_eq!(compare_exchange(mapped, 5, 7), Ok(5));
+            assert_eq!(load(mapped), Ok(7));
             assert_eq!(store(lost, 5), Err(Fault), "{loss:?}");
             assert_eq!(compare_exchange(lost, 0, 1), Err(Fault));
             let read = if loss == Loss::ReadOnly {

@@ -53,7 +53,7 @@ impl Fabric {
     }
 }
 
-/// What a device is called, and where it comes from.
+/// The name of a device, and its vendor and part numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// `ibv_device_attr.vendor_id`: an OUI of IEEE, or a number of the PCI SIG.
@@ -193,7 +193,7 @@ limits! {
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// What `profile=` in `IBV_UROCE` calls it.
+    /// The name of the profile in `profile=` of `IBV_UROCE`.
     pub name: &'static str,
     pub identity: Identity,
     pub fabric: Fabric,
@@ -271,7 +271,7 @@ mod tests {
             let (mut of, mut most) = (profile.limits, DEFAULT.limits);
             for name in Limits::NAMES {
                 let (limit, most) = (*of.get_mut(name).unwrap(), *most.get_mut(name).unwrap());
-                // These are reported only.
+                // The following are reported only.
                 let only_reported = [
                     "max_res_rd_atom",
                     "num_comp_vectors",

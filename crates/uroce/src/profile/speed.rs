@@ -9,7 +9,7 @@ pub struct Speed {
     pub code: u16,
     /// The rate of all lanes, in units of 100 Mb/s.
     pub rate: u32,
-    /// What sysfs calls it.
+    /// The name of the speed in sysfs.
     pub name: &'static str,
 }
 
@@ -57,7 +57,7 @@ impl Speed {
         SPEEDS.iter().find(|speed| speed.rate == rate).copied()
     }
 
-    /// What [`Speed::parse`] knows, for messages.
+    /// The speeds that [`Speed::parse`] knows, for messages.
     pub const NAMES: &str = "2.5G, 10G, 25G, 40G, 50G, 56G, 100G, 200G, 400G, 800G, 1600G";
 
     /// `ibv_port_attr.active_speed`, which has no room for XDR: the kernel reports NDR then

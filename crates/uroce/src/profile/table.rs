@@ -1,7 +1,9 @@
-//! The profiles. Each says where its values come from.
+//! The profiles: the values of each device, and where they come from.
 //!
-//! A value that is larger than uroce's own is replaced by uroce's ([`within`]): a mlx5 device has 16,777,216
-//! memory regions, uroce 1,048,576.
+//! Not here: what the values mean, and how IBV_UROCE changes them (`mod.rs`, `config`).
+//!
+//! Invariant: no value is larger than uroce's own, which replaces it then ([`within`]): a mlx5
+//! device has 16,777,216 memory regions, uroce 1,048,576.
 
 use ibverbs_abi::*;
 
@@ -419,8 +421,8 @@ const EFA: Profile = Profile {
     ..DEFAULT
 };
 
-/// What a minimal device may be: the least of what the specification asks of an HCA (11.2.1), and few of all
-/// objects. No real device: who runs on it takes nothing for granted.
+/// A device with the least that the specification asks of an HCA (11.2.1), and few of all objects.
+/// No real device is like it: a program that runs on it takes nothing for granted.
 const SMALL: Profile = Profile {
     name: "small",
     services: Services {

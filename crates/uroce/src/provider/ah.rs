@@ -1,4 +1,4 @@
-//! Address handles and multicast groups.
+//! Address handles and multicast groups as verbs.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
@@ -11,10 +11,10 @@ use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
-use crate::engine::{AddressVector, Service};
 use crate::transport::lid::Lids;
 use crate::transport::{GidEntry, GidType};
-use crate::wire::ip_of;
+use roce::engine::{AddressVector, Service};
+use roce::wire::ip_of;
 
 /// An address handle; its private part is the resolved address vector.
 pub type Ah = Object<ibv_ah, AddressVector>;
@@ -143,7 +143,7 @@ fn is_ipv4_group(gid: &[u8; 16]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::gid_of;
+    use roce::wire::gid_of;
 
     #[test]
     fn source_and_destination_have_one_family() {

@@ -1,4 +1,4 @@
-//! Completion channels.
+//! Completion channels as verbs.
 
 use core::ptr::null_mut;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::device::handles::{self, ObjectKind};
 pub struct ChannelPrivate {
     /// The queue of its events.
     pub events: Arc<CompletionEvents>,
-    /// Its number in the table of objects; the public structure has no room for it.
+    /// The channel's number in the table of objects; the public structure has no room for it.
     handle: u32,
 }
 
@@ -33,7 +33,7 @@ pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_
     let device = unsafe { private(context) }.check()?;
     let reserved = handle::reserve(device, ObjectKind::Channel)?;
     let room = CompChannel::room()?;
-    let (events, fd) = device.add_channel()?;
+    let (events, fd) = device.events.add_channel()?;
     let public = ibv_comp_channel {
         context,
         fd,
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
         (device, CompChannel::of(channel), (*channel).fd)
     };
     if device.owned_by_this_process() {
-        device.remove_channel(&object.events);
+        device.events.remove_channel(&object.events);
     }
     handles::remove(object.handle);
     // SAFETY: `create_comp_channel` opened the descriptor and allocated the channel; the caller says that

@@ -1,6 +1,6 @@
-//! What closing a context does to the objects that the program has not destroyed: the kernel destroys them.
-//! Their memory is not freed, as rdma-core does not free it either, but peers no longer reach them, and they
-//! hold no references to the device.
+//! Closing a context: its objects that the program has not destroyed are destroyed, as the kernel
+//! does. Their memory is not freed, as rdma-core does not free it either, but peers no longer reach
+//! them, and they hold no references to the device.
 
 use core::ffi::c_void;
 
@@ -58,12 +58,14 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
         match kind {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
             ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
-            // Its windows were of this context, and are gone.
+            // The region's windows were of this context, and are gone.
             ObjectKind::Mr if Mr::of(public.cast()).is_imported() => {}
             ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
-            ObjectKind::Channel => device.remove_channel(&CompChannel::of(public.cast()).events),
+            ObjectKind::Channel => device
+                .events
+                .remove_channel(&CompChannel::of(public.cast()).events),
             // An imported one: its original may stay.
             ObjectKind::Pd => Pd::of(public.cast()).release_parents(),
             ObjectKind::Ah

@@ -1,4 +1,4 @@
-//! Completion counters.
+//! Completion counters as verbs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::object::Object;
 use super::{handle, qp};
 use crate::device::completion_counter::{AlreadyCounted, COUNTED_OPS, CompletionCounter, Unit};
 use crate::device::handles::{self, ObjectKind};
-use crate::engine::QpState;
+use roce::engine::QpState;
 
 /// A completion counter.
 pub type CompCntr = Object<ibv_comp_cntr, Arc<CompletionCounter>>;

@@ -1,4 +1,8 @@
-//! Devices of the library's list, contexts, and the software ops that are no verbs: GIDs, P_Keys.
+//! Devices of the library's list and their contexts: opening, importing, closing; and the software
+//! ops that are no verbs: GIDs, P_Keys.
+//!
+//! Not here: the objects of a context, which have a file each, and what the contexts of a device
+//! share (`device`).
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
@@ -36,7 +40,7 @@ type ListedDevice = Object<verbs_device, DevicePrivate>;
 /// A context. The library allocates it, with room in front of its own part.
 #[repr(C)]
 struct Context {
-    /// From `Box::into_raw`.
+    /// The pointer of `Box::into_raw`.
     private: *mut ContextPrivate,
     verbs: verbs_context,
 }
@@ -45,12 +49,12 @@ struct Context {
 pub struct ContextPrivate {
     /// The device, which the context keeps open.
     pub device: Arc<Device>,
-    /// Its queue of async events.
+    /// The context's queue of async events.
     pub events: Arc<AsyncEvents>,
     core: &'static verbs_software_core,
     /// In network byte order.
     node_guid: u64,
-    /// What its command descriptor refers to. Contexts that are imported share it.
+    /// The file that the command descriptor refers to. Contexts that are imported share it.
     command_file: CommandFile,
 }
 
@@ -212,7 +216,7 @@ unsafe fn open(
     ucma::serve();
     umad::serve();
     let opened = Device::open(&listed.config).map_err(errno)?;
-    let (events, async_fd) = match opened.add_context() {
+    let (events, async_fd) = match opened.events.add_context() {
         Ok(created) => created,
         Err(error) => {
             opened.close();
@@ -233,12 +237,12 @@ unsafe fn open(
     if context.is_null() {
         // SAFETY: opened above, and known to nobody else.
         unsafe { libc::close(async_fd) };
-        opened.remove_context(&events);
+        opened.events.remove_context(&events);
         opened.close();
         return Err(Errno(ENOMEM));
     }
     let num_comp_vectors = opened.completion_vectors as c_int;
-    opened.add_command_file(command_file);
+    opened.command_files.add(command_file);
     let private = ContextPrivate {
         node_guid: u64::from_ne_bytes(opened.node_guid),
         device: opened,
@@ -282,7 +286,7 @@ impl ContextPrivate {
         }
     }
 
-    /// What its command descriptor refers to.
+    /// The file that the context's command descriptor refers to.
     pub fn command_file(&self) -> CommandFile {
         self.command_file
     }
@@ -304,8 +308,9 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
         let private = Box::from_raw((*whole).private);
         close::close_objects(context, &private.device);
         if private.device.owned_by_this_process() {
-            private.device.remove_context(&private.events);
-            private.device.remove_command_file(private.command_file);
+            let device = &private.device;
+            device.events.remove_context(&private.events);
+            device.command_files.remove(private.command_file);
         }
         (private.core.uninit_context)(&raw mut (*whole).verbs);
         let ContextPrivate { device, events, .. } = *private;

@@ -1,4 +1,7 @@
-//! Completion queues: creating, polling, arming, destroying.
+//! Completion queues as verbs: creating, polling, arming, changing, destroying.
+//!
+//! Not here: entries and events (`device/completion.rs`), polling by the functions of an extended
+//! queue (`cq_ex.rs`).
 
 use core::cell::UnsafeCell;
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use crate::device::Device;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe, Moderation};
 use crate::device::events::CompletionEvents;
 use crate::device::handles::{self, ObjectKind};
-use crate::device::sink::Sink;
+use crate::device::polled::PolledCompletions;
 use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The private part of a completion queue.
@@ -50,7 +53,7 @@ pub unsafe fn object<'a>(cq: *mut ibv_cq) -> &'a Cq {
     unsafe { Cq::of(cq.cast()) }
 }
 
-/// What a queue is created with; `channel` and `parent_domain` may be NULL.
+/// The attributes that a queue is created with; `channel` and `parent_domain` may be NULL.
 struct CqAttr {
     cqe: u32,
     channel: *mut ibv_comp_channel,
@@ -363,9 +366,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     if polled > 0 {
         return polled as c_int;
     }
-    let mut sink = Sink::new(&private.queue, max);
-    private.device.poll(&mut sink);
-    let taken = sink.pass_on(&private.queue, write);
+    let mut polled = PolledCompletions::new(&private.queue, max);
+    private.device.poll(&mut polled);
+    let taken = polled.pass_on(&private.queue, write);
     let polled = taken
         + private
             .queue
@@ -398,10 +401,10 @@ impl CqPrivate {
             next
         };
         poll_queue().or_else(|| {
-            let mut sink = Sink::new(&self.queue, 1);
-            self.device.poll(&mut sink);
+            let mut polled = PolledCompletions::new(&self.queue, 1);
+            self.device.poll(&mut polled);
             let mut next = None;
-            sink.pass_on(&self.queue, |_, cqe| next = Some(*cqe));
+            polled.pass_on(&self.queue, |_, cqe| next = Some(*cqe));
             next.or_else(poll_queue)
         })
     }

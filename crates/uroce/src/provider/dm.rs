@@ -1,4 +1,4 @@
-//! Device memory. Its regions are those of `mr.rs`.
+//! Device memory as verbs. Its regions are those of `mr.rs`.
 
 use core::ffi::c_void;
 use std::sync::Arc;

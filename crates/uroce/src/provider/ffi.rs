@@ -14,7 +14,7 @@ pub trait ReturnToC {
     /// The return type of the C function.
     type C;
 
-    /// What the C function returns. A failure sets the calling thread's errno.
+    /// Converts the result to the one of the C function. A failure sets the calling thread's errno.
     fn return_to_c(self) -> Self::C;
 }
 

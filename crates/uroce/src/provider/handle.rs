@@ -16,10 +16,10 @@ use crate::device::handles::{self, Named, ObjectKind, ReservedHandle};
 
 /// A public structure with a handle.
 pub trait HasHandle {
-    /// What it can be.
+    /// The kinds that the object can have.
     const KINDS: &'static [ObjectKind];
 
-    /// Its handle.
+    /// The object's handle.
     fn handle(&self) -> u32;
 
     /// The context that it was created in.
@@ -54,7 +54,7 @@ handled! {
     verbs_xrcd.xrcd: Xrcd;
 }
 
-/// What a program names by a public structure.
+/// The identity of an object that a program names by a public structure.
 fn named<B: HasHandle>(object: &B) -> Named {
     Named {
         handle: object.handle(),

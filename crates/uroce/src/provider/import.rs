@@ -30,7 +30,7 @@ pub fn find(device: &Device, fd: c_int) -> Result<CommandFile> {
         return Err(Errno(EBADF));
     }
     let file = CommandFile::of(fd).map_err(|_| Errno(EBADF))?;
-    match device.has_command_file(file) {
+    match device.owned_by_this_process() && device.command_files.contains(file) {
         true => Ok(file),
         false => Err(Errno(of_no_context(fd))),
     }

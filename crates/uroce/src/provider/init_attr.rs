@@ -1,12 +1,12 @@
-//! What a queue pair is created with: `ibv_qp_init_attr` and `ibv_qp_init_attr_ex`.
+//! The attributes that a queue pair is created with: `ibv_qp_init_attr` and `ibv_qp_init_attr_ex`.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
 
 use super::ffi::Result;
 use super::object::Zeroable;
-use crate::engine::Service;
 use crate::profile::{Limits, Services};
+use roce::engine::Service;
 
 /// Copies extended attributes. Reads only the fields that the mask announces. EOPNOTSUPP for attributes that
 /// uroce does not know, and for create flags.

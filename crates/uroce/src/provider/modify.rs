@@ -1,4 +1,4 @@
-//! Modifying and querying the attributes of a queue pair.
+//! The verbs that modify and query the attributes of a queue pair.
 
 use std::sync::atomic::Ordering;
 
@@ -10,8 +10,8 @@ use super::ffi::Result;
 use super::object::Zeroable;
 use super::qp::{self, QpPrivate};
 use super::{ah, handle, transitions};
-use crate::engine::{QpChange, QpState, Service};
-use crate::wire::Psn;
+use roce::engine::{QpChange, QpState, Service};
+use roce::wire::Psn;
 
 /// Modifies what the mask names. EINVAL if there is no such transition, if an attribute is missing or
 /// not allowed in it (`transitions.rs`), or if a value is out of range; then nothing is changed.

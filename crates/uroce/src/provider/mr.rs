@@ -1,4 +1,6 @@
-//! Memory regions.
+//! Memory regions as verbs: registering, importing, changing, advising, deregistering.
+//!
+//! Not here: access checks and copies (`memory`).
 
 use core::ffi::{c_uint, c_void};
 
@@ -12,9 +14,9 @@ use super::handle;
 use super::object::{Object, Room, Zeroable};
 use super::pd::Pd;
 use crate::device::handles::{self, ObjectKind, ReservedHandle};
-use crate::engine::Sge;
 use crate::memory::{Busy, DmaBufMapping, MemoryRegion, MrRange, Reregistration, prefault};
 use crate::profile::Profile;
+use roce::engine::Sge;
 
 /// The private part of a memory region.
 pub struct MrPrivate {
@@ -27,7 +29,7 @@ enum MrMemory {
     Program,
     /// Device memory, which the region has a reference to.
     Device(*mut ibv_dm),
-    /// That of a region of another context, by which it was imported.
+    /// The region is that of another context, by which it was imported.
     Imported,
     /// A dma-buf, which is mapped as long as the region exists.
     DmaBuf { _mapping: DmaBufMapping },
@@ -254,7 +256,7 @@ unsafe fn publish(
     mr.ibv_mr.length = len as usize;
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
     mr.access = access as c_int;
-    // Of the types of regions, DMABUF has no pages of the program, for the library.
+    // The type DMABUF is the one that has no pages of the program, for the library.
     mr.mr_type = match memory {
         MrMemory::Program => IBV_MR_TYPE_MR,
         MrMemory::Imported => IBV_MR_TYPE_IMPORTED_MR,

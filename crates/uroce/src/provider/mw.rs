@@ -1,4 +1,4 @@
-//! Memory windows.
+//! Memory windows as verbs.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
@@ -9,8 +9,8 @@ use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::{handle, post, qp};
 use crate::device::handles::{self, ObjectKind};
-use crate::engine::{Bind, SendFlags, SendOp, SendWr};
 use crate::memory::MwType;
+use roce::engine::{Bind, SendFlags, SendOp, SendWr};
 
 /// A memory window. Its binding is in the device's memory table, under its R_Key.
 pub type Mw = Object<ibv_mw, ()>;

@@ -1,4 +1,4 @@
-//! What a verbs object is made of: the public structure that the program sees, and the private part
+//! The memory of a verbs object: the public structure that the program sees, and the private part
 //! behind it.
 //!
 //! Every function that takes an object from C relies on what the manual pages require of the program:
@@ -48,12 +48,12 @@ zeroable!(
 /// private part.
 #[repr(C)]
 pub struct Object<B, T> {
-    /// In a cell, as the program may write to it as far as verbs.h lets it.
+    /// The public structure, in a cell, as the program may write to it as far as verbs.h lets it.
     public: UnsafeCell<B>,
     private: T,
 }
 
-/// What is allocated for an object; see [`Object::alloc`].
+/// The allocation of an object; see [`Object::alloc`].
 #[repr(C)]
 struct Allocation<B, T> {
     /// The generation of the process that created the object; and a word of room: see [`Object::room`].
@@ -175,14 +175,15 @@ impl<B, T> Deref for Object<B, T> {
 pub struct RefCount(AtomicU32);
 
 impl RefCount {
-    /// One more object uses it.
+    /// Counts one more object that uses this one.
     pub fn acquire(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One object fewer uses it.
+    /// Counts one object fewer that uses this one.
     pub fn release(&self) {
-        // Its last accesses come before those of the thread that finds no user and frees the object.
+        // The last accesses of that object come before those of the thread that finds the count at 0 and
+        // frees this one.
         self.0.fetch_sub(1, Ordering::Release);
     }
 

@@ -1,4 +1,4 @@
-//! Protection domains, thread domains and parent domains.
+//! Protection domains, thread domains and parent domains as verbs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct PdPrivate {
     pub handle: PdHandle,
     /// Objects that were created in the domain.
     pub refs: RefCount,
-    /// What a parent domain was created from; for an imported domain, the domain.
+    /// The domains that a parent domain was created from; for an imported domain, the domain.
     parents: Option<Parents>,
 }
 
@@ -54,7 +54,7 @@ pub type Pd = Object<ibv_pd, PdPrivate>;
 pub struct TdPrivate {
     /// Parent domains that were created from it.
     refs: RefCount,
-    /// Its number in the table of objects; the public structure has no room for it.
+    /// The domain's number in the table of objects; the public structure has no room for it.
     handle: u32,
 }
 

@@ -1,4 +1,8 @@
-//! Posting lists of work requests, and the checks that they share with the `ibv_wr_*` functions.
+//! Lists of work requests (ibv_post_send(3), ibv_post_recv(3)), and the checks that they share with
+//! the `ibv_wr_*` functions.
+//!
+//! Not here: what a request does (`engine`), the checks of its memory, which are made when it is
+//! executed (`memory`).
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, c_int};
@@ -7,7 +11,7 @@ use super::ah::Ah;
 use super::ffi::{Result, ReturnToC};
 use super::mw;
 use super::qp::{self, Qp, QpPrivate};
-use crate::engine::{Data, Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
+use roce::engine::{Data, Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
 
 /// QP numbers have 24 bits.
 const QPN_MASK: u32 = 0xff_ffff;

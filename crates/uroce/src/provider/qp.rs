@@ -1,4 +1,10 @@
-//! Queue pairs: creating, opening, destroying.
+//! Queue pairs as verbs: creating, opening, destroying.
+//!
+//! Not here: what they are created with (`init_attr.rs`), attributes (`modify.rs`), work requests
+//! (`post.rs`, `wr_api.rs`), the protocol (`engine`).
+//!
+//! Invariant: a queue pair has a reference to each object that it was created with, so that
+//! destroying one of these fails with EBUSY.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -17,8 +23,8 @@ use super::{cq, handle, srq};
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::device::queue_pair::{QpListener, QueuePair, QueuePairConfig};
-use crate::engine::{Limits, QpConfig, Service};
 use crate::sync::Mutex;
+use roce::engine::{Limits, QpConfig, Service};
 
 /// The private part of a queue pair.
 pub struct QpPrivate {
@@ -150,7 +156,7 @@ impl QpRefs {
         }
     }
 
-    /// What the device needs of the objects.
+    /// The configuration of the device's queue pair, from the objects.
     ///
     /// # Safety
     /// Each object is NULL or live.
@@ -261,13 +267,13 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     Ok(object)
 }
 
-/// What the object of a new queue pair is made of.
+/// The parts of a new queue pair's object.
 struct NewQp {
     reserved: ReservedHandle,
     room: Room<verbs_qp, QpPrivate>,
     qp: Arc<QueuePair>,
     refs: QpRefs,
-    /// What the program has passed; the sizes are those that the queue pair has.
+    /// The attributes that the program has passed; the sizes are those that the queue pair has.
     init: ibv_qp_init_attr_ex,
     state: ibv_qp_state,
     sq_sig_all: bool,

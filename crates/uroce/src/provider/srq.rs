@@ -1,4 +1,8 @@
-//! Shared receive queues and XRC domains.
+//! Shared receive queues and XRC domains as verbs: creating, changing, querying and destroying
+//! them, and posting receives.
+//!
+//! Not here: the receives that wait and the limit event (`device/shared_queue.rs`), the queues of
+//! an XRC domain by number (`device/xrc.rs`).
 
 use std::sync::Arc;
 
@@ -119,7 +123,7 @@ fn check_init_attr(init: &ibv_srq_init_attr_ex, profile: &Profile) -> Result<boo
     Ok(is_xrc)
 }
 
-/// What only an XRC queue has.
+/// The objects that only an XRC queue has.
 struct XrcParts<'a> {
     xrcd: &'a Xrcd,
     cq: &'a Cq,

@@ -3,14 +3,14 @@
 
 use ibverbs_abi::*;
 
-use crate::engine::{QpState, Service};
+use roce::engine::{QpState, Service};
 
 /// The attributes of a transition, as masks of `IBV_QP_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// Those that must be in the mask.
+    /// The attributes that must be in the mask.
     pub required: u32,
-    /// Those that may be in the mask.
+    /// The attributes that may be in the mask.
     pub optional: u32,
 }
 
@@ -19,7 +19,7 @@ const NO_ATTRIBUTES: Transition = Transition {
     optional: 0,
 };
 
-/// What describes the peer, in the transition to RTR.
+/// The attributes that describe the peer, in the transition to RTR.
 const PEER: u32 = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 /// The attributes of path migration, which is not supported: accepted where the specification allows
 /// them, as far as their values mean "none".
@@ -43,7 +43,7 @@ pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Transition> 
     } else {
         IBV_QP_ACCESS_FLAGS
     };
-    // What may change in RTS and SQD.
+    // The attributes that may change in RTS and SQD.
     let in_operation = if datagram {
         IBV_QP_QKEY
     } else {
@@ -222,7 +222,7 @@ mod tests {
                 assert!(allowed(service, from, to, mask), "{service:?} {to:?}");
             }
         }
-        // What is required of a service stays so.
+        // Attributes that a service requires stay required.
         assert_eq!(applicable(XrcSend, rts), rts);
         assert_eq!(applicable(XrcRecv, rtr), rtr);
         for service in [Rc, Uc, Ud] {
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// What programs set from RESET to RTS.
+    /// The attributes that programs set from RESET to RTS.
     #[test]
     fn the_usual_way_to_rts() {
         let init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;

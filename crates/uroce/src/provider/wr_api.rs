@@ -14,9 +14,9 @@ use libc::{EACCES, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
 use super::{mw, post};
-use crate::engine::{Data, Inline, SendOp, SendWr, Service, Sge};
 use crate::profile::Profile;
 use crate::sync::{RawMutex, RawMutexApi as _};
+use roce::engine::{Data, Inline, SendOp, SendWr, Service, Sge};
 
 /// The requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
 pub struct WrSession {

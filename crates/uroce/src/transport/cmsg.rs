@@ -20,7 +20,7 @@ impl ControlBuffer {
         }
     }
 
-    /// For `msg_control`; [`ControlBuffer::LEN`] bytes.
+    /// The pointer for `msg_control`; [`ControlBuffer::LEN`] bytes.
     pub fn as_mut_ptr(&mut self) -> *mut libc::c_void {
         self.bytes.as_mut_ptr().cast()
     }
@@ -56,7 +56,7 @@ pub fn put<T: Copy>(
     len + space
 }
 
-/// What the kernel reports with a received datagram.
+/// The metadata that the kernel reports with a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecvMeta {
     /// The length of the datagrams that UDP_GRO has coalesced into this one (the last may be shorter); 0 if
@@ -70,7 +70,7 @@ pub struct RecvMeta {
     pub flow_label: u32,
     /// The index of the interface that it came in through; 0 if the kernel does not say.
     pub ifindex: u32,
-    /// When it arrived, since 1970; None without SO_TIMESTAMPNS.
+    /// The time of arrival, since 1970; None without SO_TIMESTAMPNS.
     pub arrived: Option<Duration>,
 }
 

@@ -1,10 +1,12 @@
 //! The GID table: GIDs, their IP addresses, and their indices. Pure.
+//!
+//! Not here: the addresses of the interface, which `interface.rs` reads.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::engine::Gid;
 use crate::profile::{DEFAULT, Fabric};
-use crate::wire::{gid_of, ip_of, link_local_gid_of};
+use roce::engine::Gid;
+use roce::wire::{gid_of, ip_of, link_local_gid_of};
 
 /// The most entries that the table has: `ibv_global_route.sgid_index` has 8 bits. Devices of some profiles
 /// report fewer.
@@ -13,7 +15,7 @@ const GID_TABLE_LEN: usize = DEFAULT.limits.gid_tbl_len as usize;
 /// `ibv_gid_entry.gid_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GidType {
-    /// Of InfiniBand, and of EFA.
+    /// The GID type of InfiniBand, and of EFA.
     Ib,
     RoceV1,
     RoceV2,
@@ -35,7 +37,7 @@ pub enum GidKind {
     Address,
     /// The GID is a second one of an address whose own GID is another entry. Both share that entry's sockets.
     SecondName,
-    /// Its packets have its [`alias`].
+    /// The entry's packets have its [`alias`].
     Alias,
 }
 

@@ -1,4 +1,10 @@
-//! Receiving: recvmmsg, and datagrams that the kernel has coalesced (UDP_GRO).
+//! Receiving: reads datagrams by recvmmsg, splits those that the kernel has coalesced (UDP_GRO),
+//! verifies packets and passes them to a [`Consumer`].
+//!
+//! Not here: the queue pair that a packet is for (`device/receiving.rs`), the IPv4 identifications
+//! that it may have (`ip_id.rs`).
+//!
+//! Invariant: each datagram is passed on, or counted in `Dropped` by the reason why not.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, SocketAddr};
@@ -15,8 +21,8 @@ use super::socket_table::SocketTable;
 use super::zeroed_pages;
 use crate::cancellation;
 use crate::capture::{Direction, Frame};
-use crate::engine::Addresses;
-use crate::wire::{Flow, Fragmentation, MULTICAST_QPN, Packet, Transport, grh::IpHeader, ip_of};
+use roce::engine::Addresses;
+use roce::wire::{Flow, Fragmentation, MULTICAST_QPN, Packet, Transport, grh::IpHeader, ip_of};
 
 /// The longest datagram, also of those that UDP_GRO has coalesced.
 const DATAGRAM_MAX: usize = 1 << 16;
@@ -73,7 +79,7 @@ impl Inbox {
 
 /// Takes received packets.
 pub trait Consumer {
-    /// What the comment of a packet says, if packets are recorded. [`Consumer::packet`] follows.
+    /// The comment on a packet, if packets are recorded. [`Consumer::packet`] follows.
     fn note(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<&'static str>;
 
     /// Takes a packet.
@@ -331,8 +337,9 @@ impl Net {
         Ok((packet, fragmentation))
     }
 
-    /// When a datagram arrived. A process that the host does not run for a while receives packets at once
-    /// that were sent with pauses, in which the sender may have skipped identifications.
+    /// The time at which a datagram arrived. A process that the host does not run for a while
+    /// receives packets at once that were sent with pauses, in which the sender may have skipped
+    /// identifications.
     fn arrival_time(&self, meta: &RecvMeta) -> Millis {
         let now = self.opened.elapsed();
         let ago = meta.arrived.map_or(Duration::ZERO, |arrived| {
@@ -419,7 +426,7 @@ enum DropReason {
     Pkey,
 }
 
-/// Where a datagram came from, and through which socket.
+/// The origin of a datagram, and the socket through which it came.
 struct Arrival<'a> {
     table: &'a SocketTable,
     socket: &'a Socket,

@@ -1,4 +1,7 @@
-//! The network interface of a device, and what follows from its state: GIDs, port state, GUID.
+//! The network interface of a device as rtnetlink reports it, and what follows from its state:
+//! GIDs, port state, GUID.
+//!
+//! Not here: changes of the interface later, which `net.rs` notices.
 
 use std::io;
 use std::net::IpAddr;
@@ -110,7 +113,7 @@ impl Interface {
 
     /// The GIDs of a device at one address if its link-local GID follows from that address, and is not
     /// another address of the interface. None for other devices, and without the address.
-    pub fn stand_in_gids(&self, config: &Config) -> Option<Vec<GidAddress>> {
+    pub fn fallback_gids(&self, config: &Config) -> Option<Vec<GidAddress>> {
         let Netdev::Address { ip, .. } = config.netdev else {
             return None;
         };

@@ -1,4 +1,4 @@
-//! Which IPv4 identifications a received packet may have. Pure.
+//! IPv4 identifications that a received packet may have. Pure.
 //!
 //! The ICRC covers the identification and the "don't fragment" flag (DF), which a UDP socket does not
 //! report. So the check of the ICRC computes for which values it is right ([`Flow::check_expecting`]); a
@@ -9,7 +9,7 @@
 //!   segmented;
 //! - those that continue the numbers of a sender that numbers its packets, as kernel rxe does ([`Senders`]).
 //!
-//! [`Flow::check_expecting`]: crate::wire::Flow::check_expecting
+//! [`Flow::check_expecting`]: roce::wire::Flow::check_expecting
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
@@ -17,19 +17,19 @@ use std::net::Ipv4Addr;
 use rustc_hash::FxHashMap;
 
 use super::{GSO_LEN_MAX, GSO_PACKETS_MAX};
-use crate::wire::Fragmentation;
+use roce::wire::Fragmentation;
 
 /// The largest identification of a packet of uroce.
 pub const LAST_LOW_ID: u16 = GSO_PACKETS_MAX as u16 - 1;
 
-/// Which identifications the packets of a socket have: the kernel has filtered them.
+/// The identifications that the packets of a socket have: the kernel has filtered them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpIds {
     /// Low ones. Ports other than 4791, to which only uroce sends, need no filter.
     Low,
     /// All but those with DF up to [`LAST_LOW_ID`].
     Others,
-    /// Any: the kernel has no filter.
+    /// The identification may be any: the kernel has no filter.
     Any,
 }
 
@@ -94,7 +94,7 @@ pub struct Senders {
 
 /// A peer of connected queue pairs.
 struct Connected {
-    /// Their number.
+    /// The number of queue pairs that are connected to the peer.
     queue_pairs: usize,
     counter: IpIdCounter,
 }
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Which of the packets of a reliable service are accepted, by time and identification.
+    /// Judges packets of a reliable service, by time and identification.
     fn accepted(senders: &mut Senders, packets: &[(u64, u16)]) -> Vec<bool> {
         packets
             .iter()
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn a_connected_sender_is_not_displaced() {
         let mut senders = Senders::new();
-        // What is known of it before stays known.
+        // The state of the sender from before is kept.
         assert!(!senders.accepts(PAIR, df(7000), Millis(0), false));
         assert!(senders.connect(PAIR) && senders.connect(PAIR));
         let flood = |senders: &mut Senders| {
@@ -407,7 +407,8 @@ mod tests {
         assert!(!senders.continues(PAIR, df(7011), Millis(1)));
     }
 
-    /// Nobody can choose addresses that displace those of another sender.
+    /// A sender cannot choose addresses that displace those of another one: places depend on a
+    /// secret key.
     #[test]
     fn places_depend_on_a_key() {
         let places = |senders: &Senders| -> Vec<usize> {

@@ -12,11 +12,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
 use super::{GidEntry, GidType};
-use crate::engine::Gid;
 use crate::profile::{Fabric, Profile};
-use crate::wire::{gid_of, ip_of};
+use roce::engine::Gid;
+use roce::wire::{gid_of, ip_of};
 
-/// Which bits of an IPv4 address are a LID.
+/// The bits of an IPv4 address that are a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lids {
     mask: u16,
@@ -39,7 +39,7 @@ fn enabled() -> bool {
 /// A GID and its index in the GID table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexedGid {
-    /// Its place in the table.
+    /// The entry's index in the table.
     pub index: u8,
     /// The GID.
     pub gid: Gid,
@@ -101,7 +101,7 @@ pub fn port_lid(profile: &Profile, gids: &[Option<GidEntry>]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::link_local_gid_of;
+    use roce::wire::link_local_gid_of;
 
     fn entry(gid: Gid, gid_type: GidType, ip: [u8; 4]) -> Option<GidEntry> {
         Some(GidEntry {

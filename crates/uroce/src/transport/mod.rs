@@ -4,7 +4,7 @@
 //! A process that gets port 4791 at all addresses of the device uses queue pair numbers below 0x800000. Any
 //! other process takes free ports from 61440 to 63486, each at all addresses of the device, and uses the 4096
 //! numbers of each. So the destination queue pair number alone determines the destination port
-//! ([`crate::wire::port_of`]). A packet is sent from the port of its own queue pair.
+//! ([`roce::wire::port_of`]). A packet is sent from the port of its own queue pair.
 //!
 //! | file | content |
 //! |---|---|
@@ -44,9 +44,9 @@ pub use net::{ConnectedPeer, GSI_QPN, Net, SMI_QPN};
 pub use outbox::Outbox;
 
 use crate::config::Config;
-use crate::engine::Gid;
-use crate::wire::gid_of;
 use interface::Interface;
+use roce::engine::Gid;
+use roce::wire::gid_of;
 
 /// The most packets of a GSO buffer that every kernel with UDP_SEGMENT accepts (UDP_MAX_SEGMENTS).
 const GSO_PACKETS_MAX: usize = 64;
@@ -98,7 +98,7 @@ pub struct PortState {
     pub active_mtu: u32,
 }
 
-/// What has changed at the interface.
+/// The changes at the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NetChange {
     /// The GID table (IBV_EVENT_GID_CHANGE).

@@ -1,4 +1,13 @@
-//! [`Net`]: the network side of a device. It opens sockets and follows the interface.
+//! [`Net`]: the network side of a device. It opens sockets, follows the network interface, and has
+//! the GID table, the state of the port and the queue pair numbers.
+//!
+//! Not here: sending (`outbox.rs`), receiving (`inbox.rs`), the GIDs that follow from an interface
+//! (`gid_table.rs`), the numbers that are free (`ports.rs`).
+//!
+//! Invariant: the table of sockets is replaced as a whole, with `control` locked. A sender or
+//! receiver keeps the table that it has read, and its sockets, until it is done.
+//!
+//! Specification: annex A17 (RoCEv2).
 
 mod mad_port;
 mod paths;
@@ -27,16 +36,16 @@ use super::{GidEntry, NetChange, PortState};
 use crate::capture::Tap;
 use crate::config::Config;
 use crate::descriptors::{self, Owned};
-use crate::engine::Gid;
 use crate::random::random;
 use crate::sync::{Mutex, RwLock};
-use crate::wire::{PORT, gid_of, ip_of};
+use roce::engine::Gid;
+use roce::wire::{PORT, gid_of, ip_of};
 
 /// How many ports to try while the ones tried are in use.
 const PORT_TRIES: u32 = 1000;
 /// The epoll token of the [`RtnlMonitor`]. Other tokens are indices into [`SocketTable::receivers`].
 pub(super) const MONITOR_TOKEN: u64 = u64::MAX;
-/// The epoll token of [`crate::local::Paths`].
+/// The epoll token of [`crate::shm::Paths`].
 pub(super) const PATHS_TOKEN: u64 = u64::MAX - 1;
 
 /// The network side of a device in this process: its sockets, GID table, port state, and queue pair numbers.
@@ -45,7 +54,7 @@ pub struct Net {
     config: Config,
     ifindex: u32,
     epoll: Owned<OwnedFd>,
-    /// What senders and receivers need; replaced as a whole, with `control` locked.
+    /// The sockets that senders and receivers need; replaced as a whole, with `control` locked.
     table: RwLock<Arc<SocketTable>>,
     /// epoll has reported the monitor as readable.
     pub(super) monitor_readable: AtomicBool,
@@ -75,7 +84,7 @@ pub struct Dropped {
     pub icrc: AtomicU64,
     /// A P_Key other than the default one.
     pub pkey: AtomicU64,
-    /// They came in through another interface.
+    /// The number of packets that came in through another interface.
     pub interface: AtomicU64,
     /// The device has no queue pair of that number.
     pub queue_pair: AtomicU64,
@@ -89,7 +98,7 @@ impl Dropped {
     }
 }
 
-/// What sending and receiving do not need.
+/// The state that sending and receiving do not need.
 struct NetState {
     qpns: QpnAllocator,
     /// None where notifications are not permitted.
@@ -98,8 +107,8 @@ struct NetState {
     rtnl: Owned<RtnlClient>,
     state: PortState,
     gids: Vec<Option<GidAddress>>,
-    /// The GIDs are [`Interface::stand_in_gids`]: they stay so, whatever addresses the interface gets.
-    stand_in: bool,
+    /// The GIDs are [`Interface::fallback_gids`]: they stay so, whatever addresses the interface gets.
+    uses_fallback: bool,
     /// See [`Net::set_gids_present`].
     gids_removed: bool,
     groups: HashMap<IpAddr, Group>,
@@ -154,8 +163,8 @@ impl Net {
                 state: interface.port_state(config),
                 gids,
                 gids_removed: false,
-                stand_in: interface
-                    .stand_in_gids(config)
+                uses_fallback: interface
+                    .fallback_gids(config)
                     .is_some_and(|gids| gids == interface.gids),
                 groups: HashMap::new(),
             }),
@@ -223,7 +232,7 @@ impl Net {
 
     /// Opens port 4791 if it is free at all addresses, else another one. If the only address at which it is
     /// taken is the interface's link-local one, which a device at one address has as its first GID, another
-    /// device of the interface has it: then this one uses the stand-in.
+    /// device of the interface has it: then this one uses the fallback GIDs.
     fn open_first_port(&self, interface: &Interface) -> io::Result<()> {
         let mut control = self.control.lock();
         let in_use = |result: &io::Result<()>| {
@@ -234,16 +243,16 @@ impl Net {
         if !in_use(&result) {
             return result;
         }
-        let stand_in = interface.stand_in_gids(&self.config);
-        if let Some(gids) = stand_in.filter(|_| !control.stand_in) {
+        let fallback = interface.fallback_gids(&self.config);
+        if let Some(gids) = fallback.filter(|_| !control.uses_fallback) {
             gid_table::update(&mut control.gids, &gids);
-            control.stand_in = true;
+            control.uses_fallback = true;
             let result = self.open_port(&mut control, PORT);
             if !in_use(&result) {
                 return result;
             }
             gid_table::update(&mut control.gids, &interface.gids);
-            control.stand_in = false;
+            control.uses_fallback = false;
         }
         self.open_another_port(&mut control)
     }
@@ -363,8 +372,8 @@ impl Net {
     fn read_interface(&self, control: &mut NetState) -> NetChange {
         match Interface::read(&mut control.rtnl, &self.config, self.ifindex) {
             Ok(mut interface) => {
-                if let Some(interface) = interface.as_mut().filter(|_| control.stand_in) {
-                    if let Some(gids) = interface.stand_in_gids(&self.config) {
+                if let Some(interface) = interface.as_mut().filter(|_| control.uses_fallback) {
+                    if let Some(gids) = interface.fallback_gids(&self.config) {
                         interface.gids = gids;
                     }
                 }

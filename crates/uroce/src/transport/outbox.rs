@@ -1,4 +1,8 @@
-//! Sending: batches of packets in GSO buffers (UDP_SEGMENT), and sendmmsg.
+//! Sending: collects packets in GSO buffers (UDP_SEGMENT), and passes them to the kernel by
+//! sendmmsg.
+//!
+//! Not here: what is sent, and when (the engine, `device/sending.rs`). A packet that the kernel
+//! refuses is counted and lost, as in a network; the engine retransmits it.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::net::SocketAddr;
@@ -16,8 +20,8 @@ use super::socket_table::SocketTable;
 use super::{GSO_LEN_MAX, GSO_PACKETS_MAX, zeroed_pages};
 use crate::cancellation;
 use crate::capture::{Direction, Frame, Tap};
-use crate::engine::{AddressVector, Transmit};
-use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_PACKET, PORT, port_of};
+use roce::engine::{AddressVector, Transmit};
+use roce::wire::{Flow, Fragmentation, ICRC_LEN, MAX_PACKET, PORT, port_of};
 
 /// The longest packet with its ICRC, in bytes.
 const PACKET_MAX: usize = MAX_PACKET + ICRC_LEN;
@@ -409,7 +413,7 @@ fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: 
     for start in (buffer.start..end).step_by(buffer.gso_size) {
         let len = buffer.gso_size.min(end - start);
         let packet = &mut bytes[start..start + len];
-        // Its ICRC covers the IP identification that GSO gives to its position in the buffer.
+        // The packet's ICRC covers the IP identification that GSO gives to its position in the buffer.
         if let Some((packet, icrc)) = packet.split_last_chunk_mut::<ICRC_LEN>() {
             *icrc = buffer.flow().icrc(packet, Fragmentation::SENT);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
-use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
+use roce::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 
 /// The last queue pair number of port 4791. Its first is 2: 0 and 1 are the management queue pairs'.
 const LAST_QPN: u32 = 0x7f_ffff;
@@ -120,9 +120,9 @@ struct OtherPorts {
     in_use: BTreeMap<u16, FxHashSet<u32>>,
     /// The numbers of all open ports that are neither in use nor in quarantine, in no order.
     free: Vec<u32>,
-    /// Those of open ports.
+    /// The freed numbers of open ports.
     quarantine: Quarantine,
-    /// Those of ports that were closed. Such a port may be opened again.
+    /// The freed numbers of ports that were closed. Such a port may be opened again.
     closed: Quarantine,
 }
 
@@ -220,8 +220,8 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::wire::MULTICAST_QPN;
     use proptest::prelude::*;
+    use roce::wire::MULTICAST_QPN;
 
     const NOW: Duration = Duration::ZERO;
 
@@ -308,7 +308,8 @@ mod tests {
         }
     }
 
-    /// With most numbers in use, few could be in quarantine: another port is opened.
+    /// The cycle is never short: with most numbers in use, few could be in quarantine, so another
+    /// port is opened.
     #[test]
     fn the_cycle_is_never_short() {
         let mut qpns = QpnAllocator::default();

@@ -1,4 +1,8 @@
-//! UDP sockets: one for each port and entry of the GID table, and one for each multicast group.
+//! UDP sockets: opens and configures one for each port and entry of the GID table, and one for each
+//! multicast group.
+//!
+//! Not here: the sockets that a device has (`net.rs`, `socket_table.rs`), sending and receiving
+//! through them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -11,15 +15,15 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Type};
 use super::gid_table::GidAddress;
 use super::ip_id::{IpIds, LAST_LOW_ID};
 use crate::descriptors::{self, LastCheck, Owned};
-use crate::engine::AddressVector;
-use crate::wire::{PORT, ip_of};
+use roce::engine::AddressVector;
+use roce::wire::{PORT, ip_of};
 
 type Socket2 = Owned<socket2::Socket>;
 
 /// The size of a socket's receive and send buffers in bytes, as far as the system permits it.
 const BUFFER_LEN: usize = 8 << 20;
 
-/// Of linux/udp.h; not in the libc crate.
+/// A socket option of linux/udp.h; not in the libc crate.
 const UDP_NO_CHECK6_RX: i32 = 102;
 
 /// A UDP socket at an address of the device, or of a multicast group.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::gid_table::{GidAddress, GidKind};
 use super::socket::Socket;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// The sockets of a device, and the GID table that they are bound to. Senders and receivers read it without a
 /// lock; [`super::Net`] replaces it as a whole.
@@ -23,7 +23,7 @@ pub struct SocketTable {
 pub(super) struct PortSockets {
     pub port: u16,
     pub sockets: Vec<Option<Arc<Socket>>>,
-    /// As `sockets`; a second name has the socket of its address.
+    /// The sockets to send from, like `sockets`; a second name has the socket of its address.
     senders: Vec<Option<Arc<Socket>>>,
 }
 
@@ -91,7 +91,7 @@ impl SocketTable {
         let is_alias = |entry: &&GidAddress| entry.ip == ip && entry.kind() == GidKind::Alias;
         match first.find(is_alias) {
             Some(default) => default.gid,
-            None => crate::wire::gid_of(ip),
+            None => roce::wire::gid_of(ip),
         }
     }
 }

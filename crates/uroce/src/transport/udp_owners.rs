@@ -1,4 +1,5 @@
-//! Which user has which UDP port at which address of this network namespace, as the kernel says.
+//! The owners of UDP ports: the user of each port at each address of this network namespace, as the
+//! kernel says.
 
 use std::net::IpAddr;
 

@@ -15,7 +15,7 @@ use super::datagram::{
 };
 use super::path::Path;
 use super::user_mad::{Address, Layout, Message, Register, Registration, received};
-use crate::engine::Time;
+use roce::engine::Time;
 
 /// Agents of a descriptor.
 const AGENTS_MAX: usize = 32;

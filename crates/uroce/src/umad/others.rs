@@ -12,8 +12,8 @@ use super::user_mad::Registration;
 use crate::cm::ucma::named::NamedSocket;
 use crate::cm::ucma::names::{self, Blocking, Incoming};
 use crate::descriptors::Owned;
-use crate::engine::Gid;
 use crate::random;
+use roce::engine::Gid;
 
 /// How many prefixes are tried.
 const PREFIX_TRIES: usize = 64;

@@ -1,6 +1,6 @@
 //! How a MAD leaves the process. Pure.
 
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// A way to another port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

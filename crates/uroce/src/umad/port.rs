@@ -11,11 +11,11 @@ use super::sma::{self, Route};
 use super::user_mad::{Address, Message};
 use crate::cm::ucma::names::Incoming;
 use crate::device::Device;
-use crate::engine::Gid;
 use crate::profile::Fabric;
 use crate::transport::lid::{Lids, port_lid};
 use crate::transport::{GidEntry, GidType, PortState};
-use crate::wire::ip_of;
+use roce::engine::Gid;
+use roce::wire::ip_of;
 
 /// The LID of the subnet manager, as the verbs report it.
 const SM_LID: u16 = 1;

@@ -31,8 +31,8 @@ use crate::cm::ucma::{hangs_up, inode_of, set_nonblocking};
 use crate::config::Config;
 use crate::descriptors::Owned;
 use crate::device::{Device, clock};
-use crate::engine::Time;
 use crate::sync::Mutex;
+use roce::engine::Time;
 
 /// How often the process tries to get port 4791 while another one has it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);

@@ -8,7 +8,7 @@ use super::datagram::{
 };
 use super::facts::{PREFIX, PortFacts};
 use super::sma;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 const NODE_RECORD: u16 = 0x11;
 const PORT_INFO_RECORD: u16 = 0x12;

@@ -9,7 +9,7 @@ use super::datagram::tests::request;
 use super::datagram::{Mad, bytes, class, header_of, method, put};
 use super::path::Path;
 use super::user_mad::{Address, Layout, Message, Register, Registration};
-use crate::engine::Time;
+use roce::engine::Time;
 
 const PREFIX: u32 = 0x12_3456;
 const EINVAL: Errno = Errno(libc::EINVAL);

@@ -4,7 +4,7 @@
 use ibverbs_abi::Errno;
 
 use super::datagram::{HEADER_LEN, MAD_LEN, Mad, RMPP_HEADER_LEN, bytes, put};
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 const EINVAL: Errno = Errno(libc::EINVAL);
 

@@ -131,7 +131,7 @@ fn fixed(file: File, config: &Config) -> String {
             _ => "1: CA".into(),
         },
         File::NumaNode(_) => config
-            .place
+            .location
             .numa_node
             .map_or("-1".into(), |node| node.to_string()),
         File::Pkey(_, 0) => "0xffff".into(),
@@ -144,14 +144,14 @@ fn fixed(file: File, config: &Config) -> String {
 
 /// A file of the PCI function of a device.
 fn pci_function(config: &Config, file: PciFile) -> Result<Vec<u8>, Errno> {
-    let function = PciDevice::function(&config.place, &config.profile);
+    let function = PciDevice::function(&config.location, &config.profile);
     pci_file(&function.ok_or(Errno(libc::ENODEV))?, file)
 }
 
 /// A file of the PCI bridge at this depth above a device, which other devices may have in common.
 fn bridge(config: &Config, depth: u8, file: PciFile, all: &[Config]) -> Result<Vec<u8>, Errno> {
-    let paths = all.iter().filter_map(|config| config.place.pci.as_ref());
-    let bridge = PciDevice::bridge(&config.place, &config.profile, depth.into(), paths);
+    let paths = all.iter().filter_map(|config| config.location.pci.as_ref());
+    let bridge = PciDevice::bridge(&config.location, &config.profile, depth.into(), paths);
     pci_file(&bridge.ok_or(Errno(libc::ENODEV))?, file)
 }
 

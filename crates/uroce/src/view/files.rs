@@ -59,7 +59,7 @@ fn open_umad(number: u32, flags: c_int) -> Result<OwnedFd, Errno> {
     umad::open(config, port, flags)
 }
 
-/// What open(2) checks before it opens.
+/// Checks what open(2) checks before it opens.
 fn check(node: &Node, flags: c_int) -> Result<(), Errno> {
     let writes = flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0;
     let is_path = flags & O_PATH != 0;
@@ -132,7 +132,7 @@ fn anonymous(path: &str, content: &[u8], flags: c_int) -> Result<OwnedFd, Errno>
 /// A pipe with this content, and end-of-file behind it: where RLIMIT_FSIZE lets no file grow. It can be read
 /// once only, from its beginning.
 fn pipe(content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
-    // What a pipe holds at least. A write of more might block.
+    // The least capacity of a pipe. A write of more might block.
     const ROOM: usize = 4096;
     if content.len() > ROOM {
         return Err(Errno(EFBIG));
@@ -188,7 +188,8 @@ pub fn entry_type(node: &Node) -> u8 {
     }
 }
 
-/// What stat(2) reports about a node of the tree. A directory that the kernel has, too, is the kernel's.
+/// The result of stat(2) for a node of the tree. A directory that the kernel has, too, is the
+/// kernel's.
 pub fn stat(path: &str, node: &Node) -> libc::stat {
     if matches!(node, Node::Directory(Directory::Above)) {
         if let Some(found) = kernel::stat(path, true) {

@@ -36,11 +36,11 @@ const ENTRIES: usize = 64;
 
 /// A function to redirect.
 pub struct Redirection {
-    /// Its name in libc.
+    /// The function's name in libc.
     pub name: &'static CStr,
     /// This library's function.
     pub to: *const c_void,
-    /// Its address in the program: what dlsym(3) finds; 0 if there is none.
+    /// The function's address in the program: what dlsym(3) finds; 0 if there is none.
     pub address: AtomicUsize,
     /// The first definition: the same, unless the address is the program's PLT entry (`definition.rs`).
     pub definition: AtomicUsize,
@@ -87,7 +87,7 @@ struct LoadedObject {
     headers: &'static [Elf64_Phdr],
 }
 
-/// What is known about an object that was handled.
+/// The identity of an object that was handled.
 type Handled = (usize, *const Elf64_Phdr);
 
 /// The objects that were handled, and how many had been loaded and unloaded by then.
@@ -105,7 +105,7 @@ pub struct Redirections {
     /// Sorted by name.
     list: &'static [Redirection],
     progress: Mutex<Progress>,
-    /// As [`Progress::loaded`], for a comparison without the lock.
+    /// The value of [`Progress::loaded`], for a comparison without the lock.
     loaded: AtomicU64,
 }
 
@@ -139,7 +139,7 @@ impl Redirections {
     }
 }
 
-/// What one pass over the objects needs.
+/// The parameters of one pass over the objects.
 struct Pass<'a> {
     redirections: &'a [Redirection],
     /// A function of libc, in whose object an entry may point.
@@ -382,14 +382,14 @@ impl Pass<'_> {
     }
 }
 
-/// What an entry holds. It was found by [`Pass::entry`].
+/// Reads an entry of a GOT, which [`Pass::entry`] has found.
 fn entry_value(at: usize) -> usize {
     // SAFETY: the entry lies in the object, at an aligned address; other threads write it as a whole.
     unsafe { AtomicUsize::from_ptr(at as *mut usize) }.load(Ordering::Relaxed)
 }
 
-/// What to write to an entry of this library, whose own calls are not redirected: the function's definition
-/// in place of the program's PLT entry, which leads to the program's GOT.
+/// The address to write to an entry of this library, whose own calls are not redirected: the
+/// function's definition in place of the program's PLT entry, which leads to the program's GOT.
 fn own_target(at: usize, redirection: &Redirection) -> Option<usize> {
     let [address, definition] =
         [&redirection.address, &redirection.definition].map(|first| first.load(Ordering::Relaxed));

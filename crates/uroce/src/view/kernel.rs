@@ -1,5 +1,5 @@
-//! What the view asks of the kernel: links and directories of sysfs, and what a descriptor leads to. Only
-//! for paths that may concern the tree.
+//! Questions of the view to the kernel: links and directories of sysfs, and what a descriptor leads
+//! to. Only for paths that may concern the tree.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::mem::MaybeUninit;

@@ -1,4 +1,5 @@
-//! Which paths lead to the tree. Pure: links that the kernel has are read through the trait [`Links`].
+//! Path resolution: decides which paths lead to the tree. Pure: links that the kernel has are read
+//! through the trait [`Links`].
 //!
 //! [`may_concern`] decides for nearly all paths of a program that they do not, from their first bytes and
 //! without allocation. For the others [`walk`] follows the path as the kernel would (path_resolution(7)),
@@ -15,14 +16,15 @@ pub trait Links {
     fn target(&self, path: &str) -> Option<String>;
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// To a node of the tree, at this path without links.
+    /// The path leads to a node of the tree, at this path without links.
     Ours(String, Node),
-    /// Not to the tree, and the kernel finds what it leads to by the same path.
+    /// The path does not lead to the tree, and the kernel finds what it leads to by the same path.
     Kernel,
-    /// Not to the tree, but through links or directories of the tree: the kernel has it at this path.
+    /// The path does not lead to the tree, but through links or directories of the tree: the kernel
+    /// has it at this path.
     KernelAt(String),
     /// Nowhere, with an errno value.
     Error(i32),
@@ -123,9 +125,9 @@ fn concerns(tree: &Tree, path: &str) -> bool {
 struct PathWalk<'a, L> {
     tree: &'a Tree,
     links: &'a L,
-    /// Where the walk is: absolute, without links.
+    /// The path that the walk has reached: absolute, without links.
     at: String,
-    /// What the tree has there.
+    /// The node of the tree there.
     node: Option<Node>,
     /// The names that are left, the next one last.
     left: Vec<String>,

@@ -23,17 +23,17 @@ type Action = libc::sigaction;
 /// A comparison of directory entries (scandir(3)).
 pub type Compare =
     unsafe extern "C" fn(*mut *const libc::dirent, *mut *const libc::dirent) -> c_int;
-/// Which directory entries scandir(3) keeps.
+/// The function that decides which directory entries scandir(3) keeps.
 pub type Filter = unsafe extern "C" fn(*const libc::dirent) -> c_int;
-/// What nftw(3) calls.
+/// The function that nftw(3) calls for each entry.
 pub type NftwVisitor =
     unsafe extern "C" fn(*const c_char, *const Stat, c_int, *mut super::calls::walk::Ftw) -> c_int;
-/// What ftw(3) calls.
+/// The function that ftw(3) calls for each entry.
 pub type FtwVisitor = unsafe extern "C" fn(*const c_char, *const Stat, c_int) -> c_int;
 
 macro_rules! originals {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $missing:expr;)*) => {
-        /// Where the functions are; NULL where libc does not have one.
+        /// The functions of libc; NULL where it does not have one.
         pub mod slots {
             use super::*;
             $(
@@ -199,8 +199,8 @@ pub unsafe fn bytes<'a>(path: *const c_char) -> Option<&'a [u8]> {
     }
 }
 
-/// What dlsym(3) finds for a function that the program looks up; 0 if there is none. [`resolve`] has been
-/// called.
+/// The address that dlsym(3) finds for a function that the program looks up; 0 if there is none.
+/// [`resolve`] has been called.
 pub fn address(name: &CStr) -> usize {
     // SAFETY: the name is a C string.
     unsafe { dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.addr()

@@ -1,5 +1,5 @@
-//! What the view knows of the process: which devices it shows, which descriptors lead to files of the tree,
-//! and the working directory where that concerns the tree.
+//! The view's state in the process: the devices that it shows, the descriptors that lead to files
+//! of the tree, and the working directory where that concerns the tree.
 //!
 //! All of it is behind one lock, which a fork waits for. Calls that do not concern the tree take no lock:
 //! [`is_marked`] and [`tracks_cwd`] rule out nearly all of them by one load. The load is relaxed: a thread
@@ -32,7 +32,7 @@ const UMAD_END: u32 = 64;
 /// Descriptors that the view can give out: 0 to this.
 pub const DESCRIPTOR_MAX: usize = 1 << 16;
 
-/// What an open descriptor leads to.
+/// The target of an open descriptor.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// The path, without links.
@@ -119,10 +119,10 @@ impl ViewState {
             };
             self.found.push(*index);
             let mut parent = kernel::netdev_parent(&description.netdev);
-            let mut place = config.place.clone();
-            if let Some(found) = place.pci.as_ref().and_then(kernel::pci_function) {
+            let mut location = config.location.clone();
+            if let Some(found) = location.pci.as_ref().and_then(kernel::pci_function) {
                 // It is a function that the host has: its files are the kernel's.
-                (place.pci, parent) = (None, Some(found));
+                (location.pci, parent) = (None, Some(found));
             }
             shown.push(Shown {
                 name: config.name.clone(),
@@ -132,7 +132,7 @@ impl ViewState {
                 parent,
                 netdev: description.netdev,
                 profile: config.profile,
-                place,
+                location,
             });
         }
         if shown.len() != known.configs.len() || is_first {
@@ -222,7 +222,7 @@ pub fn adopt(fd: c_int) {
     errno.set();
 }
 
-/// What a descriptor leads to, if that is in the tree.
+/// Returns the target of a descriptor, if that is in the tree.
 pub fn opened(fd: c_int) -> Option<Opened> {
     if !is_marked(fd) {
         return None;

@@ -32,7 +32,7 @@ struct Stream {
     fd: c_int,
     entries: Vec<DirectoryEntry>,
     position: usize,
-    /// What readdir has returned last.
+    /// The entry that readdir has returned last.
     current: dirent,
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::paths::{Found, Links, may_concern, walk};
 use super::tree::{Character, Directory, File, Node, Shown, Tree};
-use crate::pci::{PciFile, PciPath, Place};
+use crate::pci::{Location, PciFile, PciPath};
 use crate::profile::{DEFAULT, Profile};
 
 const PARENT: &str = "/sys/devices/pci0000:00/0000:00:03.0";
@@ -54,7 +54,7 @@ fn tree() -> Tree {
         parent: parent.map(Into::into),
         netdev_path: path.into(),
         profile: profile("gid_tbl_len", 16),
-        place: Place::default(),
+        location: Location::default(),
     };
     let eth0 = "/sys/devices/pci0000:00/0000:00:03.0/virtio2/net/eth0";
     let devices = vec![
@@ -264,7 +264,8 @@ fn few_paths_need_a_walk() {
 }
 
 proptest! {
-    /// Any path ends, without a panic, and a path that may not concern the tree does not lead there.
+    /// The walk of any path ends, without a panic, and a path that may not concern the tree does
+    /// not lead there.
     #[test]
     fn any_path_ends(
         parts in prop::collection::vec(
@@ -318,7 +319,7 @@ fn devices_below_pci_bridges() {
         parent: None,
         netdev_path: "/sys/devices/virtual/net/lo".into(),
         profile: profile("ports", 2),
-        place: Place {
+        location: Location {
             numa_node: Some(1),
             pci: PciPath::parse(pci),
         },

@@ -9,7 +9,7 @@
 
 mod entries;
 
-use crate::pci::{PciFile, Place};
+use crate::pci::{Location, PciFile};
 use crate::profile::Profile;
 
 /// IB_UVERBS_MAJOR of the kernel.
@@ -34,16 +34,17 @@ pub struct Shown {
     pub parent: Option<String>,
     /// The directory of the interface in `/sys/devices`.
     pub netdev_path: String,
-    /// As in its configuration.
+    /// The profile of its configuration.
     pub profile: Profile,
-    /// Where it appears to be plugged in. Without a PCI path if the kernel has that PCI function.
-    pub place: Place,
+    /// The PCI function and NUMA node that the device appears to have. Without a PCI path if the kernel has
+    /// that PCI function.
+    pub location: Location,
 }
 
 impl Shown {
     /// The directory that `device` links point to.
     pub fn device_path(&self) -> String {
-        match (&self.place.pci, &self.parent) {
+        match (&self.location.pci, &self.parent) {
             (Some(pci), _) => pci.function_directory(),
             (None, Some(parent)) => parent.clone(),
             (None, None) => format!("/sys/devices/virtual/uroce/{}", self.name),
@@ -51,7 +52,7 @@ impl Shown {
     }
 }
 
-/// What is at a path.
+/// The node at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     Directory(Directory),
@@ -64,7 +65,7 @@ pub enum Node {
 /// A directory. The first number is an index of [`Tree::devices`], the second that of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// Its entries are the attachments below it, and what the kernel has there.
+    /// The directory's entries are the attachments below it, and what the kernel has there.
     Above,
     /// The device that stands for an interface without hardware.
     Parent(usize),
@@ -243,10 +244,10 @@ impl Tree {
         let ibdev = format!("{parent}/infiniband/{}", device.name);
         let uverbs = Character::Uverbs(device.uverbs);
         let uverbs_path = format!("{parent}/infiniband_verbs/{}", uverbs.name());
-        match (&device.place.pci, &device.parent) {
+        match (&device.location.pci, &device.parent) {
             (Some(_), _) => self.attach_function(index),
             (None, None) => self.attach(&parent, Node::Directory(Directory::Parent(index))),
-            (None, Some(_)) if device.place.numa_node.is_some() => {
+            (None, Some(_)) if device.location.numa_node.is_some() => {
                 self.attach(
                     &format!("{parent}/numa_node"),
                     Node::File(File::NumaNode(index)),
@@ -295,8 +296,8 @@ impl Tree {
 
     /// Adds the PCI function of a device, and the bridges above it.
     fn attach_function(&mut self, index: usize) {
-        let place = self.devices[index].place.clone();
-        let Some(path) = &place.pci else {
+        let location = self.devices[index].location.clone();
+        let Some(path) = &location.pci else {
             return;
         };
         let bridges = path.bridges().iter().zip(0..);
@@ -320,7 +321,7 @@ impl Tree {
         self.attach_character(character, &directory);
     }
 
-    /// What is at `path`, which is absolute and has no `.`, `..`, links or doubled slashes.
+    /// Finds the node at `path`, which is absolute and has no `.`, `..`, links or doubled slashes.
     pub fn node(&self, path: &str) -> Option<Node> {
         let inside = |(at, node): &(String, Node)| {
             if at == path {

@@ -83,7 +83,7 @@ static inline int ibv_ofed_find(enum ibv_ofed_kind kind, const void *object, str
 	return entry != NULL;
 }
 
-/* What a function of this interface returns for a feature without a successor in verbs: NULL with errno. */
+/* The result of a function for a feature without a successor in verbs: NULL with errno. */
 static inline void *ibv_ofed_null(int error)
 {
 	errno = error;

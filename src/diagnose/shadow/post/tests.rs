@@ -43,7 +43,8 @@ fn full_queues() {
     assert_eq!(full, [Rule::SendQueueFull]);
 }
 
-/// Nothing shows that an unsignaled request has completed, but the queue holds no more than its capacity.
+/// A request without a signal may have completed without a trace, but the queue holds no more than
+/// its capacity.
 #[test]
 fn completed_requests_are_not_counted_as_outstanding() {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);

@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use crate::engine::Gid;
-use crate::wire::gid_of;
+use roce::engine::Gid;
+use roce::wire::gid_of;
 
 const AF_INET: u16 = libc::AF_INET as u16;
 const AF_INET6: u16 = libc::AF_INET6 as u16;
-/// Of linux/socket.h; not in the libc crate.
+/// The address family of linux/socket.h; not in the libc crate.
 const AF_IB: u16 = 27;
 
 const SOCKADDR_IN: usize = 16;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::fake::Process;
 use super::tests::*;
 use super::{Command, Errno};
-use crate::cm::agent::Incoming;
-use crate::wire::gid_of;
+use roce::cm::agent::Incoming;
+use roce::wire::gid_of;
 
 /// Where a REQ and a SIDR_REQ have the header of annex A11, and where that has the last byte of the two
 /// addresses.
@@ -84,7 +84,8 @@ fn connected_to_itself(from: Option<IpAddr>, to: IpAddr, listens_at: IpAddr) -> 
     response[16 + 128 + 4..][..4].to_vec()
 }
 
-/// As in the kernel: no packet leaves for the loopback address, which another process may have.
+/// A packet for the loopback address, which another process may have, does not leave, as in the
+/// kernel.
 #[test]
 fn the_loopback_address_leads_to_the_device_itself() {
     for listens_at in [ANY, SERVER, LOOPBACK] {

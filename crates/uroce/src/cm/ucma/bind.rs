@@ -1,4 +1,4 @@
-//! Binding ids to addresses and port numbers; listening.
+//! The commands that bind ids to addresses and port numbers, and that listen.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,8 +11,8 @@ use super::input::Input;
 use super::manager::Manager;
 use super::os::{CmOs, DeviceInfo, FileId, Port};
 use super::{EINVAL, ENODEV};
-use crate::engine::Gid;
-use crate::wire::{gid_of, ip_of};
+use roce::engine::Gid;
+use roce::wire::{gid_of, ip_of};
 
 const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 const EADDRNOTAVAIL: Errno = Errno(libc::EADDRNOTAVAIL);
@@ -95,7 +95,7 @@ impl<H: CmOs> Manager<H> {
     }
 }
 
-/// Binds ids to addresses and port numbers: what it takes of the host and of the ids.
+/// Binds ids to addresses and port numbers: the parts of the operating system and of the ids that this takes.
 struct Binder<'a, H: CmOs> {
     os: &'a mut H,
     ids: &'a mut IdTable<H::Reservation>,

@@ -1,4 +1,4 @@
-//! Connecting, accepting, rejecting, disconnecting.
+//! The commands that connect, accept, reject and disconnect.
 
 use std::time::Duration;
 
@@ -10,14 +10,24 @@ use super::manager::Manager;
 use super::messages::{CM_RETRIES, RESPONSE_TIMEOUT, padded, rep_of, req_of, sidr_req_of};
 use super::os::{CmOs, FileId};
 use super::{EINVAL, ENODEV};
-use crate::cm::connection::Connection;
-use crate::cm::mad::{REJ_PRIVATE, SIDR_REP_PRIVATE, SidrRep, reason, sidr_status};
-use crate::engine::Time;
+use roce::cm;
+use roce::cm::connection::Connection;
+use roce::cm::mad::{Mad, REJ_PRIVATE, SIDR_REP_PRIVATE, SidrRep, reason, sidr_status};
+use roce::engine::Time;
 
 /// How long a peer may take for a SIDR_REP.
 const SIDR_TIMEOUT: Duration = Duration::from_millis(1 << (RESPONSE_TIMEOUT - 8));
 /// `IB_EVENT_COMM_EST`.
 const COMM_EST: u32 = 4;
+
+/// The error of the command whose connection refuses.
+fn errno(error: cm::Error) -> Errno {
+    match error {
+        cm::Error::WrongState | cm::Error::NoConnection => EINVAL,
+        cm::Error::Established => Errno(libc::EISCONN),
+        cm::Error::TooMany => Errno(libc::ENOMEM),
+    }
+}
 
 impl<H: CmOs> Manager<H> {
     pub(super) fn connect(
@@ -33,7 +43,7 @@ impl<H: CmOs> Manager<H> {
         let number = self.ids.find_bound(file, input.u32(272))?;
         let device = self.device_of(number).ok_or(ENODEV)?;
         self.reserve_id()?;
-        let comm_id = self.agent.alloc_id()?;
+        let comm_id = self.agent.alloc_id().map_err(errno)?;
         let tid = u64::from(self.os.random()) << 32 | u64::from(comm_id);
         let id = self.ids.existing(number)?;
         let (IdState::RouteResolved, Some(path)) = (id.state, id.path) else {
@@ -115,16 +125,15 @@ impl<H: CmOs> Manager<H> {
                 qkey: UDP_QKEY,
                 private: padded::<SIDR_REP_PRIVATE>(0, private)?,
             };
-            return self.agent.act(connection, |sidr| sidr.answer(rep, options));
+            return self.act(connection, |sidr| sidr.answer(rep, options));
         }
         if !params.valid {
-            return self.agent.act(connection, Connection::ready);
+            return self.act(connection, Connection::ready);
         }
         let rep = rep_of(id, params, guid)?;
         let attributes = (rep.initiator_depth, rep.responder_resources);
         let is_xrc = id.qp_type == qp_type::XRC_RECV;
-        self.agent
-            .act(connection, |passive| passive.reply(rep, options, now))?;
+        self.act(connection, |passive| passive.reply(rep, options, now))?;
         if !is_xrc {
             let id = self.ids.existing(number)?;
             id.attributes.initiator_depth = attributes.0;
@@ -168,11 +177,10 @@ impl<H: CmOs> Manager<H> {
                 qkey: 0,
                 private: padded::<SIDR_REP_PRIVATE>(0, private)?,
             };
-            return self.agent.act(connection, |sidr| sidr.answer(rep, 0));
+            return self.act(connection, |sidr| sidr.answer(rep, 0));
         }
         let private = padded::<REJ_PRIVATE>(0, private)?;
-        self.agent
-            .act(connection, |peer| peer.reject(reason, private, now))
+        self.act(connection, |peer| peer.reject(reason, private, now))
     }
 
     /// Disconnects, or confirms that the peer has. Succeeds without a connection too, as in the kernel.
@@ -188,13 +196,23 @@ impl<H: CmOs> Manager<H> {
         Ok(())
     }
 
+    /// Lets `step` act on a connection, and sends the message that it returns.
+    fn act(
+        &mut self,
+        connection: u32,
+        step: impl FnOnce(&mut Connection) -> Result<Mad, cm::Error>,
+    ) -> Result<(), Errno> {
+        self.agent.act(connection, step).map_err(errno)
+    }
+
     pub(super) fn notify(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
         let number = self.ids.find_bound(file, input.u32(0))?;
         let connection = self.ids.existing(number)?.connection.ok_or(EINVAL)?;
         if input.u32(4) != COMM_EST {
             return Err(EINVAL);
         }
-        let event = self.agent.communication_established(connection)?;
+        let event = self.agent.communication_established(connection);
+        let event = event.map_err(errno)?;
         self.on_event(number, event);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::fake::Process;
 use super::tests::*;
 use super::*;
-use crate::cm::agent::IDS_PER_PREFIX;
+use roce::cm::agent::IDS_PER_PREFIX;
 
 /// A process with a connection, and its peer, which has it established.
 fn connected() -> (Process, Process) {
@@ -38,7 +38,7 @@ fn a_process_that_ends_disconnects_twice() {
     assert!(client.manager.take_outgoing().is_empty());
 }
 
-/// Other processes find it by the prefixes of its communication IDs.
+/// The prefixes of a process's communication IDs are the names by which other processes find it.
 #[test]
 fn a_process_has_the_prefixes_of_its_connections() {
     let (_, mut client) = pair();
@@ -63,7 +63,7 @@ fn a_process_has_the_prefixes_of_its_connections() {
     assert_eq!(has(&mut client), [false, true, true]);
 }
 
-/// What waits in TimeWait needs no descriptor; a DREQ that may be lost does.
+/// A connection in TimeWait needs no descriptor; a DREQ that may be lost does.
 #[test]
 fn a_process_stays_until_its_peer_has_confirmed() {
     let (mut server, mut client) = connected();

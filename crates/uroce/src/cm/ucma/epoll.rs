@@ -1,4 +1,4 @@
-//! What the thread of rdma_cm waits for.
+//! The epoll instance of rdma_cm's thread.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -7,9 +7,9 @@ use ibverbs_abi::Errno;
 use super::names;
 use crate::descriptors::Owned;
 use crate::device::clock;
-use crate::engine::Time;
+use roce::engine::Time;
 
-/// What an epoll event is about.
+/// The descriptor that an epoll event is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     /// Messages of devices, or a state that has changed.
@@ -47,7 +47,7 @@ impl Token {
     }
 }
 
-/// What the thread waits for.
+/// The epoll instance, and the eventfd that wakes its thread up.
 pub struct Epoll {
     fd: Owned<OwnedFd>,
     waker: Owned<OwnedFd>,

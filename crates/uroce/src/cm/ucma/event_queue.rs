@@ -14,7 +14,7 @@ pub const EVENT_LEN: usize = 336;
 
 /// An event that the program has not read.
 pub struct PendingEvent {
-    /// Whose event it is.
+    /// The id that the event belongs to.
     pub id: u32,
     /// The membership that it is about.
     pub multicast: Option<u32>,

@@ -3,7 +3,7 @@
 use super::event_queue::EVENT_LEN;
 use super::id::PathRecord;
 use super::input::ReplyWriter;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// `enum rdma_cm_event_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Parameters {
     None,
     Connection(ConnectionParams),
     Datagram(DatagramParams),
-    /// What the program has written.
+    /// The bytes that the program has written.
     Argument(u64),
 }
 

@@ -1,4 +1,5 @@
-//! A host for tests and fuzz targets: one device, and processes that compete for ports.
+//! A fake operating system ([`CmOs`]) for tests and fuzz targets: one device, and processes that compete for
+//! ports.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -11,11 +12,11 @@ use ibverbs_abi::Errno;
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
-use crate::cm::agent::Agent;
+use roce::cm::agent::Agent;
 #[cfg(test)]
-use crate::cm::agent::Incoming;
-use crate::engine::{Gid, Time};
-use crate::wire::{gid_of, link_local_gid_of};
+use roce::cm::agent::Incoming;
+use roce::engine::{Gid, Time};
+use roce::wire::{gid_of, link_local_gid_of};
 
 /// Ports that processes have reserved, at each address.
 type Ports = Rc<RefCell<HashSet<(Port, Gid)>>>;
@@ -25,13 +26,13 @@ pub struct Fake {
     pub ip: IpAddr,
     pub ports: Ports,
     pub readable: HashMap<FileId, bool>,
-    /// Nobody replies to ARP.
+    /// The host has no neighbour that replies to ARP.
     pub is_alone: bool,
     /// How often the kernel was asked for neighbours.
     pub asked: u32,
-    /// In place of the kernel's rdma_cm: another process, which has the device of another interface.
+    /// Another process in place of the kernel's rdma_cm, which has the device of another interface.
     pub kernel: Option<Box<Process>>,
-    /// What the kernel has written to the program.
+    /// The response that the kernel has written to the program.
     response: Vec<u8>,
     random: u32,
     next_prefix: u32,

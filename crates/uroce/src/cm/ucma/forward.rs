@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 
 use super::names::{self, Blocking};
 use super::os::Port;
-use crate::cm::agent::{Incoming, prefix_of};
-use crate::cm::mad::{CmMad, Recipient};
 use crate::descriptors::Owned;
 use crate::sync::Mutex;
+use roce::cm::agent::{Incoming, prefix_of};
+use roce::cm::mad::{CmMad, Recipient};
 
 /// Connections that are kept. If there are more, all are closed.
 const CONNECTIONS_MAX: usize = 64;

@@ -2,8 +2,8 @@
 
 use super::address::Address;
 use super::os::{FileId, Port};
-use crate::cm::agent::Route;
-use crate::cm::mad::ConnectionType;
+use roce::cm::agent::Route;
+use roce::cm::mad::ConnectionType;
 
 /// Port spaces, `rdma_ucm_port_space`.
 pub mod space {
@@ -57,14 +57,15 @@ pub enum IdState {
     Removed,
 }
 
-/// Whose devices an id can be used with.
+/// The devices that an id can be used with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Devices {
     /// uroce's.
     Uroce,
     /// The kernel's: its rdma_cm has the id, under this number.
     Kernel(u32),
-    /// Both, as the id has a wildcard address: the kernel has a counterpart of this number.
+    /// The devices of both, as the id has a wildcard address: the kernel has a counterpart of this
+    /// number.
     Both(u32),
 }
 
@@ -91,7 +92,7 @@ pub struct PathRecord {
     pub lifetime: u8,
 }
 
-/// What a queue pair of a connection needs for its transitions.
+/// The attributes that a queue pair of a connection needs for its transitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QpAttributes {
     pub path_mtu: u8,
@@ -106,7 +107,8 @@ pub struct QpAttributes {
 /// An id.
 pub struct Id<R> {
     pub file: FileId,
-    /// What events name it by; 0 for a requested connection that is not accepted yet.
+    /// The program's name for the id in events; 0 for a requested connection that is not accepted
+    /// yet.
     pub uid: u64,
     /// Events that the program has read.
     pub events_reported: u32,

@@ -1,4 +1,4 @@
-//! What other processes pass on to this one: their connections, and the messages that come through them.
+//! Connections of other processes that pass messages on to this one, and the messages.
 //!
 //! It belongs to the thread, which uses it without the lock of the process's state. Anybody on the host can
 //! connect: who it is comes before anything is kept, and each call does a bounded amount of work. What is
@@ -16,15 +16,15 @@ use super::epoll::{Epoll, Token};
 use super::named::NamedSocket;
 use super::names;
 use super::trust::{Sender, Trust, read_owners};
-use crate::cm::agent::Incoming;
 use crate::descriptors::Owned;
-use crate::engine::{Gid, Time};
+use roce::cm::agent::Incoming;
+use roce::engine::{Gid, Time};
 
 /// The most connections that are kept. Further ones are closed when what has come through them is read.
 const CONNECTIONS_MAX: usize = 1024;
 /// The most connections of a name that one call accepts.
 const ACCEPTED_MAX: usize = 32;
-/// With this many messages nothing more is read until they are taken.
+/// The number of messages with which nothing more is read until they are taken.
 const MESSAGES_MAX: usize = 64;
 /// When accepting is tried again after it has failed, for example because the process has no descriptors
 /// left.
@@ -196,8 +196,8 @@ impl Inbound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cm::mad::MAD_LEN;
     use crate::cm::ucma::names::Blocking;
+    use roce::cm::mad::MAD_LEN;
 
     const TOKEN: Token = Token::Listener(7);
 
@@ -275,11 +275,11 @@ mod tests {
         assert!(inbound.take_closed() && inbound.connections.is_empty());
     }
 
-    /// It is closed with the first message that it may not pass on.
+    /// A connection of another user is closed with the first message that it may not pass on.
     #[test]
     fn another_user_passes_on_messages_to_its_address_only() {
         let (mut inbound, listener, name) = listening("other");
-        inbound.trust = Trust::new(|| vec![(crate::wire::ip_of(&[2; 16]), 1001)]);
+        inbound.trust = Trust::new(|| vec![(roce::wire::ip_of(&[2; 16]), 1001)]);
         inbound.set_gids(vec![[2; 16], [3; 16]]);
         let client = names::connect(&name).unwrap();
         send(&client, 1);

@@ -65,7 +65,7 @@ impl Command {
         })
     }
 
-    /// Its number.
+    /// The number of the command.
     pub fn number(self) -> u32 {
         let found = (0..COMMANDS).find(|number| Command::of(*number) == Some(self));
         found.unwrap_or(COMMANDS)
@@ -163,7 +163,7 @@ impl<'a> Input<'a> {
         u64::from_ne_bytes(self.array(at))
     }
 
-    /// What follows from an offset on.
+    /// The bytes from an offset on.
     pub fn from(self, at: usize) -> &'a [u8] {
         self.0.get(at..).unwrap_or_default()
     }

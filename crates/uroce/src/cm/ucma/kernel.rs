@@ -1,5 +1,5 @@
 //! Ids on the kernel's devices. The program has one rdma_cm, uroce's; what concerns a device of the kernel is
-//! executed by the kernel's rdma_cm, through a descriptor behind the program's. Pure, around a host.
+//! executed by the kernel's rdma_cm, through a descriptor behind the program's. Pure, around a [`CmOs`].
 //!
 //! An id begins as uroce's. It becomes the kernel's when it is bound to an address that only a device of the
 //! kernel has, or resolves an address whose packets leave from such a device. An id with a wildcard address

@@ -16,7 +16,8 @@ pub(super) const STORAGE: usize = 128;
 const QUERY_LEN: usize = 280;
 const QUERY_SOURCE: usize = 16;
 
-/// What the kernel's events name an id or a membership by. Not 0, with which the kernel reports nothing.
+/// The name of an id or a membership in the kernel's events. Not 0, with which the kernel reports
+/// nothing.
 pub(super) fn cookie(number: u32) -> u64 {
     u64::from(number) + 1
 }

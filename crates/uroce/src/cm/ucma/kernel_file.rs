@@ -17,7 +17,7 @@ const OPTION_AT: usize = 0;
 
 /// The descriptor behind one of the program's.
 pub enum KernelFile {
-    /// It was not needed yet.
+    /// The file was not needed yet.
     Unused,
     /// The kernel has no rdma_cm, the program may not use it, or the program's descriptor is closed.
     Absent,

@@ -1,4 +1,4 @@
-//! What closing, fork(2), exit(3) and _exit(2) do to rdma_cm.
+//! Closing, fork(2), exit(3) and _exit(2): how rdma_cm ends its connections and its thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -103,7 +103,7 @@ pub(super) fn end_connections() {
     } else {
         drop(locked);
     }
-    // What the thread is sending.
+    // Waits until the thread has sent its messages.
     drop(SENDING.try_lock_for(EXIT_WAIT));
 }
 

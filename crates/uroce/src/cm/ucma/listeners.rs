@@ -10,9 +10,9 @@ use super::id::{Id, IdState};
 use super::id_table::IdTable;
 use super::messages::{IP_HEADER, parse_ip_header};
 use super::os::{DeviceInfo, Port};
-use crate::cm::agent::Incoming;
-use crate::engine::Gid;
-use crate::wire::{gid_of, ip_of};
+use roce::cm::agent::Incoming;
+use roce::engine::Gid;
+use roce::wire::{gid_of, ip_of};
 
 const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 const EADDRNOTAVAIL: Errno = Errno(libc::EADDRNOTAVAIL);

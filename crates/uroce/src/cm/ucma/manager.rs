@@ -16,8 +16,8 @@ use super::memberships::Memberships;
 use super::neighbour::NeighbourQueries;
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::prefixes::Prefixes;
-use crate::cm::agent::{Agent, Outgoing};
-use crate::engine::Time;
+use roce::cm::agent::{Agent, Outgoing};
+use roce::engine::Time;
 
 const ENOSPC: Errno = Errno(libc::ENOSPC);
 

@@ -9,7 +9,7 @@ use super::address::Address;
 use super::id::{Id, PathRecord, qp_type};
 use super::input::ConnectionParameters;
 use super::os::DeviceInfo;
-use crate::cm::mad::{
+use roce::cm::mad::{
     ConnectionType, Ids, REP_PRIVATE, REQ_PRIVATE, Rep, Req, SIDR_REQ_PRIVATE, SidrReq,
 };
 

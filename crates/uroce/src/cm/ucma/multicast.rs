@@ -1,4 +1,4 @@
-//! Multicast groups. The program attaches its queue pair itself when it gets the event.
+//! The commands of multicast groups. The program attaches its queue pair itself when it gets the event.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::kernel_commands::KernelCm;
 use super::manager::{Caller, Manager};
 use super::os::{CmOs, FileId};
 use super::{EINVAL, ENODEV};
-use crate::wire::gid_of;
+use roce::wire::gid_of;
 
 /// `RDMA_MC_JOIN_FLAG_*`.
 const FULL_MEMBER: u16 = 0;

@@ -15,7 +15,7 @@ const WALKED_MIN: usize = 64;
 /// A socket that has a name.
 pub struct NamedSocket {
     pub socket: Owned<OwnedFd>,
-    /// Other processes can connect to it.
+    /// The socket listens: other processes can connect to it.
     pub listens: AtomicBool,
 }
 

@@ -11,11 +11,11 @@ use ibverbs_host::unix;
 
 use super::EAGAIN;
 use super::os::Port;
-pub use crate::cm::agent::Incoming;
-use crate::cm::agent::PREFIXES;
-use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};
-use crate::engine::Gid;
+pub use roce::cm::agent::Incoming;
+use roce::cm::agent::PREFIXES;
+use roce::cm::mad::{MAD_LEN, Mad};
+use roce::engine::Gid;
 
 /// Bytes of a message that one process passes on to another: the GIDs of sender and receiver, the MAD.
 const MESSAGE_LEN: usize = 16 + 16 + MAD_LEN;
@@ -94,7 +94,8 @@ pub fn accept(listener: RawFd) -> Result<Owned<OwnedFd>, Errno> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
     No,
-    /// For [`BLOCKING_MAX`]: a message that is lost is sent again only after 250 ms.
+    /// The wait takes at most [`BLOCKING_MAX`]: a message that is lost is sent again only after 250
+    /// ms.
     Briefly,
 }
 
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn names_of_many_ports_are_in_different_lists() {
-        let gid = crate::wire::gid_of(std::net::Ipv4Addr::LOCALHOST.into());
+        let gid = roce::wire::gid_of(std::net::Ipv4Addr::LOCALHOST.into());
         let mut lists = [0; 256];
         for number in 20_000..39_000 {
             let port = Port {

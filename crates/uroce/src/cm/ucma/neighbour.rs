@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::address::Address;
 use super::os::CmOs;
-use crate::cm::agent::Route;
-use crate::engine::Time;
+use roce::cm::agent::Route;
+use roce::engine::Time;
 
 /// The first interval between two reads of the neighbour table. It doubles up to [`INTERVAL_MAX`].
 const INTERVAL_MIN: Duration = Duration::from_millis(2);
 /// The longest interval between two reads of the neighbour table.
 const INTERVAL_MAX: Duration = Duration::from_millis(50);
 
-/// What address resolution sets in an id.
+/// The members of an id that address resolution sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolvedAddress {
     pub device: usize,

@@ -111,7 +111,7 @@ fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word:
     }
 }
 
-/// As messages name a state.
+/// The name of a state in messages.
 fn name(state: IdState) -> &'static str {
     match state {
         IdState::Idle => "new",

@@ -1,4 +1,4 @@
-//! Options of ids (SET_OPTION).
+//! The command SET_OPTION: options of ids.
 
 use ibverbs_abi::Errno;
 

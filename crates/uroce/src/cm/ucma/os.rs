@@ -1,4 +1,4 @@
-//! What the commands need of the operating system: devices, routes, port numbers of other processes.
+//! The operating system as the commands need it: devices, routes, port numbers of other processes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use ibverbs_abi::Errno;
 
 use super::input::Command;
-use crate::engine::Gid;
+use roce::engine::Gid;
 
 /// A device, as an id that is bound to it needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Port {
 /// A descriptor of the program, as the operating system knows it.
 pub type FileId = u64;
 
-/// What a command to the kernel refers to besides its structure.
+/// The buffer that a command to the kernel refers to besides its structure.
 pub enum Buffer<'a> {
     /// The program's buffer for the response, whose address is in the structure: its length.
     Program(usize),
@@ -68,7 +68,7 @@ pub enum Buffer<'a> {
     Option(&'a [u8]),
 }
 
-/// The host.
+/// The operating system around the commands.
 pub trait CmOs {
     /// Keeps a port number or a prefix from other processes until it is dropped.
     type Reservation;
@@ -92,7 +92,7 @@ pub trait CmOs {
     /// this process.
     fn reserve_prefix(&mut self) -> Result<(u32, Self::Reservation), Errno>;
 
-    /// From now on peers' requests to a port that this process has reserved reach it.
+    /// Lets peers' requests to a port that this process has reserved reach it from now on.
     fn listen(&mut self, reserved: &Self::Reservation) -> Result<(), Errno>;
 
     /// The numbers that are chosen from for a port number 0; as they were when first asked for.

@@ -8,12 +8,12 @@ use super::listeners::Requested;
 use super::manager::Manager;
 use super::messages::IP_HEADER;
 use super::os::{CmOs, DeviceInfo};
-use crate::cm::agent::{Incoming, Received, Route};
-use crate::cm::connection::Event;
-use crate::cm::mad::{
+use roce::cm::agent::{Incoming, Received, Route};
+use roce::cm::connection::Event;
+use roce::cm::mad::{
     CmMad, CmMessage, ConnectionType, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
 };
-use crate::engine::Time;
+use roce::engine::Time;
 
 impl<H: CmOs> Manager<H> {
     /// Handles a message of a peer. Returns it if it asks for a service that nobody in this process offers.

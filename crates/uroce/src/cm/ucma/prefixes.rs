@@ -5,7 +5,7 @@ use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
 use super::os::CmOs;
-use crate::cm::agent::Agent;
+use roce::cm::agent::Agent;
 
 /// The reserved prefixes. `R` is what reserves one.
 pub(super) struct Prefixes<R> {

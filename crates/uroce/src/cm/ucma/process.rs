@@ -1,5 +1,8 @@
 //! The state of rdma_cm in a process, and its thread.
 //!
+//! Not here: what a command does (`manager.rs`); forks, and the end of the process
+//! (`lifecycle.rs`).
+//!
 //! The thread exists while a descriptor is open, or a peer has not confirmed that a connection ended. It
 //! gets messages from the devices of this process and from other processes, runs timers, and notices that
 //! the program has closed a descriptor. Where this process does not have port 4791, it takes the port as
@@ -26,13 +29,13 @@ use super::names::Blocking;
 use super::os::FileId;
 use super::send::{enqueue, send_all};
 use super::system::{InterfaceChange, System, inode_of, set_nonblocking, socket_pair};
-use crate::cm::agent::{Agent, Incoming, prefix_of};
-use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
 use crate::device::gsi::{ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
-use crate::engine::Time;
 use crate::sync::Mutex;
+use roce::cm::agent::{Agent, Incoming, prefix_of};
+use roce::cm::mad::{CmMad, Recipient};
+use roce::engine::Time;
 
 /// How often the process tries to get port 4791 while another one has it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
@@ -100,7 +103,7 @@ pub fn configure(config: &Config) {
     }
 }
 
-/// From now on the MADs that devices receive reach this process's ids, or are passed on to the process that
+/// Lets the MADs that devices receive from now on reach this process's ids, or the process that
 /// they are for.
 pub fn serve() {
     set_handlers(on_mad, on_change);

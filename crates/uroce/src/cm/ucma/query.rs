@@ -1,4 +1,7 @@
-//! Queries of an id: addresses, the device, paths, attributes for its queue pair.
+//! Queries of an id: its addresses, its device, its paths, and the attributes for its queue pair,
+//! in the form of rdma/rdma_user_cm.h.
+//!
+//! Not here: ids on the kernel's devices, for which the kernel answers (`kernel.rs`).
 
 use ibverbs_abi::*;
 
@@ -9,8 +12,8 @@ use super::input::{Input, ReplyWriter};
 use super::manager::{Caller, Manager};
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::{EINVAL, ENODEV};
-use crate::cm::connection;
-use crate::wire::gid_of;
+use roce::cm::connection;
+use roce::wire::gid_of;
 
 /// Bytes of `rdma_ucm_query_route_resp` and `rdma_ucm_query_addr_resp`. Old programs do not know the
 /// device index at their ends.
@@ -24,7 +27,7 @@ const SOCKADDR_IN6: usize = 28;
 const USER_PATH_LEN: usize = 64;
 /// Bytes of `ib_path_rec_data`.
 pub(super) const PATH_LEN: usize = 72;
-/// Its flags. If there is only one path, all four are set.
+/// The flags of an IB path record. If there is only one path, all four are set.
 const IB_PATH_GMP: u32 = 1 << 0;
 const IB_PATH_PRIMARY: u32 = 1 << 1;
 const IB_PATH_OUTBOUND: u32 = 1 << 3;
@@ -385,7 +388,7 @@ pub(super) fn parse_sa_path<R>(record: &[u8], id: &Id<R>) -> Option<PathRecord> 
         record.get(48..)?.first_chunk::<9>()?;
     let low = u32::from_be_bytes([0, record.get(44)? & 0xf, f0, f1]);
     Some(PathRecord {
-        route: crate::cm::agent::Route {
+        route: roce::cm::agent::Route {
             traffic_class,
             flow_label: low,
             ..route

@@ -69,7 +69,7 @@ impl<H: CmOs> Manager<H> {
             kind: EventType::MulticastJoin,
             status: 0,
             parameters: Parameters::Datagram(DatagramParams {
-                qpn: crate::wire::MULTICAST_QPN,
+                qpn: roce::wire::MULTICAST_QPN,
                 qkey: UDP_QKEY,
                 private: Vec::new(),
                 address: Some(address),

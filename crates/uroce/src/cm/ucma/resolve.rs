@@ -1,4 +1,4 @@
-//! Resolving addresses and routes.
+//! The commands that resolve addresses and routes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::manager::Manager;
 use super::neighbour::{NextHop, ResolvedAddress, WaitingId};
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::{EINVAL, ENODEV};
-use crate::cm::agent::Route;
-use crate::engine::{Gid, Time};
-use crate::wire::{gid_of, ip_of};
+use roce::cm::agent::Route;
+use roce::engine::{Gid, Time};
+use roce::wire::{gid_of, ip_of};
 
 /// The device and the source address of packets to an address.
 struct Egress {

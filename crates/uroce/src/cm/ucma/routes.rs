@@ -8,13 +8,13 @@ use ibverbs_netlink::{RtnlClient, rtnl::Route};
 
 use crate::descriptors::Owned;
 use crate::transport;
-use crate::wire::PORT;
+use roce::wire::PORT;
 
 /// The discard service (RFC 863).
 const DISCARD: u16 = 9;
 
-/// What the kernel has answered during a command, and the socket to ask it with, which stays open: opening
-/// and closing it takes longer than a question.
+/// The kernel's answers during a command, and the socket to ask it with. The socket stays open:
+/// opening and closing it takes longer than a question.
 #[derive(Default)]
 pub struct Routes {
     rtnl: Option<Owned<RtnlClient>>,

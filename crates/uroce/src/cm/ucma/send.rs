@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use super::forward;
 use super::names::Blocking;
 use super::process::{INCOMING_MAX, ProcessState, QUEUE, WANTS_PORT};
-use crate::cm::agent::{Incoming, Outgoing, prefix_of};
-use crate::cm::mad::{CmMad, Recipient};
 use crate::device::Device;
-use crate::wire::ip_of;
+use roce::cm::agent::{Incoming, Outgoing, prefix_of};
+use roce::cm::mad::{CmMad, Recipient};
+use roce::wire::ip_of;
 
 /// A message to send.
 pub(super) struct Send {
@@ -18,7 +18,7 @@ pub(super) struct Send {
     sgid_index: u8,
     message: Outgoing,
     recipient: Option<Recipient>,
-    /// It is for a connection of this process.
+    /// The message is for a connection of this process.
     is_own: bool,
 }
 

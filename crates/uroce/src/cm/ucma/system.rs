@@ -1,4 +1,7 @@
-//! [`System`]: the host as it is.
+//! [`System`]: the operating system around the commands of rdma_cm ([`CmOs`]): devices, routes,
+//! neighbours, port numbers, descriptors of the program.
+//!
+//! Not here: the commands (`manager.rs`). Their tests have another [`CmOs`] (`fake.rs`).
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -16,13 +19,13 @@ use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
 use super::routes::Routes;
 use super::{kernel_file, names};
 
-use crate::cm::agent::Outgoing;
 use crate::config::Config;
 use crate::descriptors::Owned;
 use crate::device::Device;
-use crate::engine::Gid;
 use crate::random;
 use crate::transport;
+use roce::cm::agent::Outgoing;
+use roce::engine::Gid;
 
 const CAP_NET_BIND_SERVICE: u32 = 10;
 /// The kernel's default range of ephemeral ports.
@@ -38,16 +41,16 @@ struct CmDevice {
     gone: bool,
 }
 
-/// What has happened to the interface of a device.
+/// A change of a device's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceChange {
-    /// It has another MAC address.
+    /// The interface has another MAC address.
     Address,
-    /// It does not exist any more.
+    /// The interface does not exist any more.
     Gone,
 }
 
-/// The host of a process.
+/// The operating system of a process: its devices, descriptors and names.
 pub struct System {
     epoll: Arc<Epoll>,
     /// The configured devices.
@@ -55,7 +58,7 @@ pub struct System {
     devices: Option<Vec<CmDevice>>,
     /// Names of ports that this process has: several ids may share them.
     ports: WeakTable<(Port, Gid), NamedSocket>,
-    /// What has a name, by the number in its [`Token`].
+    /// The named sockets, by the number in their [`Token`].
     listeners: WeakTable<u32, NamedSocket>,
     next_listener: u32,
     files: FxHashMap<FileId, FileEnd>,
@@ -77,7 +80,7 @@ pub struct FileEnd {
 }
 
 impl System {
-    /// A host without descriptors, whose devices are not open yet.
+    /// A state without descriptors, whose devices are not open yet.
     pub fn new(configs: Vec<Config>, epoll: Arc<Epoll>) -> System {
         System {
             epoll,
@@ -202,7 +205,7 @@ impl System {
             .collect()
     }
 
-    /// What has happened to the interfaces of the devices since the last call, by position.
+    /// Lists the changes of the devices' interfaces since the last call, by position.
     pub fn interface_changes(&mut self) -> Vec<(usize, InterfaceChange)> {
         let mut changes = Vec::new();
         for (position, open) in self.devices.iter_mut().flatten().enumerate() {

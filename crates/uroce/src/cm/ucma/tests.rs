@@ -178,7 +178,7 @@ fn a_connection_from_both_ends() {
     assert_eq!(response.bytes[284], 196);
     let rtr = init_qp_attr(&mut client, id, 2).unwrap();
     assert_eq!(Input(&rtr).u32(32), 0x5678, "dest_qp_num");
-    assert_eq!(rtr[40..56], crate::wire::gid_of(SERVER));
+    assert_eq!(rtr[40..56], roce::wire::gid_of(SERVER));
     // librdmacm confirms with an ACCEPT without parameters.
     let mut confirm = vec![0; 296];
     confirm[280..284].copy_from_slice(&id.to_ne_bytes());
@@ -197,7 +197,7 @@ fn a_connection_from_both_ends() {
     client.exchange(&mut server);
     assert_eq!(kinds(&mut client), [10]);
     for process in [&mut server, &mut client] {
-        process.now = crate::engine::Time(10_000_000_000);
+        process.now = roce::engine::Time(10_000_000_000);
         process.manager.handle_timeouts(process.now);
         assert_eq!(kinds(process), [15]);
         assert!(!process.manager.os().readable[&1]);
@@ -259,7 +259,7 @@ fn datagrams() {
     let input = Input(&established.bytes);
     assert_eq!((established.event, established.status), (9, 0));
     assert_eq!((input.u32(20), input.u32(24)), (0x5678, 0x0123_4567));
-    assert_eq!(established.bytes[28..44], crate::wire::gid_of(SERVER));
+    assert_eq!(established.bytes[28..44], roce::wire::gid_of(SERVER));
     assert_eq!(established.bytes[48], 1, "the index of the source GID");
 }
 
@@ -276,7 +276,7 @@ fn a_full_backlog_drops_requests() {
     client.exchange(&mut server);
     assert_eq!(kinds(&mut server), [4]);
     // There is room now, and the request is retransmitted.
-    client.now = crate::engine::Time(300_000_000);
+    client.now = roce::engine::Time(300_000_000);
     client.manager.handle_timeouts(client.now);
     client.exchange(&mut server);
     assert_eq!(kinds(&mut server), [4]);
@@ -396,7 +396,7 @@ fn multicast() {
     let event = next(&mut process).unwrap();
     assert_eq!((event.uid, event.id, event.event), (0x4444, joined, 12));
     assert_eq!(Input(&event.bytes).u32(20), 0xff_ffff);
-    assert_eq!(event.bytes[28..44], crate::wire::gid_of(group));
+    assert_eq!(event.bytes[28..44], roce::wire::gid_of(group));
     let leave = [vec![0; 8], two(joined, 0)].concat();
     let reported = process.call(1, Command::LeaveMcast, &leave, 4).unwrap();
     assert_eq!(reported, 1_u32.to_ne_bytes());

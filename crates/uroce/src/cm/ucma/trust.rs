@@ -1,5 +1,6 @@
-//! Who may pass on messages: the user of this process, root, and, for the messages to an address of this
-//! host, the user whose process has port 4791 there, where messages from the network arrive.
+//! Permission to pass on messages: the user of this process and root may; and, for the messages to
+//! an address of this host, the user whose process has port 4791 there, where messages from the
+//! network arrive.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,20 +8,20 @@ use std::time::Duration;
 use ibverbs_host::unix::{self, Peer};
 
 use crate::device::paths;
-use crate::engine::{Gid, Time};
 use crate::transport::udp_owners::{self, PortOwner};
-use crate::wire::{PORT, ip_of};
+use roce::engine::{Gid, Time};
+use roce::wire::{PORT, ip_of};
 
 /// How long the owners of port 4791 are used as they were read: another user who connects again and again
 /// causes no more reading than this.
 const OWNERS_FRESH: Duration = Duration::from_millis(100);
 
-/// Another process that passes on messages.
+/// A process that passes on messages to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// Of the user of this process, or root: it may pass on any message.
+    /// The sender runs as the user of this process, or as root: it may pass on any message.
     Trusted,
-    /// Of another user.
+    /// The sender runs as another user.
     Other(u32),
 }
 
@@ -40,7 +41,7 @@ impl Sender {
 /// The users whose processes have port 4791, by address.
 type Owners = Vec<(IpAddr, u32)>;
 
-/// What decides whether a message is taken.
+/// The facts that decide whether a message is taken.
 pub struct Trust {
     /// The GIDs of this process's devices.
     pub gids: Vec<Gid>,
@@ -51,7 +52,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// With the owners that `read` returns.
+    /// The trust with the owners that `read` returns.
     pub fn new(read: fn() -> Owners) -> Trust {
         Trust {
             gids: Vec::new(),
@@ -105,7 +106,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::wire::gid_of;
+    use roce::wire::gid_of;
 
     const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 88, 0, 1));
     const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 88, 0, 2));

@@ -13,7 +13,7 @@ use super::process::{ENDED, STARTED, STATE};
 use super::*;
 use crate::sync::Mutex;
 
-/// In it a call that does not block has returned.
+/// The time in which a call that does not block has returned.
 const WHILE: Duration = Duration::from_millis(100);
 
 /// Held by each test: the last one ends all connections of the process.
@@ -94,7 +94,7 @@ fn a_thread_waits_on_although_the_descriptor_is_closed() {
     goes_on_until_a_signal(waiting);
 }
 
-/// And its number is that of a socket by then, from which nothing can be read.
+/// The number of the descriptor is that of a socket by then, from which nothing can be read.
 #[test]
 fn a_thread_waits_on_although_the_number_is_another_file() {
     let _one = ONE_TEST.lock();
@@ -133,7 +133,7 @@ fn without_an_event_a_nonblocking_descriptor_does_not_block() {
     assert_eq!(get_event(file_of(&fd), fd.as_raw_fd()), Err(EAGAIN));
 }
 
-/// In the kernel nothing is left of a descriptor when close(2) returns.
+/// The descriptor is gone when close(2) returns, as in the kernel.
 #[test]
 fn nothing_stays_open_when_a_device_is_closed() {
     let _one = ONE_TEST.lock();

@@ -1,6 +1,6 @@
 use std::os::fd::RawFd;
 
-use super::super::sink::Sink;
+use super::super::polled::PolledCompletions;
 use super::super::wait::Waker;
 use super::*;
 
@@ -211,15 +211,15 @@ fn completions_bypass_an_empty_queue_that_is_not_armed() {
             _ => {}
         }
         let before = queue.has_unread();
-        let mut sink = Sink::new(&queue, 2);
-        assert!(!sink.put(&other, success(0), 1), "{case}: another queue");
+        let mut polled = PolledCompletions::new(&queue, 2);
+        assert!(!polled.put(&other, success(0), 1), "{case}: another queue");
         let taken = (0..3)
-            .filter(|id| sink.put(&queue, success(*id), 1))
+            .filter(|id| polled.put(&queue, success(*id), 1))
             .count();
         assert_eq!(taken, expected, "{case}");
         assert_eq!(queue.has_unread(), before || taken > 0, "{case}");
         let mut passed = Vec::new();
-        let total = sink.pass_on(&queue, |i, cqe| passed.push((i, cqe.completion.wr_id)));
+        let total = polled.pass_on(&queue, |i, cqe| passed.push((i, cqe.completion.wr_id)));
         assert_eq!((total, passed.len()), (expected, expected));
         assert!(
             passed

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use super::{loopback, queue_pair};
 use crate::device::Device;
 use crate::device::counters::DeviceCounters;
-use crate::engine::{AddressVector, Transmit};
 use crate::process;
 use crate::transport::{NetChange, Outbox};
+use roce::engine::{AddressVector, Transmit};
 
 fn device(name: &str) -> Device {
     Device::new(&loopback(name), process::generation()).unwrap()

@@ -9,10 +9,10 @@ use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
 use crate::direct::Request;
-use crate::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
-use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
-use crate::wire::Psn;
+use crate::shm::Peers;
+use roce::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
+use roce::wire::Psn;
 
 const REMOTE: u32 = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
@@ -227,7 +227,7 @@ fn a_long_request_is_copied_in_order() {
     assert!(local == remote && local != expected);
 }
 
-/// What the responder would refuse, it refuses.
+/// A request that the responder would refuse is sent, and the responder refuses it.
 #[test]
 fn a_request_that_is_not_granted_is_sent() {
     let _background_threads = BACKGROUND_THREADS.lock();

@@ -69,7 +69,8 @@ fn at(last: u8) -> Config {
     )
 }
 
-/// What a child of fork may do: open a device, create, query and close. Returns 0 if all of it works.
+/// Does what a child of fork may do: opens a device, creates, queries and closes. Returns 0 if all
+/// of it works.
 fn use_device(config: &Config) -> i32 {
     let Ok(device) = Device::open(config) else {
         return 1;
@@ -78,14 +79,14 @@ fn use_device(config: &Config) -> i32 {
         return 2;
     };
     drop(reserved);
-    let Ok((events, fd)) = device.add_context() else {
+    let Ok((events, fd)) = device.events.add_context() else {
         return 3;
     };
     if device.net.alloc_qpn().is_err() || device.net.gids().is_empty() {
         return 4;
     }
     random::random();
-    device.remove_context(&events);
+    device.events.remove_context(&events);
     // SAFETY: `add_context` has opened it for this function.
     unsafe { libc::close(fd) };
     device.close();
@@ -128,8 +129,8 @@ fn a_child_can_use_every_lock_that_another_thread_held() {
 fn a_child_gives_up_the_descriptors() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let device = Device::open(&at(2)).unwrap();
-    let (events, async_fd) = device.add_context().unwrap();
-    let (channel, channel_fd) = device.add_channel().unwrap();
+    let (events, async_fd) = device.events.add_context().unwrap();
+    let (channel, channel_fd) = device.events.add_channel().unwrap();
     let own = descriptors::own();
     assert!(
         own.len() >= 7,
@@ -176,8 +177,8 @@ fn a_child_gives_up_the_descriptors() {
             libc::read(async_fd, event.as_mut_ptr().cast(), len),
             len as isize
         );
-        device.remove_context(&events);
-        device.remove_channel(&channel);
+        device.events.remove_context(&events);
+        device.events.remove_channel(&channel);
         drop((events, channel));
         libc::close(async_fd);
         libc::close(channel_fd);
@@ -233,7 +234,7 @@ fn the_port_is_free_while_a_child_lives() {
 fn a_child_keeps_descriptors_of_the_program() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let device = Device::open(&at(4)).unwrap();
-    let (channel, fd) = device.add_channel().unwrap();
+    let (channel, fd) = device.events.add_channel().unwrap();
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for two descriptors; `fd` was opened for this test.
     unsafe {
@@ -249,7 +250,7 @@ fn a_child_keeps_descriptors_of_the_program() {
     // SAFETY: one writable byte; all descriptors are this test's.
     unsafe {
         assert_eq!(libc::read(ends[0], (&raw mut byte).cast(), 1), 1);
-        device.remove_channel(&channel);
+        device.events.remove_channel(&channel);
         drop(channel);
         for fd in [fd, ends[0], ends[1]] {
             libc::close(fd);

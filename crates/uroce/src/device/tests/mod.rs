@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use ibverbs_host::thread::SYNCHRONOUS_SIGNALS;
 
+use super::polled::PolledCompletions;
 use super::queue_pair::{QueuePairConfig, Unavailable};
-use super::sink::Sink;
 use super::*;
 use crate::config::Netdev;
-use crate::engine::{Limits, QpChange, QpConfig, QpState, Service};
+use roce::engine::{Limits, QpChange, QpConfig, QpState, Service};
 
 /// Held by tests that open devices: one of them counts threads.
 pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());
@@ -63,7 +63,7 @@ fn a_device_is_shared_then_idle_then_closed() {
     for busy in [false, true] {
         if busy {
             for _ in 0..1000 {
-                first.poll(&mut Sink::default());
+                first.poll(&mut PolledCompletions::default());
                 first.expect_event();
             }
             std::thread::sleep(Duration::from_millis(20));

@@ -9,10 +9,10 @@ use super::paths::{connect_channel, exchange, make_progress, two_devices_with, u
 use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
 use super::{BACKGROUND_THREADS, QpState};
 use crate::device::handles::ObjectKind;
-use crate::device::sink::Sink;
-use crate::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
-use crate::local::Peers;
+use crate::device::polled::PolledCompletions;
+use crate::shm::Peers;
 use crate::transport::Inbox;
+use roce::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
 
 /// The system's allocator. Fails in a thread that runs [`without_memory`].
 struct FailingAllocator;
@@ -82,8 +82,8 @@ fn packets_without_memory_do_not_abort() {
             without_memory(|| {
                 let start = Instant::now();
                 while start.elapsed() < Duration::from_millis(100) {
-                    b.poll(&mut Sink::default());
-                    a.poll(&mut Sink::default());
+                    b.poll(&mut PolledCompletions::default());
+                    a.poll(&mut PolledCompletions::default());
                 }
             });
             assert!(FAILED.get() > before, "nothing was allocated");
@@ -93,8 +93,8 @@ fn packets_without_memory_do_not_abort() {
     let start = Instant::now();
     while !pairs.iter().all(|(one, _)| is_acknowledged(one)) {
         assert!(start.elapsed() < Duration::from_secs(20), "no ACK");
-        a.poll(&mut Sink::default());
-        b.poll(&mut Sink::default());
+        a.poll(&mut PolledCompletions::default());
+        b.poll(&mut PolledCompletions::default());
     }
 }
 
@@ -105,7 +105,7 @@ fn the_end_of_a_peer_needs_no_memory() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let (a, b) = two_devices_with(Some(Peers::SameUser), true);
     let pairs: Vec<_> = (0..70).map(|_| pair(&a, &b)).collect();
-    // What is outstanding fails once the program has read its completions: one of another queue pair.
+    // The outstanding request fails once the program has read its completions: one of another queue pair.
     exchange(&a, &b, &pair(&a, &b).0);
     connect_channel(&a, &b);
     pairs.iter().for_each(|(one, _)| send(&a, one));

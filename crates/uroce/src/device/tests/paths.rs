@@ -8,8 +8,8 @@ use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
 use crate::device::events::AsyncEvents;
 use crate::device::queue_pair::QueuePair;
 use crate::device::{direct, paths};
-use crate::engine::{QpState, Service};
-use crate::local::Peers;
+use crate::shm::Peers;
+use roce::engine::{QpState, Service};
 
 /// Two devices without background threads that use shared memory, or not.
 fn two_devices(local: bool) -> (Device, Device) {
@@ -118,7 +118,30 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
         assert_eq!(a.counters().queue_pairs.retry_exceeded_err, 1);
         // The ack timeout is 537 ms, and there are 7 retries.
         assert!(start.elapsed() < Duration::from_millis(3700));
+        assert!(one.inner.lock().path.channel().is_none());
     }
+}
+
+/// A channel whose peer has ended is given back, with its memory and descriptors, although queue pairs that
+/// have used it are not destroyed.
+#[test]
+fn a_channel_does_not_outlive_its_peer() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let (a, b) = two_devices(true);
+    let (one, _other) = pair(&a, &b);
+    exchange(&a, &b, &one);
+    connect_channel(&a, &b);
+    exchange(&a, &b, &one);
+    let channel = Arc::downgrade(one.inner.lock().path.channel().unwrap());
+    b.paths.as_ref().unwrap().close();
+    until(|| {
+        make_progress(&a);
+        channel.strong_count() == 0
+    });
+    let paths = a.paths.as_ref().unwrap();
+    assert!(!a.find_path(paths, &one, &mut one.inner.lock()));
+    send(&a, &one);
+    assert_eq!(one.inner.lock().engine().state(), QpState::Err);
 }
 
 /// The peer acknowledges and ends before this process looks. A timer that runs between, as every other use
@@ -197,7 +220,7 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
     assert_eq!(read(), [0; 0]);
     // Nothing wakes the background thread up until the program polls.
     assert!(!a.activity.has_deferred.load(Ordering::Relaxed));
-    a.poll(&mut Sink::default());
+    a.poll(&mut PolledCompletions::default());
     assert_eq!(read(), [IBV_WC_RETRY_EXC_ERR]);
     assert_eq!(one.inner.lock().engine().state(), QpState::Err);
 }

@@ -1,20 +1,20 @@
-//! What a device does while one of its threads is preempted. The test plays that thread: it takes the
-//! locks that the thread would hold, and does not run on.
+//! Tests of a device while one of its threads is preempted. The test plays that thread: it takes
+//! the locks that the thread would hold, and does not run on.
 
 use std::time::{Duration, Instant};
 
 use super::super::completion::CompletionQueue;
+use super::super::polled::PolledCompletions;
 use super::super::queue_pair::QueuePairConfig;
 use super::super::receiving::Batch;
-use super::super::sink::Sink;
 use super::super::*;
 use super::{BACKGROUND_THREADS, loopback};
-use crate::engine::{
+use crate::memory::PdHandle;
+use roce::engine::{
     AddressVector, Limits, QpChange, QpConfig, QpState, RecvWr, SendFlags, SendOp, SendWr, Service,
     Sges,
 };
-use crate::memory::PdHandle;
-use crate::wire::Psn;
+use roce::wire::Psn;
 
 /// An RC queue pair without completion queues.
 pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
@@ -215,7 +215,7 @@ fn the_background_thread_stands_in_for_a_preempted_poller() {
     let turn = other.send_turn().unwrap();
     for _ in 0..8 {
         send(&a, &one);
-        await_ack(&one, || a.poll(&mut Sink::default()));
+        await_ack(&one, || a.poll(&mut PolledCompletions::default()));
     }
     drop(turn);
     drop(inbox);
@@ -223,8 +223,8 @@ fn the_background_thread_stands_in_for_a_preempted_poller() {
     b.close();
 }
 
-/// A poller is preempted with a packet in hand that it has received. Another one does not deliver those that
-/// come later before it.
+/// A poller is preempted before it delivers a packet that it has received. Another one does not deliver later
+/// packets before it.
 #[test]
 fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
     let (a, b) = two_devices();
@@ -236,7 +236,7 @@ fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
     let mut inbox = b.inboxes.take();
     while received() == 0 {
         inbox.poll_all_sockets();
-        let mut batch = Batch::new(&b, false, inbox.take_recent());
+        let mut batch = Batch::new(&b, false, inbox.take_qp_cache());
         b.net.receive(&mut inbox, &mut |packet, from| {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -252,8 +252,8 @@ fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
     assert_eq!(received(), 2);
 }
 
-/// A poller is preempted with a packet in hand, and never delivers it. What another thread receives meanwhile
-/// waits for that packet until only one thread receives again.
+/// A poller is preempted after it has received a packet, and never delivers it. Packets that another thread
+/// receives meanwhile wait for it until only one thread receives again.
 #[test]
 fn uc_packets_wait_while_another_thread_has_earlier_ones() {
     let (a, b) = two_devices();
@@ -323,11 +323,11 @@ fn a_locked_queue_pair_does_not_stop_the_others() {
     send(&a, &one);
     for _ in 0..8 {
         send(&a, &two);
-        await_ack(&two, || a.poll(&mut Sink::default()));
+        await_ack(&two, || a.poll(&mut PolledCompletions::default()));
     }
     assert!(!is_acknowledged(&one));
     drop(guard);
-    await_ack(&one, || a.poll(&mut Sink::default()));
+    await_ack(&one, || a.poll(&mut PolledCompletions::default()));
     drop(inbox);
     a.close();
     b.close();

@@ -8,10 +8,10 @@ use ibverbs_abi::*;
 use super::super::*;
 use super::preemption::queue_pair;
 use super::{BACKGROUND_THREADS, loopback};
-use crate::engine::{Host, LocalError, Sge};
 use crate::memory::{MemoryRegion, MrRange, PdHandle};
+use roce::engine::{Host, LocalError, Sge};
 
-/// Its first eight bytes, read by a queue pair that is locked.
+/// Reads the first eight bytes of the region as a queue pair that is locked.
 fn read(qp: &QueuePair, inner: &mut queue_pair::Inner, key: u32) -> Result<(), LocalError> {
     let sges = [Sge {
         addr: 0,

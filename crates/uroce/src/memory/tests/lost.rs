@@ -37,8 +37,8 @@ fn sge(addr: u64, len: u32, lkey: u32) -> Sge {
     Sge { addr, len, lkey }
 }
 
-/// With one scatter/gather entry that reaches over the border, and with one on each side of it; by a queue
-/// pair that knows the region, and by one that does not.
+/// The lists: one scatter/gather entry that reaches over the border, and one entry on each side of
+/// it; by a queue pair that has the region in its cache, and by one that does not.
 #[test]
 fn lists_with_lost_memory_are_refused() {
     for loss in LOSSES {
@@ -49,7 +49,7 @@ fn lists_with_lost_memory_are_refused() {
             vec![sge(0, 3, key), sge(LOST, 97, key)],
             vec![sge(LOST, 97, key), sge(0, 3, key)],
         ];
-        let mut known = MrCache::default();
+        let mut cache = MrCache::default();
         for is_lost in [false, true] {
             let written = if is_lost {
                 Err(LocalError::Protection)
@@ -65,12 +65,12 @@ fn lists_with_lost_memory_are_refused() {
                 let mut bytes = [1; 100];
                 assert_eq!(memory.scatter(sges, 0, &bytes, PD), written, "{loss:?}");
                 assert_eq!(memory.gather(sges, 0, &mut bytes, PD), read);
-                let by = (&mut known, 7);
+                let by = (&mut cache, 7);
                 assert_eq!(memory.scatter_for(by, sges, 0, &bytes, PD), written);
-                let by = (&mut known, 7);
+                let by = (&mut cache, 7);
                 assert_eq!(memory.gather_for(by, sges, 0, &mut bytes, PD), read);
             }
-            // What is left is accessible.
+            // The rest of the region is accessible.
             let rest = [sge(LOST - 8, 8, key)];
             assert_eq!(memory.scatter(&rest, 0, b"12345678", PD), Ok(()));
             pages.lose(loss);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Net, has_socket};
 use crate::transport::socket::Socket;
 use crate::transport::socket_table::PortSockets;
-use crate::wire::{PORT, first_qpn};
+use roce::wire::{PORT, first_qpn};
 
 /// The number of the queue pair of subnet management.
 pub const SMI_QPN: u32 = 0;

@@ -1,5 +1,5 @@
-//! What the paths through shared memory need of the network side: which addresses and ports are this
-//! process's, and which flow a packet would be of.
+//! The network side of paths through shared memory: the addresses and ports that are this
+//! process's, and the flow that a packet would be of.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use super::{Net, PATHS_TOKEN, epoll_add, has_socket};
 use crate::capture::Tap;
-use crate::engine::{AddressVector, Gid};
-use crate::wire::{Flow, ip_of, port_of};
+use roce::engine::{AddressVector, Gid};
+use roce::wire::{Flow, ip_of, port_of};
 
 impl Net {
     /// Where packets are recorded, if they are. UDP's are recorded here.
@@ -53,7 +53,7 @@ impl Net {
     }
 
     /// The GIDs of both ends of a flow from this process: its own, and the peer's as
-    /// [`crate::engine::Addresses`] has it; and both as addresses in a GRH. None if the source is not an
+    /// [`roce::engine::Addresses`] has it; and both as addresses in a GRH. None if the source is not an
     /// address and port of this process.
     pub fn gids_of(&self, flow: &Flow) -> Option<([Gid; 2], [IpAddr; 2])> {
         let table = self.table();

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Net;
 use crate::transport::ip_id::AddressPair;
-use crate::wire::Flow;
+use roce::wire::Flow;
 
 /// A peer of a connected queue pair, by its addresses. To be returned by [`Net::disconnect`].
 #[derive(Debug, PartialEq, Eq)]

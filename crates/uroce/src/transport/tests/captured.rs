@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::capture::tests::{RecordedPacket, TempDirectory, read};
-use crate::wire::{Flow, Fragmentation, ICRC_LEN};
+use roce::wire::{Flow, Fragmentation, ICRC_LEN};
 
 fn recorded_net(directory: &TempDirectory, name: &str, address: u8) -> Net {
     let config = Config::new(

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::super::ip_id::{LAST_LOW_ID, Millis, Senders, is_low};
-use crate::wire::{Flow, Fragmentation, PORT};
+use roce::wire::{Flow, Fragmentation, PORT};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const DST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -54,7 +54,7 @@ fn each_damage(len: usize, mut call: impl FnMut(&[usize])) {
     }
 }
 
-/// Whatever the identification of the packet and of the damaged one.
+/// The damage is found whatever the identification of the packet and of the damaged one.
 #[test]
 fn no_damage_to_packets_of_uroce_passes() {
     let low = |id, len| {
@@ -80,7 +80,7 @@ fn no_damage_to_packets_of_uroce_passes() {
     assert!(looked_valid > 3, "{looked_valid}");
 }
 
-/// In a sender's stream of packets, as kernel rxe's, after its first two.
+/// The damage is found in a sender's stream of packets, as kernel rxe's, after its first two.
 #[test]
 fn no_damage_to_packets_of_a_sender_that_numbers_them_passes() {
     let numbered = |id| Fragmentation {

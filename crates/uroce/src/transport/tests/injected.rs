@@ -6,7 +6,7 @@ use super::super::*;
 use super::namespaces::{await_carrier, in_namespace, ip};
 use super::{at, datagram, payload, write};
 use crate::config::Netdev;
-use crate::wire::{Flow, Fragmentation, Headers, MULTICAST_QPN, PORT, Packet, Part, gid_of};
+use roce::wire::{Flow, Fragmentation, Headers, MULTICAST_QPN, PORT, Packet, Part, gid_of};
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
 const DEVICE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -204,8 +204,8 @@ fn damage_that_looks_like_another_identification_is_detected() {
     });
 }
 
-/// It may skip an identification for each millisecond of a pause, which the receiver sees in the times at
-/// which the packets arrived, not in those at which it gets to them.
+/// A sender may skip an identification for each millisecond of a pause. The receiver sees the pause
+/// in the times at which the packets arrived, not in those at which it gets to them.
 #[test]
 fn packets_that_wait_are_judged_by_their_arrival() {
     in_namespace(|| {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::config::Netdev;
-use crate::engine::{AddressVector, Addresses, Transmit};
-use crate::wire::{
+use roce::engine::{AddressVector, Addresses, Transmit};
+use roce::wire::{
     Bth, Deth, Headers, MULTICAST_QPN, Opcode, Operation, PORT, Packet, Part, Psn, Reth, Transport,
     gid_of, ip_of, port_of,
 };
@@ -20,7 +20,7 @@ fn at(netdev: Netdev) -> Net {
     Net::open(&Config::new("test", netdev)).unwrap()
 }
 
-/// At an address of the loopback network that no other test uses.
+/// A device at an address of the loopback network that no other test uses.
 fn alone(test: u8) -> Net {
     at(Netdev::Address {
         ip: Ipv4Addr::new(127, 1, 77, test).into(),

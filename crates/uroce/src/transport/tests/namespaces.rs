@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::*;
 use super::{alone, at, datagram, exchange, path, push, receive, write};
 use crate::config::Netdev;
-use crate::wire::{MULTICAST_QPN, PORT, Part, gid_of, ip_of, port_of};
+use roce::wire::{MULTICAST_QPN, PORT, Part, gid_of, ip_of, port_of};
 
 /// Runs commands of ip(8) in this thread's network namespace.
 pub fn ip(commands: &str) {
@@ -267,7 +267,7 @@ fn the_icrc_is_right_for_what_is_on_the_wire() {
         while let Ok(len) = std::io::Read::read(&mut &raw, &mut buffer) {
             let (header, udp) = buffer[..len].split_at(20);
             let [ports, datagram] = [&udp[..4], &udp[8..]];
-            let flow = crate::wire::Flow {
+            let flow = roce::wire::Flow {
                 src: <[u8; 4]>::try_from(&header[12..16]).unwrap().into(),
                 dst: <[u8; 4]>::try_from(&header[16..]).unwrap().into(),
                 src_port: u16::from_be_bytes([ports[0], ports[1]]),

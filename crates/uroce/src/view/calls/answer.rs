@@ -17,7 +17,7 @@ use crate::cancellation;
 use crate::view::real;
 use crate::view::tree::Node;
 
-/// What a call with a path returns.
+/// The result of a call with a path.
 pub trait Answer: Copy {
     /// Whether the call has failed. errno then says why.
     fn has_failed(self) -> bool;
@@ -57,7 +57,7 @@ macro_rules! null_is_failure {
 
 null_is_failure! { DIR FILE }
 
-/// Which comes first: the call of libc's function, or the path.
+/// The order of a call of libc's function and of following the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     KernelFirst,
@@ -65,7 +65,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// For open(2) with these flags.
+    /// The order for open(2) with these flags.
     pub fn of_open(flags: c_int) -> Order {
         if flags & (O_CREAT | O_TRUNC) == 0 {
             Order::KernelFirst

@@ -97,7 +97,7 @@ unsafe fn write_to_ours(fd: c_int, bytes: *const c_void, len: size_t) -> Option<
         let result = umad::write(fd, bytes, len);
         return Some(result.unwrap_or_else(|error| error.minus_one() as ssize_t));
     }
-    // What uverbs answers to anything but a command.
+    // The answer of uverbs to anything but a command.
     is_character_device(fd).then(|| Errno(libc::EINVAL).minus_one() as ssize_t)
 }
 

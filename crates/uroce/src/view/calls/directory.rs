@@ -1,4 +1,7 @@
-//! opendir(3), readdir(3), scandir(3), getdents64(2).
+//! Functions of libc that read a directory, for directories of the tree: opendir(3) and readdir(3)
+//! with their kin, scandir(3), getdents64(2).
+//!
+//! Not here: walks over several directories (`walk.rs`, `fts`), the entries (`tree.rs`).
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::ptr::null_mut;
@@ -378,7 +381,7 @@ mod tests {
         unsafe { libc::malloc(len) }
     }
 
-    /// What becomes of three entries if the call of malloc behind `calls` others fails.
+    /// Builds a list of three entries while the call of malloc behind `calls` others fails.
     fn list_of_three(calls: usize) -> Result<(*mut *mut dirent, c_int), Errno> {
         LEFT.set(calls);
         let mut copies = Copies {

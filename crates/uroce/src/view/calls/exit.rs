@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use crate::device::exit;
 use crate::view::real;
 
-/// Also `_Exit`, which is the same function.
+/// Replaces `_exit`, and `_Exit`, which is the same function.
 ///
 /// # Safety
 /// As for _exit(2).

@@ -173,15 +173,15 @@ redirections! {
 /// The objects whose calls are redirected.
 pub static OBJECTS: Redirections = Redirections::new(&REDIRECTIONS);
 
-/// What a path of a call leads to.
+/// The target of a path in a call.
 enum PathTarget {
-    /// Not to the tree: the call goes to libc as it is.
+    /// The path does not lead to the tree: the call goes to libc as it is.
     Kernel,
-    /// Not to the tree: the call goes to libc with this path.
+    /// The path does not lead to the tree: the call goes to libc with this path.
     KernelAt(CString),
-    /// To a node of the tree, at this path.
+    /// The path leads to a node of the tree, at this path.
     Ours(String, Node),
-    /// To nothing: the call fails with this errno value.
+    /// The path leads to nothing: the call fails with this errno value.
     Error(Errno),
 }
 

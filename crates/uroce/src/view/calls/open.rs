@@ -55,7 +55,7 @@ unsafe fn names_descriptor(path: *const c_char) -> bool {
     path.starts_with(b"/proc/") || path.starts_with(b"/dev/fd/")
 }
 
-/// What happens to a path that leads to nothing in the tree: sysfs lets nobody create a file.
+/// The result of a path that leads to nothing in the tree: sysfs lets nobody create a file.
 fn missing(errno: Errno, flags: c_int) -> c_int {
     match errno {
         Errno(libc::ENOENT) if flags & O_CREAT != 0 => Errno(libc::EACCES).minus_one(),

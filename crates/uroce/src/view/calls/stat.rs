@@ -94,7 +94,7 @@ fn path_at(dirfd: c_int, text: *const c_char, flags: c_int) -> Path {
     Path::at(dirfd, text, flags & AT_SYMLINK_NOFOLLOW == 0)
 }
 
-/// What `dirfd` itself leads to, if that is what the call is about (AT_EMPTY_PATH).
+/// The file that `dirfd` itself leads to, if that is what the call is about (AT_EMPTY_PATH).
 ///
 /// # Safety
 /// The path is a C string, or the kernel answers it with EFAULT.

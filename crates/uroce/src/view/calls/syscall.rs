@@ -272,7 +272,7 @@ unsafe fn own_call(number: c_long, arguments: Arguments) -> Option<c_long> {
 }
 
 impl Arguments {
-    /// With a fourth argument that the call does not have.
+    /// Adds a fourth argument that the call does not have.
     fn with_flags(mut self, flags: usize) -> Arguments {
         self.0[3] = flags;
         self

@@ -20,13 +20,13 @@ use crate::view::{paths, state};
 /// `struct FTW` of ftw.h.
 #[repr(C)]
 pub struct Ftw {
-    /// Where the name begins in the path.
+    /// The offset of the name in the path.
     pub base: c_int,
     /// The depth below the start.
     pub level: c_int,
 }
 
-/// What an entry is (ftw.h).
+/// The kinds of entries (ftw.h).
 const FTW_F: c_int = 0;
 const FTW_D: c_int = 1;
 const FTW_DNR: c_int = 2;
@@ -42,7 +42,7 @@ const FTW_CHDIR: c_int = 4;
 const FTW_DEPTH: c_int = 8;
 const FTW_ACTIONRETVAL: c_int = 16;
 
-/// What a visitor may return with FTW_ACTIONRETVAL.
+/// The values that a visitor may return with FTW_ACTIONRETVAL.
 const FTW_SKIP_SUBTREE: c_int = 2;
 const FTW_SKIP_SIBLINGS: c_int = 3;
 
@@ -217,7 +217,7 @@ impl TreeWalk {
         }
     }
 
-    /// With FTW_CHDIR, makes a directory of the walk the working directory. False if that fails.
+    /// Makes a directory of the walk the working directory, with FTW_CHDIR. False if that fails.
     fn change_directory(&self, path: impl AsRef<CStr>) -> bool {
         let Some(cwd) = &self.cwd else {
             return true;

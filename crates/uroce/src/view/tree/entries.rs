@@ -1,4 +1,4 @@
-//! What is in each directory of the tree.
+//! The entries of each directory of the tree.
 
 use super::{Character, Directory, File, Node, Tree, relative_link};
 use crate::device::counters::DeviceCounters;

@@ -163,7 +163,7 @@ fn addresses_belong_to_whom_has_them() {
 #[test]
 fn a_port_of_the_kernels_choice_is_free_on_both_sides() {
     let (mut own, _, _) = hosts();
-    // The host chooses among four.
+    // The fake operating system chooses among four.
     for _ in 0..4 {
         let id = create(&mut own, 1, TCP, SERVER_UID);
         bind(&mut own, id, ANY, 0).unwrap();

@@ -47,11 +47,11 @@ const FTS_AGAIN: u16 = 1;
 const FTS_FOLLOW: u16 = 2;
 const FTS_SKIP: u16 = 4;
 
-/// Where a walk is.
+/// The position of a walk.
 enum At {
-    /// At the start: the list of the paths to walk over.
+    /// The walk is at the start: the list of the paths to walk over.
     Start(*mut Entry),
-    /// At the entry that was returned last.
+    /// The walk is at the entry that was returned last.
     Entry(*mut Entry),
     End,
 }

@@ -1,0 +1,111 @@
+//! WRs that the host executes without the peer's responder.
+
+use super::{Host, Qp, QpState, Sender, Service};
+use crate::engine::shm::is_executable;
+use crate::engine::{Completion, Gid, SendWr};
+use crate::wire::Psn;
+
+/// The most bytes that one call copies, apart from its last WR: other threads wait for the queue pair.
+const MAX_DIRECT_LEN: u64 = 8 << 20;
+
+/// The peer of a queue pair, as the packets of its requests show it.
+pub struct Initiator {
+    /// The number of its queue pair.
+    pub qpn: u32,
+    /// Its address.
+    pub gid: Gid,
+    /// The first PSN that was expected of it.
+    pub first_psn: Psn,
+}
+
+impl Qp {
+    /// Whether the host may execute a WR that is being posted. All earlier WRs have completed, so their
+    /// effects on the peer come before.
+    #[inline]
+    pub(super) fn may_execute_directly(&self, wr: &SendWr) -> bool {
+        is_executable(wr, &self.attributes)
+            && self.state == QpState::Rts
+            && self.requester.depth() == 0
+    }
+
+    /// Whether [`Qp::execute_direct`] has something to do.
+    #[inline]
+    pub fn has_direct(&self) -> bool {
+        let sender = self.sender.as_ref();
+        self.state == QpState::Rts && sender.is_some_and(Sender::has_direct)
+    }
+
+    /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
+    /// before [`Qp::transmit`], which sends them otherwise, and the one behind `MAX_DIRECT_LEN` bytes.
+    pub fn execute_direct(&mut self, host: &mut impl Host) {
+        let mut len = 0;
+        while self.has_direct() && len < MAX_DIRECT_LEN {
+            let Some(sender) = &mut self.sender else {
+                return;
+            };
+            let queue = self.requester.queue_mut();
+            let Some(wr) = sender.next_direct(queue, &self.attributes) else {
+                return;
+            };
+            if !host.execute_directly(wr, self.attributes.target()) {
+                sender.on_refused();
+                return;
+            }
+            len += wr.message_len();
+            self.counters.direct_ops += 1;
+            sender.on_executed(queue);
+            self.complete_sends(host);
+        }
+        self.send_waiting();
+    }
+
+    /// The WRs that have waited are sent.
+    pub fn send_waiting(&mut self) {
+        if let Some(sender) = &mut self.sender {
+            sender.send_waiting();
+        }
+    }
+
+    /// Completes a WR that the host has executed.
+    pub(super) fn complete_directly(
+        &mut self,
+        signaled: bool,
+        completion: Completion,
+        host: &mut impl Host,
+    ) {
+        self.counters.direct_ops += 1;
+        self.requester.queue_mut().skip();
+        if self.report_send(signaled, completion, host).is_err() {
+            self.enter_fatal_error(host);
+        }
+    }
+
+    /// What the peer may do to memory without this queue pair's responder, `IBV_ACCESS_REMOTE_*`. None if
+    /// its requests need the responder.
+    pub fn direct_access(&self) -> Option<u32> {
+        let attributes = &self.attributes;
+        // In RTR the first packet raises an event.
+        let is_ready = match self.state {
+            QpState::Rts => true,
+            QpState::Rtr => self.responder.is_established(),
+            _ => false,
+        };
+        let is_connected = is_ready && attributes.config.service == Service::Rc;
+        let reads = ibverbs_abi::IBV_ACCESS_REMOTE_READ;
+        let denied = if attributes.max_dest_rd_atomic == 0 {
+            reads
+        } else {
+            0
+        };
+        is_connected.then_some(attributes.access & !denied)
+    }
+
+    /// Whose requests a connected queue pair executes.
+    pub fn initiator(&self) -> Initiator {
+        Initiator {
+            qpn: self.attributes.dest_qpn,
+            gid: self.attributes.peer,
+            first_psn: self.attributes.rq_psn,
+        }
+    }
+}

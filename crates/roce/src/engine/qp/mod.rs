@@ -1,0 +1,478 @@
+//! A queue pair: its state, the calls that drive it, and the wiring of requester, completer and
+//! responder. Only this module changes the state and reports completions of the send queue.
+
+mod complete;
+mod direct;
+mod dropped;
+mod ecn;
+mod receive;
+mod reliable;
+mod shm;
+mod slots;
+mod uc;
+mod ud;
+
+use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
+
+use self::ecn::Notification;
+use self::uc::EarlyPackets;
+use super::attributes::Attributes;
+use super::completer::Completer;
+use super::counters::Counters;
+use super::emit::Encoded;
+use super::requester::{Pace, Requester, UnreliableStep};
+use super::responder::{self, Responder};
+use super::send_queue::SendQueue;
+use super::shm::Sender;
+use super::{
+    AddressVector, Clock, Gid, Host, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
+    SendWr, Service, Time, UdAddress, WorkQueue,
+};
+use crate::wire::{ICRC_LEN, Operation, PORT, Packet, Psn};
+
+/// The addresses of a received packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The source address.
+    pub src: Gid,
+    /// The destination address.
+    pub dst: Gid,
+    /// The UDP port that it was sent from.
+    pub src_port: u16,
+    /// A switch has marked it: its ECN field is CE, "congestion experienced".
+    pub is_marked: bool,
+    /// The GRH that a UD receive buffer begins with.
+    pub grh: [u8; 40],
+    /// The index of the packet's P_Key in the P_Key table. The host drops packets with an unknown
+    /// P_Key.
+    pub pkey_index: u16,
+}
+
+impl Addresses {
+    /// The addresses of a packet from port 4791, unmarked, with the first P_Key and an empty GRH.
+    pub fn new(src: Gid, dst: Gid) -> Addresses {
+        Addresses {
+            src,
+            dst,
+            src_port: PORT,
+            is_marked: false,
+            grh: [0; 40],
+            pkey_index: 0,
+        }
+    }
+}
+
+/// A packet to send. It is in the buffer that [`Qp::transmit`] was given, without the ICRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to send it.
+    pub av: AddressVector,
+    /// Determines the destination's UDP port.
+    pub dest_qpn: u32,
+    /// Bytes in the buffer: headers, payload, padding.
+    pub len: usize,
+}
+
+/// A queue pair.
+pub struct Qp {
+    state: QpState,
+    attributes: Attributes,
+    requester: Requester,
+    /// Once the requester is bound to shared memory.
+    sender: Option<Sender>,
+    completer: Completer,
+    responder: Responder,
+    early: EarlyPackets,
+    notification: Notification,
+    /// What no part counts, and what the parts counted before the last move to RESET.
+    counters: Counters,
+}
+
+impl Qp {
+    /// A queue pair in RESET.
+    pub fn new(config: QpConfig) -> Qp {
+        Qp {
+            state: QpState::Reset,
+            attributes: Attributes::new(config),
+            requester: Requester::new(&config),
+            sender: None,
+            completer: Completer::default(),
+            responder: Responder::new(&config),
+            early: EarlyPackets::default(),
+            notification: Notification::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The attributes that never change.
+    pub fn config(&self) -> &QpConfig {
+        &self.attributes.config
+    }
+
+    /// What the queue pair has counted since it was created.
+    pub fn counters(&self) -> Counters {
+        let mut sum = self.counters;
+        sum += self.completer.counters();
+        sum += self.responder.counters();
+        sum
+    }
+
+    /// [`Qp::counters`], which begin at 0 again.
+    pub fn take_counters(&mut self) -> Counters {
+        let mut sum = std::mem::take(&mut self.counters);
+        sum += self.completer.take_counters();
+        sum += self.responder.take_counters();
+        sum
+    }
+
+    /// The caller defers [`Qp::transmit`] although there may be an ACK to send.
+    pub fn count_deferred_ack(&mut self) {
+        self.counters.ack_deferred += 1;
+    }
+
+    /// The current state.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// The attributes that `ibv_query_qp` reports: all Some, with `state` the current state.
+    pub fn attributes(&self) -> QpChange {
+        let attributes = &self.attributes;
+        QpChange {
+            state: Some(self.state),
+            sqd_async_notify: Some(attributes.sqd_async_notify),
+            qkey: Some(attributes.qkey),
+            pkey_index: Some(attributes.pkey_index),
+            access: Some(attributes.access),
+            av: Some(attributes.av),
+            path_mtu: Some(attributes.path_mtu),
+            active_mtu: Some(attributes.active_mtu),
+            dest_qpn: Some(attributes.dest_qpn),
+            rq_psn: Some(self.responder.epsn()),
+            sq_psn: Some(self.next_psn()),
+            max_rd_atomic: Some(attributes.max_rd_atomic),
+            max_dest_rd_atomic: Some(attributes.max_dest_rd_atomic),
+            min_rnr_timer: Some(attributes.min_rnr_timer),
+            timeout: Some(attributes.timeout),
+            retry_cnt: Some(attributes.retry_cnt),
+            rnr_retry: Some(attributes.rnr_retry),
+        }
+    }
+
+    /// Whether the send queue is draining (`sq_draining`).
+    pub fn sq_draining(&self) -> bool {
+        match &self.sender {
+            Some(sender) => sender.is_draining(),
+            None => self.requester.is_draining(),
+        }
+    }
+
+    fn next_psn(&self) -> Psn {
+        match &self.sender {
+            Some(sender) => sender.next_psn(),
+            None => self.requester.next_psn(),
+        }
+    }
+
+    /// Send WQEs that have not completed.
+    pub fn send_depth(&self) -> u32 {
+        self.requester.depth()
+    }
+
+    /// WQEs in the queue pair's own receive queue.
+    pub fn recv_depth(&self) -> u32 {
+        self.responder.recv_queue().depth()
+    }
+
+    /// Changes attributes and state. A move to ERR flushes all WQEs with completions, the send queue's
+    /// in order, then the receive queue's; a move to RESET discards them without.
+    pub fn modify(&mut self, change: &QpChange, now: Time, host: &mut impl Host) {
+        let target = change.state.unwrap_or(self.state);
+        if target == QpState::Reset {
+            let counters = self.counters();
+            *self = Qp::new(self.attributes.config);
+            self.counters = counters;
+            return;
+        }
+        if target == QpState::Sqd && self.state != QpState::Sqd {
+            self.attributes.sqd_async_notify = false;
+        }
+        self.attributes.apply(change);
+        if let Some(psn) = change.rq_psn {
+            self.responder.start(psn);
+            self.early = EarlyPackets::default();
+        }
+        if let Some(psn) = change.sq_psn {
+            self.requester.start(psn, &self.attributes);
+            self.completer.start(&self.attributes);
+        }
+        if target == self.state {
+            return;
+        }
+        match target {
+            QpState::Err => {
+                self.responder.withhold_reads();
+                self.enter_error(host);
+            }
+            QpState::Sqd => {
+                self.state = QpState::Sqd;
+                let reliable = self.attributes.config.service.is_reliable();
+                match &mut self.sender {
+                    Some(sender) => sender.drain(),
+                    None => self.requester.drain(reliable, now),
+                }
+                self.check_drained(host);
+            }
+            QpState::Rts => {
+                match &mut self.sender {
+                    Some(sender) => sender.resume(),
+                    None => self.requester.resume(),
+                }
+                self.state = QpState::Rts;
+            }
+            state => self.state = state,
+        }
+    }
+
+    /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has
+    /// validated state and WR (the service allows the operation, number of SGEs, length of inline data).
+    /// In ERR and SQE the WR is flushed.
+    pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
+        let Some(next) = self.next_send() else {
+            return false;
+        };
+        *next = wr;
+        self.post_next_send(host)
+    }
+
+    /// Space for the WR of [`Qp::post_next_send`]. It has any values: see [`SendWr::begin`]. None if there is
+    /// no memory.
+    #[inline]
+    pub fn next_send(&mut self) -> Option<&mut SendWr> {
+        self.requester.queue_mut().next_wr()
+    }
+
+    /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
+    #[inline]
+    pub fn post_next_send(&mut self, host: &mut impl Host) -> bool {
+        if !self.has_send_slots(1, host) {
+            return false;
+        }
+        let Some(wr) = self.requester.written_wr() else {
+            return false;
+        };
+        if self.may_execute_directly(wr) && host.execute_directly(wr, self.attributes.target()) {
+            let (signaled, completion) = (wr.flags.signaled, wr.success());
+            self.complete_directly(signaled, completion, host);
+            return true;
+        }
+        self.requester.queue_mut().push_next(self.attributes.mtu);
+        if matches!(self.state, QpState::Err | QpState::Sqe) {
+            self.flush_sends(host);
+        }
+        true
+    }
+
+    /// Posts a WR to the receive queue; false if the queue is full, or there is no memory. In ERR the WR
+    /// is flushed.
+    #[inline]
+    pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
+        let max = self.attributes.config.limits.max_recv_wr;
+        if !self.responder.recv_queue_mut().has_slot(max, host) {
+            return false;
+        }
+        if self.state == QpState::Err {
+            let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
+            self.responder.recv_queue_mut().skip();
+            let _ = host.complete(WorkQueue::Recv, completion);
+            return true;
+        }
+        self.responder.recv_queue_mut().post(wr)
+    }
+
+    /// Writes the next packet that may be sent now into `buffer`; None if there is none. The buffer has
+    /// room for [`crate::wire::MAX_HEADERS`], the path MTU, 3 bytes of padding, and the ICRC.
+    #[inline(always)]
+    pub fn transmit(
+        &mut self,
+        clock: impl Clock,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        let encoded = match self.attributes.config.service {
+            Service::Ud => {
+                return self.transmit_datagram(Pace::Paced(clock.time()), host, buffer);
+            }
+            _ if self.is_cnp_due() => self.next_cnp(buffer),
+            Service::Uc if self.sender.is_some() => None,
+            Service::Uc => self.next_uc_packet(clock.time(), host, buffer),
+            _ => self.next_reliable(clock, host, buffer),
+        };
+        encoded.map(|encoded| self.sent_to_peer(&encoded))
+    }
+
+    /// [`Qp::transmit`] for a UD queue pair.
+    #[inline(always)]
+    pub fn transmit_datagram(
+        &mut self,
+        pace: Pace,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        let packet = self.next_datagram(pace, host, buffer)?;
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
+        Some(packet)
+    }
+
+    /// Whether [`Qp::transmit`] may have something to do. If not, it returns None and changes nothing.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
+        self.has_response() || sends && self.has_unsent()
+    }
+
+    #[inline]
+    fn has_unsent(&self) -> bool {
+        match &self.sender {
+            Some(sender) => sender.has_unsent(self.requester.queue()),
+            None => self.requester.has_unsent(),
+        }
+    }
+
+    /// Whether the requester waits after an RNR NAK.
+    #[inline]
+    pub fn is_rnr_waiting(&self) -> bool {
+        match &self.sender {
+            Some(sender) => sender.is_rnr_waiting(),
+            None => self.requester.is_rnr_waiting(),
+        }
+    }
+
+    /// Whether a response waits to be sent.
+    #[inline]
+    pub fn has_response(&self) -> bool {
+        self.responder.has_response() || self.is_cnp_due()
+    }
+
+    /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
+    pub fn next_destination(&self) -> Option<&UdAddress> {
+        self.requester.next_destination()
+    }
+
+    /// Whether [`Qp::fail_unreachable`] does anything.
+    pub fn can_fail_unreachable(&self) -> bool {
+        let waits = self.send_depth() > 0 && (self.state == QpState::Rts || self.sq_draining());
+        let attributes = &self.attributes;
+        waits && attributes.config.service.is_reliable() && attributes.timeout != 0
+    }
+
+    /// The peer of a reliable connection is known to be gone: what is outstanding fails as if all retries had
+    /// been used. Without an ack timeout it stays outstanding.
+    pub fn fail_unreachable(&mut self, host: &mut impl Host) {
+        if self.can_fail_unreachable() {
+            self.counters.retry_exceeded_err += 1;
+            self.fail_oldest_send(IBV_WC_RETRY_EXC_ERR, host);
+        }
+    }
+
+    /// A packet of that length to the peer of a connected queue pair.
+    pub(super) fn to_peer(&self, len: usize) -> Transmit {
+        Transmit {
+            av: self.attributes.av,
+            dest_qpn: self.attributes.dest_qpn,
+            len,
+        }
+    }
+
+    /// Counts a packet to the peer of a connected queue pair.
+    fn sent_to_peer(&mut self, encoded: &Encoded) -> Transmit {
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += (encoded.len + ICRC_LEN) as u64;
+        self.to_peer(encoded.len)
+    }
+
+    /// Whether the caller may defer [`Qp::transmit`] until more WQEs are posted: enough packets are in
+    /// flight that their acknowledgments soon cause a transmission, and only few packets wait.
+    pub fn may_defer_transmit(&self) -> bool {
+        self.state == QpState::Rts && self.sender.is_none() && self.requester.may_defer()
+    }
+
+    /// The latest time at which [`Qp::handle_timeout`] and then [`Qp::transmit`] must be called if
+    /// nothing happens before; None if no timer runs.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
+        if let Some(sender) = &self.sender {
+            return sends.then(|| sender.next_timeout()).flatten();
+        }
+        let timer = sends.then(|| self.requester.timers().next()).flatten();
+        match (timer, self.pacing_until()) {
+            (Some(timer), Some(pacing)) => Some(timer.min(pacing)),
+            (timer, pacing) => timer.or(pacing),
+        }
+    }
+
+    /// When the pacer allows the next packet, if there is one that waits for it.
+    fn pacing_until(&self) -> Option<Time> {
+        if self.attributes.config.service.is_reliable() {
+            self.responder.pacing_until()
+        } else if self.state == QpState::Rts || self.sq_draining() {
+            self.requester.pacing_until()
+        } else {
+            None
+        }
+    }
+
+    /// Handles the timers that have expired. `peer`: the one of a connected queue pair.
+    pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, host: &mut impl Host) {
+        if matches!(self.state, QpState::Rts | QpState::Sqd) {
+            match self.sender {
+                Some(_) => self.sender_timeout(now, peer, host),
+                None => self.requester_timeout(now, host),
+            }
+        }
+    }
+
+    /// Completes and executes send WQEs of an unreliable service until one has a packet that may be
+    /// sent now; false if there is none.
+    fn prepare_unreliable(&mut self, pace: Pace, host: &mut impl Host) -> bool {
+        while matches!(self.state, QpState::Rts | QpState::Sqd) {
+            match self.requester.unreliable_step(pace, host) {
+                UnreliableStep::Blocked => return false,
+                UnreliableStep::Send => return true,
+                UnreliableStep::Complete => self.complete_sends(host),
+                UnreliableStep::Fail(status) => self.fail_oldest_send(status, host),
+            }
+        }
+        false
+    }
+
+    /// Drops the requests that wait for an earlier one, as a responder of another make does. For simulations.
+    pub fn drop_early(&mut self) {
+        self.responder.drop_early();
+    }
+
+    /// The requester, for tests to inspect.
+    #[cfg(test)]
+    pub fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    /// The requester, for tests to change.
+    #[cfg(test)]
+    pub fn requester_mut(&mut self) -> &mut Requester {
+        &mut self.requester
+    }
+
+    /// The completer, for tests to inspect.
+    #[cfg(test)]
+    pub fn completer(&self) -> &Completer {
+        &self.completer
+    }
+
+    /// The responder, for tests to inspect.
+    #[cfg(test)]
+    pub fn responder(&self) -> &Responder {
+        &self.responder
+    }
+}

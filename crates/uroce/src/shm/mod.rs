@@ -1,0 +1,418 @@
+//! Messages between processes of one host through shared memory, in place of UDP.
+//!
+//! [`Paths`] has the channels of a device. A channel carries the requests and responses of connected queue
+//! pairs (`roce::engine`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP. The
+//! device decides which queue pair uses which channel.
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `ring.rs` | records in one direction: one producer, one consumer |
+//! | `segment.rs` | the memory of two rings, which both processes map |
+//! | `offers.rs` | offering channels to peers, and accepting theirs |
+//! | `handshake.rs` | how processes meet, and what they check of each other |
+//! | `peer_memory.rs` | access to the peer's memory without its CPU, and what it accesses here |
+//! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
+//!
+//! Trust: nothing that a peer writes is trusted for more than the content of packets, which are checked as
+//! those of the network are. [`Peers`] says who may be one.
+
+mod channel;
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzz;
+mod handshake;
+mod offers;
+mod peer_memory;
+mod ring;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use rustc_hash::FxHashMap;
+
+pub use channel::{Channel, Ends, Sender, Unlocked};
+
+use crate::descriptors::{self, Owned};
+use crate::direct::Exports;
+use crate::sync::{Changes, Mutex, RwLock};
+use offers::Offers;
+use peer_memory::{Connection, PeerMemory};
+use roce::engine::{Addresses, Message};
+use roce::wire::{Flow, Packet};
+use segment::Segment;
+
+/// The most channels of a device. Peers beyond that use UDP.
+const MAX_CHANNELS: usize = 1024;
+
+/// The processes that this one shares memory with. Both processes must allow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// The processes with the same effective user ID.
+    SameUser,
+    /// The processes of any user that allow it too.
+    AnyUser,
+}
+
+/// Returns both ends of a flow from this process. None if the flow's source is not an address and port that
+/// this process has.
+pub type FindEnds<'a> = dyn Fn(&Flow) -> Option<Ends> + 'a;
+
+/// The receiver of packets of channels.
+pub trait Receiver {
+    /// A datagram, and where it comes from.
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
+
+    /// A message of a connected queue pair, and where it comes from.
+    fn message(&mut self, message: &Message<'_>, from: &Addresses);
+}
+
+/// The channels of a device. Thread-safe.
+pub struct Paths {
+    epoll: Owned<OwnedFd>,
+    /// The index of the device's interface.
+    ifindex: u32,
+    peers: Peers,
+    /// The table of memory that peers may access directly; None if they may access none, and this
+    /// process does not either.
+    exports: Option<Arc<Exports>>,
+    channels: RwLock<Channels>,
+    /// The number of channels.
+    count: AtomicUsize,
+    /// Changes with each channel that is added or removed. Never 0.
+    generation: AtomicU32,
+    /// A channel is dead.
+    dead: AtomicBool,
+    state: Mutex<Offers>,
+    /// Answers that peers have given to offers.
+    answers: Changes,
+    /// The packets that removed channels have sent, and `received` those that they have received.
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+type ChannelList = Arc<Vec<Arc<Channel>>>;
+
+/// The channels of a device, as of the last [`Paths::has_packet`]. A thread that has its own looks for
+/// packets without a lock, and holds none while it receives: another thread may look a channel up while it
+/// has a queue pair locked.
+#[derive(Default)]
+pub struct SeenChannels {
+    /// [`Paths::generation`] at that time; 0 before.
+    generation: u32,
+    all: ChannelList,
+    /// No channel before this one had packets then.
+    first: usize,
+}
+
+impl SeenChannels {
+    /// Lets the next [`SeenChannels::receive`] receive the first packets of channels, too. Returns whether
+    /// some wait.
+    pub fn take_first_receive(&mut self) -> bool {
+        let waits = |channel: &&Arc<Channel>| channel.is_fresh() && channel.has_packet();
+        let fresh = self.all.iter().filter(waits);
+        fresh.fold(false, |any, channel| any | channel.take_first_receive())
+    }
+
+    /// Whether a packet waits in a channel.
+    #[inline]
+    fn has_packet(&mut self) -> bool {
+        // It is looked for once, and then received.
+        let is_ready = |channel: &Arc<Channel>| channel.has_packet();
+        if self.all.get(self.first).is_some_and(is_ready) {
+            return true;
+        }
+        let first = self.all.iter().position(is_ready);
+        self.first = first.unwrap_or(0);
+        first.is_some()
+    }
+
+    /// Passes packets of all channels to `receiver`, a bounded number of each channel. Not
+    /// the first packets of a channel: its peer has sent by UDP before, and those packets are to be received
+    /// first.
+    #[inline]
+    pub fn receive(&mut self, receiver: &mut impl Receiver) -> ReceivedLocally {
+        let mut received = ReceivedLocally::default();
+        let first = core::mem::take(&mut self.first);
+        let ready = |channel: &&Arc<Channel>| channel.has_packet();
+        for channel in self.all.iter().skip(first).filter(ready) {
+            if channel.is_fresh() {
+                received.any_fresh = true;
+            } else {
+                received.packets += channel.receive(receiver);
+            }
+        }
+        received
+    }
+}
+
+/// The result of [`SeenChannels::receive`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceivedLocally {
+    /// Packets that it has passed on.
+    pub packets: usize,
+    /// The first packets of a channel wait for [`SeenChannels::take_first_receive`].
+    pub any_fresh: bool,
+}
+
+#[derive(Default)]
+struct Channels {
+    /// Channels to receive from.
+    all: ChannelList,
+    /// The channel to send to a peer through.
+    by_flow: FxHashMap<Flow, Arc<Channel>>,
+}
+
+impl Paths {
+    /// A device without channels. Fails as epoll_create1(2).
+    pub fn new(ifindex: u32, peers: Peers, exports: Option<Arc<Exports>>) -> io::Result<Paths> {
+        let epoll = descriptors::open(|| {
+            // SAFETY: epoll_create1 has no preconditions.
+            let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+            if epoll < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: epoll_create1 has just returned the descriptor, so nothing else owns it.
+            Ok(unsafe { OwnedFd::from_raw_fd(epoll) })
+        })?;
+        Ok(Paths {
+            epoll,
+            ifindex,
+            peers,
+            exports,
+            channels: RwLock::default(),
+            count: AtomicUsize::new(0),
+            generation: AtomicU32::new(1),
+            dead: AtomicBool::new(false),
+            state: Mutex::default(),
+            answers: Changes::default(),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+        })
+    }
+
+    /// An epoll descriptor, readable when [`Paths::serve`] has something to do.
+    pub fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    /// A number that changes whenever [`Paths::find`] may return something else.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Packets sent and received through channels.
+    pub fn counts(&self) -> (u64, u64) {
+        let channels = self.channels.read();
+        let mut sum = (
+            self.sent.load(Ordering::Relaxed),
+            self.received.load(Ordering::Relaxed),
+        );
+        for (sent, received) in channels.all.iter().map(|channel| channel.counts()) {
+            sum = (sum.0 + sent, sum.1 + received);
+        }
+        sum
+    }
+
+    /// The channel to send to a peer through. None if there is none, or the peer has hung up.
+    pub fn find(&self, flow: &Flow) -> Option<Arc<Channel>> {
+        let channels = self.channels.read();
+        let found = channels.by_flow.get(flow);
+        found.filter(|channel| !channel.is_dead()).cloned()
+    }
+
+    /// Whether there is a channel to a peer that has not hung up. Asks the kernel: a process that has its
+    /// address and port now may be another one.
+    fn is_connected(&self, flow: &Flow) -> bool {
+        let Some(channel) = self.find(flow) else {
+            return false;
+        };
+        if handshake::has_hung_up(channel.fd()) {
+            self.on_hang_up(&channel);
+            return false;
+        }
+        true
+    }
+
+    fn on_hang_up(&self, channel: &Channel) {
+        channel.set_dead();
+        self.unwatch(channel.fd());
+        self.dead.store(true, Ordering::Release);
+        self.changed();
+    }
+
+    /// Adds a channel that both sides have agreed on.
+    fn add(
+        &self,
+        ends: Ends,
+        segment: Segment,
+        connection: Connection,
+        peer_memory: Option<PeerMemory>,
+    ) {
+        let channel = Channel::new(ends, segment, connection, peer_memory);
+        log::info!(
+            "uroce: {} port {} to {} port {} through shared memory",
+            ends.flow.src,
+            ends.flow.src_port,
+            ends.flow.dst,
+            ends.flow.dst_port
+        );
+        let channel = Arc::new(channel);
+        let mut channels = self.channels.write();
+        self.remove_retired(&mut channels);
+        let mut all = Vec::clone(&channels.all);
+        all.push(Arc::clone(&channel));
+        channels.all = Arc::new(all);
+        let used = channels.by_flow.entry(ends.flow);
+        let used = used.or_insert_with(|| Arc::clone(&channel));
+        if used.is_dead() {
+            *used = channel;
+        }
+        self.count.store(channels.all.len(), Ordering::Release);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        let old = self.generation.fetch_add(1, Ordering::AcqRel);
+        if old == u32::MAX {
+            self.generation.store(1, Ordering::Release);
+        }
+    }
+
+    /// Whether there is any channel.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Brings `seen` up to date. Returns whether a packet waits in one of the channels.
+    #[inline]
+    pub fn has_packet(&self, seen: &mut SeenChannels) -> bool {
+        // In this order: the list may be newer than the number, and is read again then.
+        let generation = self.generation();
+        if seen.generation != generation {
+            *seen = SeenChannels {
+                generation,
+                all: Arc::clone(&self.channels.read().all),
+                first: 0,
+            };
+        }
+        seen.has_packet()
+    }
+
+    /// Whether a peer has hung up whose channels are still there.
+    pub fn has_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Takes a channel whose peer is gone, once all that came by any channel of the peer is received. The
+    /// peer has ended, unless it has another channel that it has not hung up. To be called until there is
+    /// none. Needs no memory.
+    pub fn take_dead(&self) -> Option<Arc<Channel>> {
+        if !self.has_dead() {
+            return None;
+        }
+        let mut channels = self.channels.write();
+        let Channels { all, by_flow } = &mut *channels;
+        let of_peer = |flow: &Flow| {
+            let flow = *flow;
+            all.iter().filter(move |other| *other.flow() == flow)
+        };
+        let is_due = |channel: &&Arc<Channel>| {
+            channel.is_dead()
+                && !channel.is_retired()
+                && !of_peer(channel.flow()).any(|other| other.has_packet())
+        };
+        let Some(channel) = all.iter().find(is_due).cloned() else {
+            let is_any_dead = || {
+                all.iter()
+                    .any(|other| other.is_dead() && !other.is_retired())
+            };
+            // Another thread may notice a hang-up meanwhile. The swap reads its store, or comes before it.
+            if !is_any_dead() && self.dead.swap(false, Ordering::Acquire) && is_any_dead() {
+                self.dead.store(true, Ordering::Relaxed);
+            }
+            self.remove_retired(&mut channels);
+            drop(channels);
+            self.forget_gone();
+            return None;
+        };
+        channel.retire();
+        let flow = channel.flow();
+        if of_peer(flow).all(|other| other.is_dead()) {
+            channel.set_ended();
+        }
+        let mut others = of_peer(flow).filter(|other| !other.is_retired());
+        let is_used = |used: &&mut Arc<Channel>| Arc::ptr_eq(used, &channel);
+        if let Some(used) = by_flow.get_mut(flow).filter(is_used) {
+            match others.next() {
+                Some(other) => *used = Arc::clone(other),
+                None => drop(by_flow.remove(flow)),
+            }
+        }
+        self.changed();
+        Some(channel)
+    }
+
+    /// Removes what [`Paths::take_dead`] has taken from the list that threads receive from. Without memory
+    /// for another list, they stay there for now.
+    fn remove_retired(&self, channels: &mut Channels) {
+        let is_retired = |channel: &&Arc<Channel>| channel.is_retired();
+        let mut kept = Vec::new();
+        if !channels.all.iter().any(|channel| is_retired(&channel))
+            || kept.try_reserve(channels.all.len()).is_err()
+            || !offers::has_memory()
+        {
+            return;
+        }
+        for channel in channels.all.iter() {
+            if channel.is_retired() {
+                let (sent, received) = channel.counts();
+                self.sent.fetch_add(sent, Ordering::Relaxed);
+                self.received.fetch_add(received, Ordering::Relaxed);
+            } else {
+                kept.push(Arc::clone(channel));
+            }
+        }
+        channels.all = Arc::new(kept);
+        self.count.store(channels.all.len(), Ordering::Release);
+        self.changed();
+    }
+
+    /// Lets peers send wakeups with their next packets. Returns whether packets are there already,
+    /// or a peer is gone.
+    ///
+    /// Only one thread may sleep, and only that one reads the wakeups ([`Paths::read_wakeups`]). If another
+    /// thread read one before the kernel has run the sleeper, that would sleep on, and the peer would send no
+    /// further wakeup.
+    pub fn prepare_sleep(&self) -> bool {
+        if !self.is_used() {
+            return false;
+        }
+        // Messages that the peer had sent are received first; its queue pairs fail then.
+        if self.has_dead() {
+            return true;
+        }
+        let channels = self.channels.read();
+        let news = |any: bool, channel: &Arc<Channel>| any | channel.prepare_sleep();
+        channels.all.iter().fold(false, news)
+    }
+
+    /// Reverts [`Paths::prepare_sleep`].
+    pub fn end_sleep(&self) {
+        if self.is_used() {
+            let channels = self.channels.read();
+            channels.all.iter().for_each(|channel| channel.end_sleep());
+        }
+    }
+
+    /// Lets all peers see that this process has closed the device.
+    pub fn close(&self) {
+        let channels = self.channels.read();
+        channels.all.iter().for_each(|channel| channel.hang_up());
+    }
+}
