@@ -240,7 +240,7 @@ static int second_agent_is_refused(void)
 	right = add(one, PING, 6) == 0 && registers(two, request(PING, 4)) == EINVAL;
 	right &= add(two, PING, 8) == 0 && add(two, 0x33, 6) == 1;
 	close(one);
-	/* Its registration is gone at once. */
+	/* The registration is gone at once. */
 	right &= add(two, PING, 6) == 2;
 	close(two);
 	return right;
@@ -503,7 +503,7 @@ static int epoll_reports_input(void)
 	return right;
 }
 
-/* What a process leaves when it ends, another one can have. */
+/* Requests of a process that has ended can be registered again. */
 static int registrations_end_with_the_process(void)
 {
 	int fd = open_port(), right, status, ends[2];

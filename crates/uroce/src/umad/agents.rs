@@ -72,7 +72,7 @@ pub struct Agents<R> {
     files: FxHashMap<FileId, OpenFile<R>>,
 }
 
-/// What is sent again.
+/// A request that is retransmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resent {
     pub path: Path,
@@ -317,7 +317,7 @@ impl<R> Agents<R> {
         false
     }
 
-    /// What is sent again now. What has waited for long enough is reported as timed out.
+    /// Returns the requests to retransmit now. One without retries left is reported as timed out.
     pub fn handle_timeouts(&mut self, now: Time) -> Vec<Resent> {
         let mut resent = Vec::new();
         for open in self.files.values_mut() {
@@ -404,7 +404,7 @@ fn overlaps(one: &Registration, other: &Registration) -> bool {
         && (!has_oui(one.class) || one.oui == other.oui)
 }
 
-/// What `ib_register_mad_agent` of the kernel checks.
+/// Checks a request as `ib_register_mad_agent` of the kernel does.
 fn check(request: &Register, has_smi: bool) -> Result<(), Errno> {
     if request.qpn == 0 && !has_smi {
         return Err(Errno(libc::EPROTONOSUPPORT));

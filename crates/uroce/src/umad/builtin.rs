@@ -1,4 +1,4 @@
-//! What a device answers by itself: subnet management and counters. By the thread that receives.
+//! Answers that a device gives by itself, in the thread that receives: subnet management, counters.
 
 use super::datagram::{Mad, answer, class, header_of, is_valid, status};
 use super::others;
@@ -14,7 +14,7 @@ use crate::sync::Mutex;
 /// The port that MADs come to.
 const PORT: u8 = 1;
 
-/// What has been cleared of the counters of each device, by its name.
+/// Cleared counters of each device, by its name.
 pub(super) static CLEARED: Mutex<Vec<(String, Cleared)>> = Mutex::new(Vec::new());
 
 /// Gets a MAD from a thread that receives for a device.

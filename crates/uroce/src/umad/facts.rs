@@ -3,7 +3,7 @@
 /// The default subnet prefix (4.1.1).
 pub const PREFIX: [u8; 8] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0];
 
-/// What the agents know of a port, and of its device.
+/// A port and its device, as far as the agents know them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortFacts {
     /// The device's description, in NodeDescription.

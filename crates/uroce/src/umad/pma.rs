@@ -68,7 +68,7 @@ const EXTENDED_FIELDS: [Field; 6] = [
 /// The counters of a port, by their names in sysfs.
 pub type Counters<'a> = &'a [(&'static str, u64)];
 
-/// What has been cleared of a port's counters: their values then.
+/// Values that a port's counters had when they were cleared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
     normal: [u64; FIELDS.len()],

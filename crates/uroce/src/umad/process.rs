@@ -54,7 +54,7 @@ pub(super) struct ProcessState {
     files: FxHashMap<FileId, FileEnd>,
     /// Names of requests that this process has: several agents may share them.
     names: WeakTable<String, NamedSocket>,
-    /// What has a name, by the number in its [`Token`].
+    /// Sockets with a name, by the number in their [`Token`].
     listeners: WeakTable<u32, NamedSocket>,
     /// The name of the agents' prefix.
     _prefix: Arc<NamedSocket>,

@@ -24,7 +24,7 @@ const INVALID: u16 = 2 << 8;
 /// The component mask's bits of a PathRecord.
 const BY_DGID: u64 = 1 << 2;
 const BY_DLID: u64 = 1 << 4;
-/// Its first bit in the other records: the LID.
+/// The component mask's first bit in the other records: the LID.
 const BY_LID: u64 = 1;
 
 /// Answers a request of a port: a MAD, or a longer one of several segments, as a program reads it. `lid_of`

@@ -90,7 +90,7 @@ fn peer() -> Address {
     }
 }
 
-/// What the program reads from a descriptor: number of the agent, status, length of the data.
+/// Reads the messages of a descriptor: number of the agent, status, length of the data.
 fn read(agents: &mut Agents<()>, file: FileId) -> Vec<(u32, u32, usize)> {
     let mut all = Vec::new();
     let u32_at = |message: &[u8], at| u32::from_ne_bytes(bytes(message, at));

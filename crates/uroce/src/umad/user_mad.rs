@@ -1,5 +1,4 @@
-//! What programs and the device file exchange (rdma/ib_user_mad.h, ABI version 5): messages and requests as
-//! bytes. Pure.
+//! Messages and requests of programs as bytes (rdma/ib_user_mad.h, ABI version 5). Pure.
 
 use ibverbs_abi::Errno;
 
@@ -167,7 +166,7 @@ impl Message {
         })
     }
 
-    /// What the program reads if there is no answer: its own header with ETIMEDOUT, and the MAD's header.
+    /// The message that reports that there is no answer: its own header with ETIMEDOUT, and the MAD's header.
     pub fn timed_out(&self) -> Vec<u8> {
         let mut message = self.header.clone();
         put(&mut message, 4, &(libc::ETIMEDOUT as u32).to_ne_bytes());
@@ -176,7 +175,7 @@ impl Message {
     }
 }
 
-/// What a program reads: a MAD, or several of one message as one, for agent `id`.
+/// A message that a program reads: a MAD, or several of one message as one, for agent `id`.
 pub fn received(layout: Layout, id: u32, from: &Address, data: &[u8]) -> Vec<u8> {
     let mut message = vec![0; layout.len()];
     put(&mut message, 0, &id.to_ne_bytes());
