@@ -27,6 +27,7 @@ use crate::device::events::AsyncEvents;
 use crate::device::handles::{self, ObjectKind};
 use crate::profile::Fabric;
 use crate::transport::{self, GidType};
+use crate::umad;
 
 /// The private part of a device of the library's list.
 pub struct DevicePrivate {
@@ -213,6 +214,7 @@ unsafe fn open(
     (cmd_fd, command_file): (OwnedFd, CommandFile),
 ) -> Result<*mut verbs_context> {
     ucma::serve();
+    umad::serve();
     let opened = Device::open(&listed.config).map_err(errno)?;
     let (events, async_fd) = match opened.events.add_context() {
         Ok(created) => created,
@@ -242,10 +244,10 @@ unsafe fn open(
     let num_comp_vectors = opened.completion_vectors as c_int;
     opened.command_files.add(command_file);
     let private = ContextPrivate {
+        node_guid: u64::from_ne_bytes(opened.node_guid),
         device: opened,
         events,
         core: listed.core,
-        node_guid: u64::from_ne_bytes(transport::node_guid(&listed.config)),
         command_file,
     };
     // SAFETY: the library has allocated and initialised the context; nobody else knows it yet.
