@@ -175,6 +175,8 @@ pub struct Finding {
     pub values: Vec<(&'static str, String)>,
     /// What else is known, beside the rule's texts.
     pub notes: Vec<String>,
+    /// The name that the program has given the object.
+    pub name: Option<String>,
     /// Where in the program the object was created, if that is asked for.
     pub created: Option<String>,
 }
@@ -188,6 +190,7 @@ impl Finding {
             outcome,
             values: Vec::new(),
             notes: Vec::new(),
+            name: None,
             created: None,
         }
     }
@@ -228,8 +231,12 @@ impl Finding {
             .iter()
             .map(|note| format!(" Note: {note}."))
             .collect();
+        let name = match &self.name {
+            Some(name) => format!(" \"{name}\""),
+            None => String::new(),
+        };
         let mut line = format!(
-            "explain: {}: {} {}: {} {}: {what}. Why: {why}. Do: {advice}.{notes} [{}]",
+            "explain: {}: {} {}{name}: {} {}: {what}. Why: {why}. Do: {advice}.{notes} [{}]",
             self.rule.severity().name(),
             self.object.kind.name(),
             self.object.label,
@@ -258,6 +265,9 @@ impl Finding {
         member("class", text.class.name());
         member("object", self.object.kind.name());
         member("label", &self.object.label.to_string());
+        if let Some(name) = &self.name {
+            member("name", name);
+        }
         member("call", self.call);
         member("outcome", &self.outcome.text());
         member("what", &self.fill(text.what));

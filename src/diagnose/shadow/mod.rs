@@ -12,6 +12,7 @@ mod elsewhere;
 mod failure;
 mod hazards;
 mod modify;
+mod names;
 mod notify;
 mod objects;
 mod overlap;
@@ -43,6 +44,7 @@ use crate::memory::lock::ForkLock;
 
 pub use completion::Completion;
 pub use modify::Change;
+pub use names::{Named, Names};
 pub use objects::NewQp;
 pub use request::{Receive, Receives, Remote, Requests, SendRequest, Sge, Sges};
 pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
@@ -280,6 +282,7 @@ pub struct Shadow {
     /// Where objects were created, by their addresses, if that is asked for.
     created: BTreeMap<usize, String>,
     serial: u64,
+    pub names: Names,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.
     pub build_ops: BTreeMap<usize, BuildOps>,
@@ -307,6 +310,7 @@ impl Shadow {
             cm_ids: CmIds::new(),
             created: BTreeMap::new(),
             serial: 0,
+            names: Names::new(),
             reported: Reported::new(),
             build_ops: BTreeMap::new(),
             poll_ops: BTreeMap::new(),
@@ -404,6 +408,9 @@ pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
         let mut found = work(shadow);
         if !found.is_empty() {
             report::count_one();
+        }
+        for finding in &mut found {
+            finding.name = shadow.names.of(&finding.object).map(String::from);
         }
         found.retain(|finding| report::is_wanted(finding) && shadow.reported.admit(finding));
         for finding in &mut found {

@@ -332,13 +332,17 @@ impl Shadow {
                 _ => false,
             };
             if uses {
-                names.push(format!("QP {}", self.qp_object(*at).label));
+                let object = self.qp_object(*at);
+                names.push(format!("QP {}{}", object.label, self.names.behind(&object)));
             }
         }
         match kind {
             Kind::Pd => {
-                let mrs = self.mrs.values().filter(|mr| mr.pd == address);
-                names.extend(mrs.map(|mr| format!("MR {} (lkey {:#x})", key::region(mr), mr.lkey)));
+                let mrs = self.mrs.iter().filter(|(_, mr)| mr.pd == address);
+                names.extend(mrs.map(|(at, mr)| {
+                    let name = self.names.behind(&Object::at(Kind::Mr, *at));
+                    format!("MR {} (lkey {:#x}){name}", key::region(mr), mr.lkey)
+                }));
                 let others = [
                     (
                         Kind::Srq,
@@ -362,12 +366,20 @@ impl Shadow {
                 ];
                 for (kind, objects) in others {
                     let users = objects.into_iter().filter(|(_, pd)| *pd == address);
-                    names.extend(users.map(|(at, _)| format!("{} {at:#x}", kind.name())));
+                    names.extend(users.map(|(at, _)| {
+                        let name = self.names.behind(&Object::at(kind, *at));
+                        format!("{} {at:#x}{name}", kind.name())
+                    }));
                 }
             }
             Kind::Channel => {
                 let cqs = self.cqs.iter().filter(|(_, cq)| cq.channel == address);
-                names.extend(cqs.map(|(at, _)| format!("CQ {at:#x}")));
+                names.extend(cqs.map(|(at, _)| {
+                    format!(
+                        "CQ {at:#x}{}",
+                        self.names.behind(&Object::at(Kind::Cq, *at))
+                    )
+                }));
             }
             Kind::Mr => {
                 let pd = self.mrs.get(&address).map_or(0, |mr| mr.pd);
