@@ -1,6 +1,6 @@
 //! The outermost wrappers, which a context has with IBV_FAULTS and the control socket, too: they forget the
-//! name of an object that was destroyed. Each name has a serial number: another thread may give a new object at
-//! the same address a name before the wrapper has seen that the old object is gone.
+//! name of an object that was destroyed. Each name has a serial number: another thread may give a new object
+//! at the same address a name before the wrapper has seen that the old object is gone.
 
 use core::ffi::c_int;
 

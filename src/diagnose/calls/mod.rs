@@ -21,6 +21,7 @@ mod memory;
 mod poll_ex;
 mod qp;
 mod queues;
+mod requests;
 mod show;
 
 pub use build::BuildOps;

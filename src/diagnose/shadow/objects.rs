@@ -46,6 +46,10 @@ fn list(names: Vec<String>) -> String {
 impl Shadow {
     pub fn opened(&mut self, context: usize, device: String, driver: String, async_fd: i32) {
         let pid = facts::pid();
+        self.opened_by = match self.contexts.is_empty() || self.opened_by == pid {
+            true => pid,
+            false => 0,
+        };
         let opened = Context {
             device,
             pid,
@@ -122,7 +126,15 @@ impl Shadow {
     }
 
     /// A child of fork that uses an object of its parent.
+    #[inline]
     pub fn check_process(&self, context: usize, verb: &'static str) -> Vec<Finding> {
+        match self.opened_by == facts::pid() {
+            true => Vec::new(),
+            false => self.is_of_child(context, verb),
+        }
+    }
+
+    fn is_of_child(&self, context: usize, verb: &'static str) -> Vec<Finding> {
         let pid = facts::pid();
         match self.contexts.get(&context) {
             Some(opened) if opened.pid != pid => {
@@ -175,10 +187,9 @@ impl Shadow {
     }
 
     /// A queue pair of this process that names `number` as its peer.
-    pub fn naming(&self, number: u32) -> Option<u32> {
+    pub fn naming(&self, number: u32) -> Option<&Qp> {
         let mut all = self.qps.values();
-        let found = all.find(|qp| qp.connection.receives && qp.connection.dest_qpn == number);
-        found.map(|qp| qp.number)
+        all.find(|qp| qp.connection.receives && qp.connection.dest_qpn == number)
     }
 
     /// An object was destroyed. [`Shadow::is_gone`] is true until another one gets its address.
@@ -222,6 +233,7 @@ impl Shadow {
     }
 
     pub fn add_mr(&mut self, address: usize, mr: Mr) {
+        self.had_stack_regions |= mr.stack_of != 0;
         self.mrs.insert(address, mr);
     }
 
@@ -236,6 +248,7 @@ impl Shadow {
     pub fn add_qp(&mut self, address: usize, new: NewQp) {
         let single_threaded = self.pds.get(&new.pd).is_some_and(|pd| pd.single_threaded);
         self.numbers.insert((new.context, new.number), address);
+        self.sends_on(&new, true);
         let qp = Qp {
             created: new,
             single_threaded,
@@ -264,6 +277,11 @@ impl Shadow {
             ended: None,
             is_of_cm: false,
             is_disconnected: false,
+            reconnects: false,
+            peer_was_reset: false,
+            connected_at: 0,
+            last_posted: 0,
+            error_serial: 0,
             first_error: None,
             evidence: Evidence::default(),
             async_events: 0,
@@ -276,7 +294,19 @@ impl Shadow {
     pub fn take_qp(&mut self, address: usize) -> Option<Qp> {
         let qp = self.qps.remove(&address)?;
         self.numbers.remove(&(qp.context, qp.number));
+        self.sends_on(&qp, false);
         Some(qp)
+    }
+
+    /// A queue pair that sends on a CQ has come, or goes.
+    fn sends_on(&mut self, qp: &NewQp, comes: bool) {
+        if let Some(cq) = self.cqs.get_mut(&qp.send_cq) {
+            let count = u64::from(qp.cap.max_send_wr);
+            cq.sends_at_most = match comes {
+                true => cq.sends_at_most + count,
+                false => cq.sends_at_most.saturating_sub(count),
+            };
+        }
     }
 
     /// A queue pair was destroyed: its peer may miss it.
@@ -318,6 +348,7 @@ impl Shadow {
     /// Puts it back, because it was not destroyed.
     pub fn put_qp_back(&mut self, address: usize, qp: Qp) {
         self.numbers.insert((qp.context, qp.number), address);
+        self.sends_on(&qp, true);
         self.qps.insert(address, qp);
     }
 
