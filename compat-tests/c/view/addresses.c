@@ -77,6 +77,7 @@
 	X(getxattr) \
 	X(glob) \
 	X(glob64) \
+	X(ioctl) \
 	X(lgetxattr) \
 	X(listxattr) \
 	X(llistxattr) \

@@ -199,6 +199,10 @@ CALL(writev, ssize_t, (int, const struct iovec *, int),
      F(opened(), &part, 1) == -1 && F(null(), &part, 1) == 1)
 CALL(syscall, long, (long, ...), is_guid(F(SYS_openat, AT_FDCWD, file, O_RDONLY)))
 
+// ENABLE_PKEY, which succeeds where the file exists, and fails elsewhere with EBADF or ENOTTY.
+CALL(ioctl, int, (int, unsigned long, ...),
+     F(umad(), 0x1b03) == (access(umad_file, F_OK) ? -1 : 0) && F(null(), 0x1b03) == -1 && errno == ENOTTY)
+
 #define SIGACTION(name) \
 	CALL(name, int, (int, const struct sigaction *, struct sigaction *), \
 	     !F(SIGUSR1, &handler_action, NULL) && !raise(SIGUSR1) && handled)

@@ -108,6 +108,13 @@ static int opened(void)
 	return open(file, O_RDONLY);
 }
 
+static const char umad_file[] = "/dev/infiniband/umad32";
+
+static int umad(void)
+{
+	return open(umad_file, O_RDWR);
+}
+
 static int null(void)
 {
 	return open("/dev/null", O_WRONLY);

@@ -54,6 +54,7 @@ mod symbols;
 mod threads;
 mod ucx;
 mod ucx_trixie;
+mod umad;
 mod verbs;
 mod view;
 mod view_functions;
@@ -91,9 +92,9 @@ pub fn all() -> Result<Vec<Case>, String> {
     let mut cases: Vec<Case> = cases_of![
         symbols arm64 ofed capture completion matrix badinput fork compat10 threads providers docs examples
         explain injection conditions control headers install fuzz guides man mpi lab view view_functions
-        first_run faults interop pyverbs qemu rdmacm ucx ucx_trixie verbs sanitizers selftest shared_memory
-        slow_calls selftest_vm static_programs packages provider_abis devices dist without wrapper machines
-        rows
+        first_run faults interop pyverbs qemu rdmacm ucx ucx_trixie umad verbs sanitizers selftest
+        shared_memory slow_calls selftest_vm static_programs packages provider_abis devices dist without
+        wrapper machines rows
     ];
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         let needs_uroce = |name: &str| name.starts_with("uroce/") || name.starts_with("guides/");

@@ -206,7 +206,7 @@ fn python(cx: &Context) -> Verdict {
     let out = output(cx, ["/usr/bin/python3", "-c", SCRIPT])?;
     let wanted = [
         "['u']\n/sys/devices/virtual/uroce/u\n['/sys/class/infiniband/u/ports/1/rate']\n-1\n",
-        "['rdma_cm', 'uverbs1024']\n/etc\n",
+        "['issm32', 'rdma_cm', 'umad32', 'uverbs1024']\n/etc\n",
     ];
     contains(&out, &wanted)
 }
@@ -223,7 +223,7 @@ fn node(cx: &Context) -> Verdict {
     let out = output(cx, ["node", "-e", SCRIPT])?;
     let wanted = [
         "true true\n/sys/devices/virtual/uroce/u/infiniband/u 4: ACTIVE\n",
-        "2\n",
+        "4\n",
     ];
     contains(&out, &wanted)
 }

@@ -70,6 +70,7 @@ mod shm;
 mod sync;
 mod tick;
 mod transport;
+mod umad;
 mod view;
 
 pub use bypass::Bypass as ViewBypass;
@@ -95,6 +96,7 @@ pub use view::{
 pub fn before_fork() {
     view::before_fork();
     cm::ucma::before_fork();
+    umad::before_fork();
     device::fork::before_fork();
 }
 
@@ -103,9 +105,10 @@ pub fn before_fork() {
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.
 pub unsafe fn after_fork(is_child: bool) {
-    // SAFETY: `before_fork` took the locks of all three in this thread, as the caller says.
+    // SAFETY: `before_fork` took the locks of all in this thread, as the caller says.
     unsafe {
         device::fork::after_fork(is_child);
+        umad::after_fork(is_child);
         cm::ucma::after_fork(is_child);
         view::after_fork();
     }

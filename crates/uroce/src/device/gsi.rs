@@ -1,12 +1,13 @@
-//! Queue pair 1, the general services interface (GSI): management datagrams (MADs).
+//! Queue pairs 0 and 1, for subnet management and for general services (GSI): management datagrams (MADs).
 //!
 //! The device sends them, and passes on those that it receives. What they mean is known to the
-//! communication manager (`cm`), which registers itself as the receiver ([`set_handlers`]).
+//! communication manager (`cm`), and for all other classes to `umad`: both register themselves as receivers
+//! ([`set_handlers`], [`set_mad_handler`]).
 
 use std::sync::OnceLock;
 
 use super::Device;
-use crate::transport::GSI_QPN;
+use crate::transport::{GSI_QPN, SMI_QPN};
 use roce::engine::{AddressVector, Addresses, Gid, Transmit};
 use roce::wire::{Bth, Deth, Headers, Opcode, Operation, Packet, Part, Psn, Transport};
 
@@ -14,6 +15,10 @@ use roce::wire::{Bth, Deth, Headers, Opcode, Operation, Packet, Part, Psn, Trans
 pub const MAD_LEN: usize = 256;
 /// The Q_Key of queue pair 1 (10.2.5).
 const GSI_QKEY: u32 = 0x8001_0000;
+/// The Q_Key of queue pair 0.
+const SMI_QKEY: u32 = 0;
+/// The management class of the communication manager (13.4.4).
+const CLASS_CM: u8 = 7;
 const PKEY: u16 = 0xffff;
 /// The hop limit that MADs ask for. For unicast [`crate::transport::Outbox`] sends its own.
 const HOP_LIMIT: u8 = 64;
@@ -28,15 +33,28 @@ pub struct ReceivedMad {
     pub mad: [u8; MAD_LEN],
 }
 
-/// Gets MADs. It is called by threads that receive for the device, so it must not block.
+/// Gets MADs of the communication manager. It is called by threads that receive for the device, so it must
+/// not block.
 pub type MadHandler = fn(ReceivedMad);
+
+/// Gets all other MADs, with the device and the queue pair that they have come to. As [`MadHandler`]; the
+/// thread has no queue pair locked.
+pub type OtherMadHandler = fn(&Device, u32, ReceivedMad);
 
 /// Is called when addresses, GIDs or the state of a device's interface have changed. It must not block.
 pub type ChangeHandler = fn();
 
 static HANDLERS: OnceLock<(MadHandler, ChangeHandler)> = OnceLock::new();
 
-/// Registers who gets the MADs and the changes of all devices. Only the first call has an effect.
+static OTHER_HANDLER: OnceLock<OtherMadHandler> = OnceLock::new();
+
+/// Registers who gets the MADs that are not the communication manager's. Only the first call has an effect.
+pub fn set_mad_handler(on_mad: OtherMadHandler) {
+    let _ = OTHER_HANDLER.set(on_mad);
+}
+
+/// Registers who gets the MADs of the communication manager, and the changes of all devices. Only the first
+/// call has an effect.
 pub fn set_handlers(on_mad: MadHandler, on_change: ChangeHandler) {
     let _ = HANDLERS.set((on_mad, on_change));
 }
@@ -48,29 +66,52 @@ pub(super) fn interface_changed() {
     }
 }
 
+/// The queue pair of a MAD's class (13.5.1).
+fn special_qpn(mad: &[u8; MAD_LEN]) -> u32 {
+    match mad[1] {
+        0x01 | 0x81 => SMI_QPN,
+        _ => GSI_QPN,
+    }
+}
+
+fn qkey_of(qpn: u32) -> u32 {
+    match qpn {
+        SMI_QPN => SMI_QKEY,
+        _ => GSI_QKEY,
+    }
+}
+
 impl Device {
-    /// Handles a packet to queue pair 1.
+    /// Handles a packet to queue pair 0 or 1.
     pub(super) fn receive_mad(&self, packet: &Packet<'_>, from: &Addresses) {
-        let is_gsi = packet.deth().is_some_and(|deth| deth.qkey == GSI_QKEY);
-        let mad = packet.payload.first_chunk::<MAD_LEN>();
-        if let (true, Some(mad), Some((on_mad, _))) = (is_gsi, mad, HANDLERS.get()) {
-            on_mad(ReceivedMad {
-                src: from.src,
-                dst: from.dst,
-                mad: *mad,
-            });
+        let qpn = packet.bth.dest_qpn;
+        let has_qkey = packet.deth().is_some_and(|deth| deth.qkey == qkey_of(qpn));
+        let Some(mad) = packet.payload.first_chunk::<MAD_LEN>().filter(|_| has_qkey) else {
+            return;
+        };
+        let received = ReceivedMad {
+            src: from.src,
+            dst: from.dst,
+            mad: *mad,
+        };
+        match (HANDLERS.get(), OTHER_HANDLER.get()) {
+            (Some((on_mad, _)), _) if mad[1] == CLASS_CM && qpn == GSI_QPN => on_mad(received),
+            (_, Some(on_mad)) if mad[1] != CLASS_CM => on_mad(self, qpn, received),
+            _ => {}
         }
     }
 
-    /// Sends a MAD to queue pair 1 of the device with this GID. Like every datagram it may be lost.
+    /// Sends a MAD to queue pair 1 of the device with this GID; subnet management to queue pair 0. Like
+    /// every datagram it may be lost.
     pub fn send_mad(&self, sgid_index: u8, dgid: Gid, traffic_class: u8, mad: &[u8; MAD_LEN]) {
         let Some(source) = self.net.mad_source(sgid_index) else {
             return;
         };
+        let qpn = special_qpn(mad);
         let headers = Headers {
             deth: Some(Deth {
-                qkey: GSI_QKEY,
-                src_qpn: GSI_QPN,
+                qkey: qkey_of(qpn),
+                src_qpn: qpn,
             }),
             ..Headers::new(Bth {
                 opcode: Opcode::new(Transport::Ud, Operation::Send, Part::Only),
@@ -78,7 +119,7 @@ impl Device {
                 migrated: true,
                 pad: 0,
                 pkey: PKEY,
-                dest_qpn: GSI_QPN,
+                dest_qpn: qpn,
                 ack_request: false,
                 psn: Psn::new(0),
             })
@@ -96,7 +137,7 @@ impl Device {
             buffer[start..start + MAD_LEN].copy_from_slice(mad);
             let packet = Transmit {
                 av,
-                dest_qpn: GSI_QPN,
+                dest_qpn: qpn,
                 len: start + MAD_LEN,
             };
             self.push(outbox, source, &packet);

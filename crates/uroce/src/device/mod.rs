@@ -92,7 +92,7 @@ use crate::process;
 use crate::profile::Profile;
 use crate::shm::Paths;
 use crate::sync::Mutex;
-use crate::transport::{Net, NetChange};
+use crate::transport::{self, Net, NetChange};
 use activity::Activity;
 use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
@@ -117,6 +117,8 @@ pub struct Device {
     pub name: String,
     /// The profile: the device's identity, its limits and its services.
     pub profile: Profile,
+    /// As [`transport::node_guid`], when the device was opened.
+    pub node_guid: [u8; 8],
     /// The number of completion vectors: that of the profile, or one per CPU that this process may use when
     /// it opens the device. A thread that confines itself to some of the CPUs later can still name each
     /// vector.
@@ -175,6 +177,7 @@ impl Device {
         }
         Ok(Device {
             name: config.name.clone(),
+            node_guid: transport::node_guid(config),
             completion_vectors: match config.profile.limits.num_comp_vectors {
                 0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
                 vectors => vectors,

@@ -12,7 +12,7 @@ use super::qp_cache::QpCache;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::shm::Receiver;
-use crate::transport::GSI_QPN;
+use crate::transport::{GSI_QPN, SMI_QPN};
 use roce::engine::{Addresses, Clock, Message, Time};
 use roce::wire::{MULTICAST_QPN, Packet};
 
@@ -148,7 +148,7 @@ impl<'a> Batch<'a> {
         from: &Addresses,
     ) -> Option<&'static str> {
         let qpn = packet.bth.dest_qpn;
-        if matches!(qpn, GSI_QPN | MULTICAST_QPN) {
+        if matches!(qpn, SMI_QPN | GSI_QPN | MULTICAST_QPN) {
             return None;
         }
         if self.qpn != Some(qpn) && matches!(self.begin_receiving(qpn), Err(None)) {
@@ -226,11 +226,13 @@ impl<'a> Batch<'a> {
         let parts = packet.bth.opcode.parts();
         self.one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
         let qpn = packet.bth.dest_qpn;
-        if qpn == GSI_QPN {
-            self.device.receive_mad(packet, from);
+        let device = self.device;
+        if qpn <= GSI_QPN {
+            // Counters that a MAD asks for are read with no queue pair locked.
+            self.end_receiving();
+            device.receive_mad(packet, from);
             return false;
         }
-        let device = self.device;
         if qpn == MULTICAST_QPN {
             self.end_receiving();
             device.deliver_multicast(packet, from, &self.exact);

@@ -7,11 +7,11 @@ use libc::{EINVAL, c_int};
 
 use super::context::{ContextPrivate, private};
 use super::ffi::Result;
-use super::lid::Lids;
 use super::object::Zeroable;
 use crate::device::{Device, clock};
 use crate::profile::{Fabric, Profile};
 use crate::transport::PortState;
+use crate::transport::lid::Lids;
 
 fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     let profile = &context.device.profile;

@@ -32,7 +32,6 @@ mod ffi;
 mod handle;
 mod import;
 mod init_attr;
-mod lid;
 mod modify;
 mod mr;
 mod mw;
@@ -52,7 +51,6 @@ pub use attributes::NO_CABLE;
 pub use context::new_device;
 pub use cq::{unread as unread_completions, unread_failure};
 use ffi::{ReturnToC, c_functions};
-pub use lid::port_lid;
 
 c_functions! {
     ah {

@@ -35,6 +35,7 @@ const COPIED_PER_CALL: usize = 1 << 20;
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
+const SMI_QPN: u32 = 0;
 /// The tag of a record with a message. That of one with a datagram is the datagram's traffic class.
 const MESSAGE_TAG: u16 = 1 << 8;
 
@@ -310,7 +311,7 @@ impl Channel {
             return 0;
         };
         let is_datagram = packet.deth().is_some();
-        if is_datagram && ![MULTICAST_QPN, GSI_QPN].contains(&packet.bth.dest_qpn) {
+        if is_datagram && ![MULTICAST_QPN, GSI_QPN, SMI_QPN].contains(&packet.bth.dest_qpn) {
             receiver.packet(&packet, &self.datagram_addresses(record));
         }
         record.body.len()

@@ -12,6 +12,7 @@
 //! | `socket_table.rs` | the sockets, for senders and receivers |
 //! | `inbox.rs`, `outbox.rs` | receiving and sending in batches (UDP_GRO, UDP_SEGMENT) |
 //! | `ports.rs`, `gid_table.rs` | queue pair numbers; GIDs and their indices (both pure) |
+//! | `lid.rs` | which IPv4 addresses the LIDs of InfiniBand stand for (pure) |
 //! | `ip_id.rs` | which IPv4 identifications received packets may have (pure) |
 //! | `interface.rs` | the network interface, as rtnetlink reports it |
 //! | `socket.rs`, `cmsg.rs` | socket options; control messages |
@@ -21,6 +22,7 @@ mod gid_table;
 mod inbox;
 mod interface;
 mod ip_id;
+pub mod lid;
 mod net;
 mod outbox;
 mod ports;
@@ -38,7 +40,7 @@ use std::ptr::{NonNull, slice_from_raw_parts_mut};
 pub use gid_table::GidType;
 pub use inbox::{Consumer, Inbox};
 pub use interface::open_rtnl;
-pub use net::{ConnectedPeer, GSI_QPN, Net};
+pub use net::{ConnectedPeer, GSI_QPN, Net, SMI_QPN};
 pub use outbox::Outbox;
 
 use crate::config::Config;

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
-pub use mad_port::GSI_QPN;
+pub use mad_port::{GSI_QPN, SMI_QPN};
 pub use senders::ConnectedPeer;
 
 use super::gid_table::{self, GidAddress, GidKind, GidType};

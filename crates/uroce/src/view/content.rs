@@ -12,7 +12,8 @@ use crate::device::Device;
 use crate::device::counters::DeviceCounters;
 use crate::pci::{PciDevice, PciFile};
 use crate::profile::Fabric;
-use crate::provider::{NO_CABLE, port_lid};
+use crate::provider::NO_CABLE;
+use crate::transport::lid::port_lid;
 use crate::transport::{self, GidEntry, GidType, PortState};
 
 /// The state of a device.
@@ -80,6 +81,7 @@ pub fn read(file: File, configs: &[Config]) -> Result<Vec<u8>, Errno> {
             format!("{}\n", config(device)?.name)
         }
         File::IbdevUevent(device) => format!("NAME={}\n", config(device)?.name),
+        File::PortNumber(port) => format!("{port}\n"),
         File::NetdevName(device) => state(config(device)?, 1)?.netdev + "\n",
         File::NodeGuid(device) => groups(&state(config(device)?, 1)?.node_guid),
         File::PhysicalState(device, port)
@@ -203,7 +205,12 @@ fn physical_state(port: PortState) -> &'static str {
 fn character_uevent(character: Character) -> String {
     let (major, minor) = character.number();
     let name = character.name();
-    format!("MAJOR={major}\nMINOR={minor}\nDEVNAME=infiniband/{name}\nDEVMODE=0666\n")
+    let mode = match character {
+        // The kernel's are root's.
+        Character::Umad(_) | Character::Issm(_) => "",
+        Character::Uverbs(_) | Character::RdmaCm(..) => "DEVMODE=0666\n",
+    };
+    format!("MAJOR={major}\nMINOR={minor}\nDEVNAME=infiniband/{name}\n{mode}")
 }
 
 #[cfg(test)]

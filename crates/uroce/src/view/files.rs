@@ -19,6 +19,7 @@ use libc::{
 use super::tree::{Character, Directory, File, Node};
 use super::{content, kernel, real, state};
 use crate::cm::ucma;
+use crate::umad;
 
 /// The size that stat(2) gives for a file of sysfs.
 const SYSFS_FILE_SIZE: i64 = 4096;
@@ -40,12 +41,22 @@ pub fn open(path: &str, node: &Node, flags: c_int) -> Result<c_int, Errno> {
         Node::File(file) => open_file(path, *file, flags)?,
         Node::Directory(_) | Node::Link(_) => placeholder(path, b"", flags)?,
         Node::Character(Character::RdmaCm(..)) => ucma::open(flags)?,
+        Node::Character(Character::Umad(number)) => open_umad(*number, flags)?,
         Node::Character(_) => anonymous(path, b"", flags)?,
     };
     if !state::add(fd.as_raw_fd(), path, node.clone()) {
         return Err(Errno(EMFILE));
     }
     Ok(fd.into_raw_fd())
+}
+
+/// Opens the device file for management datagrams of a port.
+fn open_umad(number: u32, flags: c_int) -> Result<OwnedFd, Errno> {
+    let devices = state::devices();
+    let found = devices.tree.port_of_umad(number);
+    let (device, port) = found.ok_or(Errno(libc::ENXIO))?;
+    let config = devices.configs.get(device).ok_or(Errno(libc::ENXIO))?;
+    umad::open(config, port, flags)
 }
 
 /// Checks what open(2) checks before it opens.

@@ -3,7 +3,7 @@
 //! redirected, which include those that this library makes by name. A preloaded library that defines such a
 //! function comes first, as it does for the program.
 
-use core::ffi::{CStr, c_char, c_int, c_long, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, fence};
 
@@ -165,6 +165,7 @@ originals! {
     fn dup2(old: c_int, new: c_int) -> c_int, -1;
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, -1;
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, -1;
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int, -1;
     fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t, -1;
     fn writev(fd: c_int, parts: *const libc::iovec, count: c_int) -> ssize_t, -1;
     fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int, -1;

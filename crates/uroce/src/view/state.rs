@@ -15,12 +15,19 @@ use ibverbs_abi::Errno;
 use super::kernel;
 use super::tree::{Character, Node, Shown, Tree};
 use crate::config::Config;
+use crate::profile::Fabric;
 use crate::sync::Mutex;
 use crate::transport;
 
 /// The first N of the `uverbsN` of software devices. The kernel's numbers are below RDMA_MAX_PORTS (1024),
 /// so that no device of the kernel gets the same name, whenever it appears.
 pub const FIRST_UVERBS: u32 = 1024;
+
+/// The first N of the `umadN` of software devices. libibumad knows 64 files; the kernel numbers its own from
+/// 0, one for each port.
+const FIRST_UMAD: u32 = 32;
+/// The number behind the last one.
+const UMAD_END: u32 = 64;
 
 /// Descriptors that the view can give out: 0 to this.
 pub const DESCRIPTOR_MAX: usize = 1 << 16;
@@ -120,6 +127,7 @@ impl ViewState {
             shown.push(Shown {
                 name: config.name.clone(),
                 uverbs: FIRST_UVERBS + *index as u32,
+                umad: first_umad(&self.configured, *index),
                 netdev_path: kernel::netdev_path(&description.netdev),
                 parent,
                 netdev: description.netdev,
@@ -140,6 +148,18 @@ impl ViewState {
         self.devices = Some(known.clone());
         known
     }
+}
+
+/// N of `umadN` of a device's first port: behind those of the devices before it. None for a device that is
+/// not of InfiniBand or RoCE, or if libibumad would not find all its ports.
+fn first_umad(configured: &[Config], index: usize) -> Option<u32> {
+    let ports = |config: &Config| match config.profile.fabric {
+        Fabric::Unspecified => 0,
+        _ => config.profile.limits.ports,
+    };
+    let before: u32 = configured[..index].iter().map(ports).sum();
+    let (first, own) = (FIRST_UMAD + before, ports(&configured[index]));
+    (own > 0 && first + own <= UMAD_END).then_some(first)
 }
 
 /// The connection manager's device.

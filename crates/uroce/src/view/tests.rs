@@ -48,6 +48,8 @@ fn tree() -> Tree {
     let device = |name: &str, uverbs, netdev: &str, parent: Option<&str>, path: &str| Shown {
         name: name.into(),
         uverbs,
+        // One device without.
+        umad: (uverbs == 1024).then_some(32),
         netdev: netdev.into(),
         parent: parent.map(Into::into),
         netdev_path: path.into(),
@@ -90,12 +92,15 @@ fn names(path: &str) -> Vec<String> {
 fn directories_list_devices() {
     assert_eq!(
         names("/dev/infiniband"),
-        ["rdma_cm", "uverbs1024", "uverbs1025"]
+        ["issm32", "rdma_cm", "umad32", "uverbs1024", "uverbs1025"]
     );
+    let class = ["abi_version", "issm32", "umad32"];
+    assert_eq!(names("/sys/class/infiniband_mad"), class);
     assert_eq!(names("/sys/class/infiniband"), ["l0", "u0"]);
     let class = ["abi_version", "uverbs1024", "uverbs1025"];
     assert_eq!(names("/sys/class/infiniband_verbs"), class);
-    assert_eq!(names(PARENT), ["infiniband", "infiniband_verbs", "net"]);
+    let own = ["infiniband", "infiniband_mad", "infiniband_verbs", "net"];
+    assert_eq!(names(PARENT), own);
     let virtual_parent = "/sys/devices/virtual/uroce/l0";
     let own = [
         "infiniband",
@@ -309,6 +314,7 @@ fn devices_below_pci_bridges() {
     let device = |name: &str, pci: &str| Shown {
         name: name.into(),
         uverbs: 1024,
+        umad: Some(if name == "a" { 40 } else { 42 }),
         netdev: "lo".into(),
         parent: None,
         netdev_path: "/sys/devices/virtual/net/lo".into(),
@@ -348,4 +354,12 @@ fn devices_below_pci_bridges() {
     assert_eq!(names("/sys/class/infiniband/a/ports"), ["1", "2"]);
     assert!(names(&function).contains(&"infiniband".into()));
     assert_eq!(names("/sys/bus/pci/devices").len(), 6);
+    assert_eq!(names("/sys/class/infiniband_mad").len(), 9);
+    let port = find("/sys/class/infiniband_mad/umad43/port");
+    let expected = Node::File(File::PortNumber(2));
+    assert!(matches!(port, Found::Ours(_, node) if node == expected));
+    let ports = [39, 40, 41, 42, 43, 44].map(|number| tree.port_of_umad(number));
+    let [before, a1, a2, b1, b2, behind] = ports;
+    assert_eq!((before, behind), (None, None));
+    assert_eq!([a1, a2, b1, b2], [(0, 1), (0, 2), (1, 1), (1, 2)].map(Some));
 }

@@ -16,6 +16,8 @@ use crate::profile::Profile;
 const UVERBS_MAJOR: u32 = 231;
 /// IB_UVERBS_BASE_MINOR.
 const UVERBS_BASE_MINOR: u32 = 192;
+/// IB_UMAD_MAX_PORTS, which the minor numbers of `issmN` begin with. Those of `umadN` begin with 0.
+const ISSM_BASE_MINOR: u32 = 64;
 
 /// A device, as far as paths depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub struct Shown {
     pub name: String,
     /// N of `uverbsN`.
     pub uverbs: u32,
+    /// N of `umadN` of its first port; None if it has no such files.
+    pub umad: Option<u32>,
     /// The name of its interface.
     pub netdev: String,
     /// The directory in sysfs of the interface's own device; None for an interface without hardware.
@@ -81,6 +85,8 @@ pub enum Directory {
     Pkeys(usize, u8),
     Counters(usize, u8),
     HwCounters(usize, u8),
+    /// `umadN` or `issmN` of a port.
+    Mad(usize, u8, Character),
     /// `rdma_cm` among the miscellaneous devices.
     Misc(Character),
 }
@@ -107,6 +113,7 @@ pub enum File {
     NodeDescription(usize),
     NodeGuid(usize),
     PhysicalState(usize, u8),
+    PortNumber(u8),
     Rate(usize),
     /// A file of the PCI function.
     Function(usize, PciFile),
@@ -130,6 +137,10 @@ pub enum File {
 pub enum Character {
     /// `uverbsN`.
     Uverbs(u32),
+    /// `umadN`.
+    Umad(u32),
+    /// `issmN`.
+    Issm(u32),
     /// `rdma_cm`, with its major and minor number.
     RdmaCm(u32, u32),
 }
@@ -139,6 +150,8 @@ impl Character {
     pub fn number(self) -> (u32, u32) {
         match self {
             Character::Uverbs(n) => (UVERBS_MAJOR, UVERBS_BASE_MINOR + n),
+            Character::Umad(n) => (UVERBS_MAJOR, n),
+            Character::Issm(n) => (UVERBS_MAJOR, ISSM_BASE_MINOR + n),
             Character::RdmaCm(major, minor) => (major, minor),
         }
     }
@@ -147,6 +160,8 @@ impl Character {
     pub fn name(self) -> String {
         match self {
             Character::Uverbs(n) => format!("uverbs{n}"),
+            Character::Umad(n) => format!("umad{n}"),
+            Character::Issm(n) => format!("issm{n}"),
             Character::RdmaCm(..) => "rdma_cm".into(),
         }
     }
@@ -246,10 +261,37 @@ impl Tree {
         let class = format!("/sys/class/infiniband_verbs/{}", uverbs.name());
         self.attach_link(&class, &uverbs_path);
         self.attach_character(uverbs, &uverbs_path);
+        self.attach_mad(index, &device, &parent);
         let net = format!("{parent}/net/{}", device.netdev);
         if net != device.netdev_path && !self.attachments.iter().any(|(path, _)| *path == net) {
             self.attach_link(&net, &device.netdev_path);
         }
+    }
+
+    /// Adds the files for management datagrams of each port.
+    fn attach_mad(&mut self, index: usize, device: &Shown, parent: &str) {
+        let Some(first) = device.umad else {
+            return;
+        };
+        for port in 1..=device.profile.limits.ports {
+            let number = first + port - 1;
+            for character in [Character::Umad(number), Character::Issm(number)] {
+                let name = character.name();
+                let path = format!("{parent}/infiniband_mad/{name}");
+                let directory = Directory::Mad(index, port as u8, character);
+                self.attach(&path, Node::Directory(directory));
+                self.attach_link(&format!("/sys/class/infiniband_mad/{name}"), &path);
+                self.attach_character(character, &path);
+            }
+        }
+    }
+
+    /// The device and the port of `umadN`.
+    pub fn port_of_umad(&self, number: u32) -> Option<(usize, u8)> {
+        self.devices.iter().enumerate().find_map(|(index, device)| {
+            let port = number.checked_sub(device.umad?)?;
+            (port < device.profile.limits.ports).then_some((index, port as u8 + 1))
+        })
     }
 
     /// Adds the PCI function of a device, and the bridges above it.

@@ -30,8 +30,8 @@ fn drop_messages(network: &mut Network, numbers: &'static [u32]) {
     });
 }
 
-/// What is in flight by UDP when there is shared memory first ends there. Nothing begins before that, and
-/// nothing takes packets then.
+/// Requests in flight by UDP when there is shared memory first end there. Nothing begins before
+/// that, and nothing takes packets then.
 #[test]
 fn a_queue_pair_is_bound_when_nothing_is_in_flight() {
     let mut network = Network::rc(1024, lossless(us(10)));
@@ -112,7 +112,7 @@ fn a_message_with_a_missing_part_is_sent_again() {
     }
 }
 
-/// What the receiver drops without memory consumes no retry before the ack timeout.
+/// A message that the receiver drops for lack of memory consumes no retry before the ack timeout.
 #[test]
 fn a_dropped_request_is_sent_again_after_the_ack_timeout() {
     let mut network = shared();

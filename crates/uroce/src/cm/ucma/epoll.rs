@@ -69,25 +69,30 @@ impl Epoll {
     /// Watches a descriptor until it is closed: for input, and for the end of the other side.
     pub fn add(&self, fd: RawFd, token: Token) -> Result<(), Errno> {
         // A hang-up is always reported.
-        let for_input = !matches!(token, Token::File(_));
-        self.control(libc::EPOLL_CTL_ADD, fd, token, for_input)
+        let events = match token {
+            Token::File(_) => 0,
+            _ => libc::EPOLLIN,
+        };
+        self.control(libc::EPOLL_CTL_ADD, fd, token, events)
     }
 
     /// Whether input of a descriptor that has been added is reported.
     pub fn watch(&self, fd: RawFd, token: Token, for_input: bool) {
         // It cannot fail: the descriptor is in the set, and its event takes no more memory.
-        let _ = self.control(libc::EPOLL_CTL_MOD, fd, token, for_input);
+        let events = if for_input { libc::EPOLLIN } else { 0 };
+        let _ = self.control(libc::EPOLL_CTL_MOD, fd, token, events);
     }
 
-    fn control(
-        &self,
-        operation: i32,
-        fd: RawFd,
-        token: Token,
-        for_input: bool,
-    ) -> Result<(), Errno> {
+    /// Whether it is reported that a descriptor that has been added takes output.
+    pub fn watch_output(&self, fd: RawFd, token: Token, for_output: bool) {
+        // It cannot fail, as above.
+        let events = if for_output { libc::EPOLLOUT } else { 0 };
+        let _ = self.control(libc::EPOLL_CTL_MOD, fd, token, events);
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, token: Token, events: i32) -> Result<(), Errno> {
         let mut event = libc::epoll_event {
-            events: if for_input { libc::EPOLLIN as u32 } else { 0 },
+            events: events as u32,
             u64: token.bits(),
         };
         // SAFETY: the event is readable during the call.

@@ -37,7 +37,7 @@ mod bind;
 mod connect;
 #[cfg(test)]
 mod ending;
-mod epoll;
+pub mod epoll;
 mod event_queue;
 mod events;
 #[cfg(any(test, feature = "internals"))]
@@ -45,7 +45,7 @@ pub mod fake;
 mod forward;
 mod id;
 mod id_table;
-mod inbound;
+pub mod inbound;
 pub mod input;
 mod kernel;
 mod kernel_commands;
@@ -56,8 +56,8 @@ mod manager;
 mod memberships;
 mod messages;
 mod multicast;
-mod named;
-mod names;
+pub mod named;
+pub mod names;
 mod neighbour;
 pub mod observe;
 mod options;
@@ -93,6 +93,7 @@ use user_memory::write_user;
 
 pub use lifecycle::{after_close, after_fork, before_fork};
 pub use process::{configure, serve};
+pub use system::{hangs_up, inode_of, set_nonblocking};
 
 /// Bytes of `rdma_ucm_cmd_hdr`.
 const HEADER_LEN: usize = 8;

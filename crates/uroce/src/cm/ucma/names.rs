@@ -12,7 +12,8 @@ use ibverbs_host::unix;
 use super::EAGAIN;
 use super::os::Port;
 use crate::descriptors::{self, Owned};
-use roce::cm::agent::{Incoming, PREFIXES};
+pub use roce::cm::agent::Incoming;
+use roce::cm::agent::PREFIXES;
 use roce::cm::mad::{MAD_LEN, Mad};
 use roce::engine::Gid;
 

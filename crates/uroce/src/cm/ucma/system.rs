@@ -405,7 +405,7 @@ pub fn inode_of(fd: RawFd) -> Option<FileId> {
 }
 
 /// Whether the other end of a socket pair is closed.
-fn hangs_up(fd: BorrowedFd<'_>) -> bool {
+pub fn hangs_up(fd: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd {
         fd: fd.as_raw_fd(),
         events: 0,

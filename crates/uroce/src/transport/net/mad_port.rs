@@ -10,6 +10,8 @@ use crate::transport::socket::Socket;
 use crate::transport::socket_table::PortSockets;
 use roce::wire::{PORT, first_qpn};
 
+/// The number of the queue pair of subnet management.
+pub const SMI_QPN: u32 = 0;
 /// The number of the queue pair of general services.
 pub const GSI_QPN: u32 = 1;
 

@@ -1,6 +1,6 @@
 //! Calls that copy descriptors, change the working or the root directory, or write.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_ulong, c_void};
 use core::ptr::null_mut;
 use std::ffi::CString;
 
@@ -9,10 +9,11 @@ use libc::{iovec, size_t, ssize_t};
 
 use super::answer::{Order, Path, answer};
 use super::link::check_room;
-use super::root_changed;
+use super::{or_minus_one, root_changed};
 use crate::cancellation;
 use crate::cm::ucma::{self, user_memory};
-use crate::view::tree::{Directory, Node};
+use crate::umad;
+use crate::view::tree::{Character, Directory, Node};
 use crate::view::{kernel, real, state};
 
 /// Takes note that `new` is a copy of `old`. Returns `new`.
@@ -64,6 +65,22 @@ pub(super) fn is_character_device(fd: c_int) -> bool {
     state::opened(fd).is_some_and(|opened| matches!(opened.node, Node::Character(_)))
 }
 
+/// Whether a descriptor leads to `umadN`.
+pub(super) fn is_umad(fd: c_int) -> bool {
+    let is_it = |node: &Node| matches!(node, Node::Character(Character::Umad(_)));
+    state::opened(fd).is_some_and(|opened| is_it(&opened.node))
+}
+
+/// # Safety
+/// As for ioctl(2).
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+    if state::is_marked(fd) && is_umad(fd) {
+        return or_minus_one(umad::ioctl(fd, request as u32, argument));
+    }
+    // SAFETY: the caller passes what ioctl(2) accepts.
+    unsafe { real::ioctl(fd, request, argument) }
+}
+
 /// The result of write(2) to a character device of the tree; None if the descriptor is another one.
 ///
 /// # Safety
@@ -74,6 +91,10 @@ unsafe fn write_to_ours(fd: c_int, bytes: *const c_void, len: size_t) -> Option<
     }
     // SAFETY: the caller passes what write(2) accepts.
     if let Some(result) = unsafe { ucma::write(fd, bytes, len) } {
+        return Some(result.unwrap_or_else(|error| error.minus_one() as ssize_t));
+    }
+    if is_umad(fd) {
+        let result = umad::write(fd, bytes, len);
         return Some(result.unwrap_or_else(|error| error.minus_one() as ssize_t));
     }
     // The answer of uverbs to anything but a command.

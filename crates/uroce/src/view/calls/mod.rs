@@ -127,6 +127,7 @@ redirections! {
     "getxattr" => stat::getxattr;
     "glob" => walk::glob;
     "glob64" => walk::glob;
+    "ioctl" => descriptor::ioctl;
     "lgetxattr" => stat::lgetxattr;
     "listxattr" => stat::listxattr;
     "llistxattr" => stat::llistxattr;

@@ -1,13 +1,13 @@
 //! syscall(2): programs use it for calls that an older libc lacks, or to go around libraries that replace a
 //! function of libc. libuv (Node.js) makes all its statx(2) calls in this way.
 
-use core::ffi::{c_char, c_int, c_long};
+use core::ffi::{c_char, c_int, c_long, c_ulong};
 
 use ibverbs_abi::Errno;
 use libc::AT_FDCWD;
 
 use super::answer::{Order, close, is_mapped};
-use super::descriptor::{copied, is_character_device, write, writev};
+use super::descriptor::{copied, ioctl, is_character_device, is_umad, write, writev};
 use super::directory::getdents64;
 use super::link::readlinkat;
 use super::open::{follows, openat};
@@ -209,7 +209,11 @@ unsafe fn descriptor_call(number: c_long, arguments: Arguments) -> Option<c_long
             libc::SYS_fstatfs => fstatfs(fd, arguments.pointer(1)).into(),
             libc::SYS_write => write(fd, arguments.pointer(1), arguments.0[2]) as c_long,
             libc::SYS_writev => writev(fd, arguments.pointer(1), arguments.int(2)) as c_long,
-            // The drivers have no read.
+            libc::SYS_ioctl if is_umad(fd) => {
+                ioctl(fd, arguments.0[1] as c_ulong, arguments.0[2]).into()
+            }
+            // The drivers have no read, but for umad's.
+            libc::SYS_read | libc::SYS_readv if is_umad(fd) => return None,
             libc::SYS_read | libc::SYS_readv if is_character_device(fd) => {
                 Errno(libc::EINVAL).minus_one().into()
             }
@@ -238,6 +242,7 @@ unsafe fn own_call(number: c_long, arguments: Arguments) -> Option<c_long> {
             libc::SYS_getdents64
             | libc::SYS_fstat
             | libc::SYS_fstatfs
+            | libc::SYS_ioctl
             | libc::SYS_write
             | libc::SYS_writev
             | libc::SYS_read

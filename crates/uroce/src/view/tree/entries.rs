@@ -1,6 +1,6 @@
 //! The entries of each directory of the tree.
 
-use super::{Directory, File, Node, Tree, relative_link};
+use super::{Character, Directory, File, Node, Tree, relative_link};
 use crate::device::counters::DeviceCounters;
 use crate::pci::{self, PciFile};
 
@@ -45,6 +45,7 @@ impl Tree {
                 let counters = names.map(|((name, _), at)| (name, file(at)));
                 counters.chain([("lifespan", text("10\n"))]).collect()
             }
+            Directory::Mad(d, port, character) => self.mad_entries(path, d, port, character),
             Directory::Misc(character) => vec![
                 ("abi_version", text("4\n")),
                 ("dev", Node::File(File::CharacterNumber(character))),
@@ -110,6 +111,25 @@ impl Tree {
             ("power", Node::Directory(Directory::Power)),
             ("subsystem", link("/sys/class/infiniband_verbs")),
             ("uevent", Node::File(File::Uevent(self.uverbs(d)))),
+        ]
+    }
+
+    fn mad_entries(
+        &self,
+        path: &str,
+        d: usize,
+        port: u8,
+        character: Character,
+    ) -> Vec<(&'static str, Node)> {
+        let link = |target: &str| Node::Link(relative_link(path, target));
+        vec![
+            ("dev", Node::File(File::CharacterNumber(character))),
+            ("device", link(&self.devices[d].device_path())),
+            ("ibdev", Node::File(File::IbdevName(d))),
+            ("port", Node::File(File::PortNumber(port))),
+            ("power", Node::Directory(Directory::Power)),
+            ("subsystem", link("/sys/class/infiniband_mad")),
+            ("uevent", Node::File(File::Uevent(character))),
         ]
     }
 

@@ -11,10 +11,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
+use super::{GidEntry, GidType};
 use crate::profile::{Fabric, Profile};
-use crate::transport::{GidEntry, GidType};
 use roce::engine::Gid;
-use roce::wire::gid_of;
+use roce::wire::{gid_of, ip_of};
 
 /// The bits of an IPv4 address that are a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,14 @@ impl Lids {
     /// The port's LID; 0 if it has no IPv4 address.
     pub fn of_port(self, gids: &[Option<GidEntry>]) -> u16 {
         first_ipv4(gids).map_or(0, |(_, ip)| ip.to_bits() as u16 & self.mask)
+    }
+
+    /// The LID of a port by its address, as a GID of either kind; 0 if that is no IPv4 address.
+    pub fn of_address(self, gid: &Gid) -> u16 {
+        match ip_of(gid) {
+            IpAddr::V4(ip) => ip.to_bits() as u16 & self.mask,
+            IpAddr::V6(_) => 0,
+        }
     }
 
     /// The destination GID that a LID stands for, with the index of the source GID. None if the port has no
@@ -142,5 +150,8 @@ mod tests {
             (0, gid_of([192, 168, 200, 6].into()))
         );
         assert_eq!(INFINIBAND.resolve(&gids, 0xc001), None);
+        assert_eq!(INFINIBAND.of_address(&found.gid), 0x4806);
+        assert_eq!(INFINIBAND.of_address(&gids[0].unwrap().gid), 0x4805);
+        assert_eq!(INFINIBAND.of_address(&[0xfd; 16]), 0);
     }
 }

@@ -1,0 +1,218 @@
+//! Management datagrams on uroce: `/dev/infiniband/umadN` by libibumad (c/umad/umad.c), and the programs of
+//! infiniband-diags, which know nothing of libibverbs.
+
+use crate::case::{Case, Tier};
+use crate::context::{Context, Library, succeeded};
+use crate::place::Place;
+use crate::process::{Ended, Program};
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// Two nodes of one subnet, with LIDs 1 and 2.
+const FIRST: &str = "ib0=127.0.0.1,profile=connectx-ib";
+const SECOND: &str = "ib1=127.0.0.2,profile=connectx-ib";
+
+/// `wait_for PATTERN FILE`: until a line of the file has the pattern.
+const SHELL: &str = r#"
+wait_for() { for _ in {1..300}; do grep -q "$1" "$2" && return; sleep 0.1; done; }
+node() { IBV_UROCE="$1,profile=connectx-ib" "${@:2}"; }
+"#;
+
+/// Checks of c/umad/umad.c: all, and those of a port without queue pair 0.
+const CHECKS: (usize, usize) = (20, 19);
+
+/// A name, the command of a program on the first node, and what it prints.
+type Tool = (&'static str, &'static str, &'static [&'static str]);
+
+const TOOLS: &[Tool] = &[
+    (
+        "ibstat",
+        "ibstat",
+        &["Base lid: 1", "State: Active", "Rate: 200"],
+    ),
+    ("ibstat-p", "ibstat -p", &["0x00005efe7f000001\n"]),
+    (
+        "ibstatus",
+        "ibstatus",
+        &["base lid:\t 0x1\n", "rate:\t\t 200 Gb/sec (4X HDR)"],
+    ),
+    (
+        "ibaddr",
+        "ibaddr",
+        &["GID fe80::5efe:7f00:1 LID start 0x1 end 0x1"],
+    ),
+    (
+        "nodeinfo",
+        "smpquery nodeinfo 1",
+        &["DevId:...........................0x101b"],
+    ),
+    (
+        "nodeinfo-route",
+        "smpquery -D nodeinfo 0",
+        &["NumPorts:........................1"],
+    ),
+    ("nodedesc", "smpquery nodedesc 1", &["ib0\n"]),
+    (
+        "portinfo",
+        "smpquery portinfo 1",
+        &[
+            "LinkState:.......................Active",
+            "NeighborMTU:.....................4096",
+        ],
+    ),
+    (
+        "pkeys",
+        "smpquery pkeys 1",
+        &["   0: 0xffff 0x0000", "128 pkeys capacity"],
+    ),
+    ("sminfo", "sminfo", &["sm lid 1", "SMINFO_MASTER"]),
+    (
+        "perfquery",
+        "perfquery",
+        &["# Port counters: Lid 1 port 1", "PortXmitWait:"],
+    ),
+    ("perfquery-x", "perfquery -x 1 1", &["PortUnicastRcvPkts:"]),
+    (
+        "path",
+        "saquery -p --dgid fe80::5efe:7f00:2",
+        &["dlid....................2"],
+    ),
+    ("nodes", "saquery NR", &["NodeDescription.........ib0"]),
+    ("ibtracert", "ibtracert 1 1", &["To ca", "lid 1-1 \"ib0\""]),
+];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        case("calls-infiniband", |cx| calls(cx, FIRST, CHECKS.0)).programs(&["umad"]),
+        case("calls-ethernet", |cx| {
+            calls(cx, "ib0=127.0.0.1,profile=connectx-roce", CHECKS.1)
+        })
+        .programs(&["umad"]),
+        case("ibping", ibping),
+        case("counters", counters),
+        case("refused", refused),
+    ];
+    for tool in TOOLS {
+        cases.push(case(&format!("tool/{}", tool.0), |cx| run_tool(cx, tool)));
+    }
+    cases
+}
+
+fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
+    Case::new(format!("uroce/umad/{name}"), run)
+        .place(Place::Namespace)
+        .tier(Tier::Check)
+        .limit(60)
+}
+
+/// A program that gets the library by LD_PRELOAD.
+fn program<S: Into<String>>(
+    cx: &Context,
+    argv: impl IntoIterator<Item = S>,
+    config: &str,
+) -> Program {
+    let program = cx.program(argv).env("IBV_UROCE", config);
+    program.env("LD_PRELOAD", cx.library(Library::Ours))
+}
+
+fn needs_tools(cx: &Context) -> Verdict {
+    match cx.program(["ibstat", "-V"]).run() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::skip("ibstat is not installed: run make deps")),
+    }
+}
+
+fn contains(ended: &Ended, wanted: &[&str]) -> Verdict {
+    for line in wanted {
+        let verdict = ensure(ended.out.contains(line), format!("there is no {line:?}"));
+        verdict.map_err(|failure| failure.with(&ended.out))?;
+    }
+    Ok(())
+}
+
+fn calls(cx: &Context, config: &str, checks: usize) -> Verdict {
+    let argv = [cx.built("umad")?, "ib0".into()];
+    cx.report_lines(&program(cx, argv, config).run()?, checks)
+}
+
+fn run_tool(cx: &Context, (_, command, wanted): &Tool) -> Verdict {
+    needs_tools(cx)?;
+    let ended = program(cx, command.split(' '), FIRST).run()?;
+    succeeded(command, &ended)?;
+    contains(&ended, wanted)
+}
+
+fn run_script(cx: &Context, script: &str) -> Result<Ended, Failure> {
+    let script = format!("{SHELL}{script}");
+    let ended = program(cx, ["bash", "-c", &script], SECOND).run()?;
+    succeeded("the script", &ended)?;
+    Ok(ended)
+}
+
+/// A server on one node answers clients on both: by LID, by GUID, and a thousand times. Another server on its
+/// node is refused, until it has ended.
+fn ibping(cx: &Context) -> Verdict {
+    needs_tools(cx)?;
+    const SCRIPT: &str = r#"
+        node ib0=127.0.0.1 ibping -S & server=$!
+        wait_for uroce-mad.class.32 /proc/net/unix
+        node ib0=127.0.0.1 ibping -c 1 -L 1
+        node ib1=127.0.0.2 ibping -c 1 -G 0x00005efe7f000001
+        node ib1=127.0.0.2 ibping -f -c 1000 -L 1
+        node ib0=127.0.0.1 ibping -S 2>&1 && echo "two servers"
+        kill -9 $server
+        node ib0=127.0.0.1 ibping -S & server=$!
+        wait_for uroce-mad.class.32 /proc/net/unix
+        node ib1=127.0.0.2 ibping -c 1 -L 1
+        kill $server; true"#;
+    let ended = run_script(cx, SCRIPT)?;
+    let answered = ended.out.matches("1 received, 0% packet loss").count();
+    ensure(answered == 3, format!("{answered} of 3"))
+        .map_err(|failure| failure.with(&ended.out))?;
+    contains(
+        &ended,
+        &["1000 received, 0% packet loss", "can't serve class 50"],
+    )?;
+    ensure(
+        !ended.out.contains("two servers"),
+        "two servers of one class",
+    )
+}
+
+/// perfquery on another node sees the packets of a program, and clears its counters.
+fn counters(cx: &Context) -> Verdict {
+    needs_tools(cx)?;
+    const SCRIPT: &str = r#"
+        export IBV_UROCE_LOCAL=0
+        received() { node ib1=127.0.0.2 perfquery -x "$@" 1 1 | sed -n 's/^PortRcvPkts:\.*//p'; }
+        node ib0=127.0.0.1 ib_write_bw -s 65536 -n 100000 -p 4000 >/dev/null & server=$!
+        wait_for ' 00000000:0FA0 .* 0A ' /proc/net/tcp
+        echo "before $(received)"
+        node ib3=127.0.0.4 ib_write_bw -s 65536 -n 100000 -p 4000 127.0.0.1 >/dev/null & client=$!
+        for _ in {1..100}; do count=$(received); [ "${count:-0}" -gt 1000 ] && break; sleep 0.05; done
+        echo "during $count"
+        received -R >/dev/null; [ "$(received)" -lt "$count" ] && echo cleared
+        kill $client $server 2>/dev/null; true"#;
+    let ended = run_script(cx, SCRIPT)?;
+    let count = ended
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("during "));
+    let count = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    ensure(count > 1000, "the packets are not counted").map_err(|f| f.with(&ended.out))?;
+    contains(&ended, &["cleared"])
+}
+
+/// Nobody has LID 9: the program waits, and says so. On Ethernet there is no queue pair 0.
+fn refused(cx: &Context) -> Verdict {
+    needs_tools(cx)?;
+    let ended = program(cx, ["smpquery", "-t", "100", "nodeinfo", "9"], FIRST).run()?;
+    ensure(!ended.ok(), "there is no such node")?;
+    let says = |ended: &Ended, what: &str| {
+        let verdict = ensure(ended.err.contains(what), format!("there is no {what:?}"));
+        verdict.map_err(|failure| failure.with(&ended.err))
+    };
+    says(&ended, "dport (Lid 9)")?;
+    let ended = program(cx, ["perfquery"], "r=127.0.0.1,profile=connectx-roce").run()?;
+    ensure(!ended.ok(), "QP 0 on Ethernet")?;
+    says(&ended, "client_register for mgmt 1 failed")
+}
