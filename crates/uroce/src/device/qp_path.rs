@@ -58,7 +58,7 @@ impl QpPath {
         self.has_peer_ended
     }
 
-    /// The next packets take this channel; without one, UDP. Returns whether they took another channel before.
+    /// The next packets take this channel, or UDP without one. Returns whether they took another one before.
     pub(super) fn switch(
         &mut self,
         generation: u32,
