@@ -59,7 +59,7 @@ use user_mad::{
 const EINVAL: Errno = Errno(libc::EINVAL);
 const EBADF: Errno = Errno(libc::EBADF);
 
-/// From now on the devices of this process answer MADs, and pass on those for other processes.
+/// Lets the devices of this process answer MADs from now on, and pass on those for other processes.
 pub fn serve() {
     set_mad_handler(builtin::on_mad);
 }
