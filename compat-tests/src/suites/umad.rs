@@ -190,8 +190,10 @@ fn counters(cx: &Context) -> Verdict {
         node ib3=127.0.0.4 ib_write_bw -s 65536 -n 100000 -p 4000 127.0.0.1 >/dev/null & client=$!
         for _ in {1..100}; do count=$(received); [ "${count:-0}" -gt 1000 ] && break; sleep 0.05; done
         echo "during $count"
+        # Without traffic the counter stays as it is.
+        kill -STOP $client; count=$(received)
         received -R >/dev/null; [ "$(received)" -lt "$count" ] && echo cleared
-        kill $client $server 2>/dev/null; true"#;
+        kill -CONT $client; kill $client $server 2>/dev/null; true"#;
     let ended = run_script(cx, SCRIPT)?;
     let count = ended
         .out
