@@ -137,7 +137,7 @@ pub struct Device {
     /// The XRC domains that a file names.
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: QpTable,
-    /// Which queue pairs are attached to which multicast groups.
+    /// The multicast groups, with the queue pairs that are attached to each.
     pub multicast_groups: MulticastGroups,
     /// The event queues of open contexts and completion channels.
     pub events: OpenQueues,
