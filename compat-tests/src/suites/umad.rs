@@ -190,16 +190,21 @@ fn counters(cx: &Context) -> Verdict {
         node ib3=127.0.0.4 ib_write_bw -s 65536 -n 100000 -p 4000 127.0.0.1 >/dev/null & client=$!
         for _ in {1..100}; do count=$(received); [ "${count:-0}" -gt 1000 ] && break; sleep 0.05; done
         echo "during $count"
-        received -R >/dev/null; [ "$(received)" -lt "$count" ] && echo cleared
-        kill $client $server 2>/dev/null; true"#;
+        kill -STOP $client
+        sleep 0.2
+        echo "stopped $(received)"
+        received -R >/dev/null
+        echo "cleared $(received)"
+        kill -9 $client $server; true"#;
     let ended = run_script(cx, SCRIPT)?;
-    let count = ended
-        .out
-        .lines()
-        .find_map(|line| line.strip_prefix("during "));
-    let count = count.and_then(|count| count.parse().ok()).unwrap_or(0);
-    ensure(count > 1000, "the packets are not counted").map_err(|f| f.with(&ended.out))?;
-    contains(&ended, &["cleared"])
+    let count = |when: &str| {
+        let line = ended.out.lines().find_map(|line| line.strip_prefix(when));
+        line.and_then(|count| count.trim().parse::<u64>().ok())
+    };
+    let counts = ["before", "during", "stopped", "cleared"].map(count);
+    let right = matches!(counts, [Some(0), Some(during), Some(stopped), Some(0)]
+        if during > 1000 && stopped >= during);
+    ensure(right, "wrong counts").map_err(|failure| failure.with(&ended.out))
 }
 
 /// Nobody has LID 9: the program waits, and says so. On Ethernet there is no queue pair 0.
