@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roce::engine::Time;
 use uroce_network::endpoint::{Connection, Operation, Program};
-use uroce_network::port::Line;
+use uroce_network::port::{Line, Red};
 use uroce_network::report::Report;
 use uroce_network::simulation::{Network, Simulation};
 
@@ -69,9 +69,10 @@ const NETWORK: Network = Network {
 };
 
 /// All experiments.
-pub fn all(scale: Scale) -> [Experiment; 5] {
+pub fn all(scale: Scale) -> [Experiment; 6] {
     [
         incast(scale),
+        early(scale),
         marked(scale),
         loss(scale),
         delay(scale),
@@ -99,6 +100,24 @@ fn by_senders(network: Network, scale: Scale) -> Vec<Point> {
         report: run(network, senders, WRITES, 500, scale),
     });
     points.into()
+}
+
+/// A switch that drops packets before its queue is full.
+fn early(scale: Scale) -> Experiment {
+    let mut network = NETWORK;
+    network.downlink.red = Some(Red {
+        min: 64 << 10,
+        max: 256 << 10,
+        probability: 0.1,
+    });
+    Experiment {
+        file: "red.svg",
+        title: "Senders into one receiver, with RED",
+        setting: "As before, but the switch drops packets at random while 64 KiB or more wait: up to 10 % at \
+                  256 KiB, and all beyond.",
+        across: "senders",
+        points: by_senders(network, scale),
+    }
 }
 
 /// A switch that marks packets before it has to drop them.
