@@ -8,6 +8,8 @@
 #include <infiniband/tm_types.h>
 #include <infiniband/ib_user_ioctl_verbs.h>
 #include <infiniband/verbs_api.h>
+#include <libibverbs-rs/names.h>
+#include <libibverbs-rs/names.h>
 #include <infiniband/verbs.h>
 
 #ifdef __cplusplus

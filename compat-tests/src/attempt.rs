@@ -62,9 +62,10 @@ impl<'a> Attempt<'a> {
         self.conclude(ended)
     }
 
-    /// Reads verdicts until the process ends, or its time does.
+    /// Reads verdicts until the process ends, or its time does, of which [`Case::before`] takes none: it may
+    /// be a build.
     fn follow(&mut self, child: &mut Child) -> Result<(), Failure> {
-        let mut read_lines = 0;
+        let (mut read_lines, began) = (0, Instant::now());
         loop {
             let ended = try_wait(child)?;
             let text = read(&self.dir.join(VERDICTS));
@@ -83,7 +84,7 @@ impl<'a> Attempt<'a> {
                     Err(Failure::new(why))
                 };
             }
-            if self.started.elapsed() > self.case.limit {
+            if began.elapsed() > self.case.limit {
                 signal(-(child.id() as i32), libc::SIGKILL);
                 let _ = child.wait();
                 let limit = self.case.limit.as_secs();

@@ -31,6 +31,9 @@ _uroce__ctl() {
             uroce__ctl,metrics)
                 cmd="uroce__ctl__subcmd__metrics"
                 ;;
+            uroce__ctl,names)
+                cmd="uroce__ctl__subcmd__names"
+                ;;
             uroce__ctl,qps)
                 cmd="uroce__ctl__subcmd__qps"
                 ;;
@@ -47,7 +50,7 @@ _uroce__ctl() {
 
     case "${cmd}" in
         uroce__ctl)
-            opts="-h -V --json --help --version list rules add clear counters qps metrics top"
+            opts="-h -V --json --help --version list rules add clear counters qps names metrics top"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -149,6 +152,28 @@ _uroce__ctl() {
             return 0
             ;;
         uroce__subcmd__ctl__subcmd__metrics)
+            opts="-p -h --pid --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        uroce__subcmd__ctl__subcmd__names)
             opts="-p -h --pid --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -45,6 +45,8 @@ pub struct CmIds {
     synchronous: BTreeSet<u64>,
     /// Ids, by librdmacm's numbers, with which groups are joined: that may take long.
     joining: BTreeSet<u64>,
+    /// Ids whose connection was refused, or could not be made.
+    refused: BTreeSet<u32>,
 }
 
 impl CmIds {
@@ -55,6 +57,7 @@ impl CmIds {
             requests: BTreeMap::new(),
             synchronous: BTreeSet::new(),
             joining: BTreeSet::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -90,6 +93,7 @@ impl CmIds {
     }
 
     fn known(&mut self, id: u32, uid: u64) {
+        self.refused.remove(&id);
         self.requests.remove(&id);
         self.uids.insert(id, uid);
     }
@@ -98,6 +102,7 @@ impl CmIds {
         let uid = self.uids.remove(&id);
         self.joining.remove(&uid.unwrap_or(0));
         self.requests.remove(&id);
+        self.refused.remove(&id);
         self.destroying.remove(&thread);
         if let Some(uid) = uid.filter(|_| events > 0) {
             let since = Instant::now();
@@ -133,6 +138,8 @@ impl CmIds {
 
 /// RDMA_CM_EVENT_CONNECT_REQUEST.
 const CONNECT_REQUEST: u32 = 4;
+/// RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_UNREACHABLE, RDMA_CM_EVENT_REJECTED.
+const REFUSED: [u32; 3] = [6, 7, 8];
 
 pub fn id_object(id: u32) -> Object {
     Object {
@@ -163,6 +170,9 @@ fn notice(notice: &CmNotice) {
             if *event == CONNECT_REQUEST {
                 let now = Instant::now();
                 shadow::with(|shadow| shadow.cm_ids.requests.insert(*id, now));
+            }
+            if REFUSED.contains(event) {
+                shadow::with(|shadow| shadow.cm_ids.refused.insert(*id));
             }
             of_event(*event, *status, *id)
         }
@@ -238,7 +248,17 @@ fn failed(failure: &CmFailure) -> Finding {
         failure.call,
         Outcome::Failed(errno),
     );
-    let (state, why, todo) = reason(failure);
+    let was_refused = shadow::with(|shadow| shadow.cm_ids.refused.contains(&failure.id));
+    let (state, why, todo) = match (failure.call, was_refused) {
+        ("rdma_connect", Some(true)) => (
+            "refused, as an event has reported".into(),
+            "an id connects once: after RDMA_CM_EVENT_REJECTED, RDMA_CM_EVENT_UNREACHABLE or \
+             RDMA_CM_EVENT_CONNECT_ERROR it makes no other connection"
+                .into(),
+            "destroy its queue pair and the id, and begin with rdma_create_id",
+        ),
+        _ => reason(failure),
+    };
     finding
         .with("state", state)
         .with("why", why)

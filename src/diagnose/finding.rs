@@ -176,6 +176,8 @@ pub struct Finding {
     pub values: Vec<(&'static str, String)>,
     /// The notes beside the rule's texts: further facts.
     pub notes: Vec<String>,
+    /// The name that the program has given the object.
+    pub name: Option<String>,
     /// Where in the program the object was created, if that is asked for.
     pub created: Option<String>,
 }
@@ -189,6 +191,7 @@ impl Finding {
             outcome,
             values: Vec::new(),
             notes: Vec::new(),
+            name: None,
             created: None,
         }
     }
@@ -230,8 +233,12 @@ impl Finding {
             .iter()
             .map(|note| format!(" Note: {note}."))
             .collect();
+        let name = match &self.name {
+            Some(name) => format!(" \"{name}\""),
+            None => String::new(),
+        };
         let mut line = format!(
-            "explain: {}: {} {}: {} {}: {what}. Why: {why}. Do: {advice}.{notes} [{}]",
+            "explain: {}: {} {}{name}: {} {}: {what}. Why: {why}. Do: {advice}.{notes} [{}]",
             self.rule.severity().name(),
             self.object.kind.name(),
             self.object.label,
@@ -260,6 +267,9 @@ impl Finding {
         member("class", text.class.name());
         member("object", self.object.kind.name());
         member("label", &self.object.label.to_string());
+        if let Some(name) = &self.name {
+            member("name", name);
+        }
         member("call", self.call);
         member("outcome", &self.outcome.text());
         member("what", &self.fill(text.what));

@@ -15,6 +15,7 @@
 //! | `shadow/` | what is known of the program's objects |
 //! | `cm.rs` | librdmacm on software devices |
 //! | `check/` | the rules: pure functions from facts to findings |
+//! | `names.rs` | names that the program gives its objects |
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `crash.rs` | a verb that reads NULL, or freed memory |
@@ -42,6 +43,7 @@ pub mod environment;
 mod facts;
 pub mod faults;
 mod finding;
+pub mod names;
 mod peer;
 mod report;
 mod rules;
@@ -62,7 +64,17 @@ pub fn initialize() {
     faults::initialize();
     control::initialize();
     let attaches = is_enabled() || faults::is_enabled() || control::is_enabled();
-    ATTACHES.store(attaches, Ordering::Relaxed);
+    if attaches && !ATTACHES.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
+        // unloaded.
+        unsafe {
+            libc::pthread_atfork(
+                Some(shadow::before_fork),
+                Some(shadow::after_fork_in_parent),
+                Some(shadow::after_fork_in_child),
+            )
+        };
+    }
 }
 
 /// Reads IBV_EXPLAIN. A privileged program writes to stderr only.
@@ -99,17 +111,7 @@ fn initialize_explain() {
     memory::report_too_late(fork_init_too_late);
     cm::initialize();
     crash::initialize();
-    if !ENABLED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
-        // unloaded.
-        unsafe {
-            libc::pthread_atfork(
-                Some(shadow::before_fork),
-                Some(shadow::after_fork_in_parent),
-                Some(shadow::after_fork_in_child),
-            )
-        };
-    }
+    ENABLED.store(true, Ordering::Relaxed);
 }
 
 /// Whether IBV_EXPLAIN asks for findings.
@@ -135,10 +137,8 @@ pub unsafe fn attach_if_enabled(context: *mut ibv_context, hooks: &'static Hooks
 #[cold]
 #[inline(never)]
 unsafe fn attach(context: *mut ibv_context, hooks: &'static Hooks) {
-    if is_enabled() || faults::is_enabled() {
-        // SAFETY: the context is open and complete, and no other thread knows it, as the caller promises.
-        unsafe { wrap(context, hooks) };
-    }
+    // SAFETY: the context is open and complete, and no other thread knows it, as the caller promises.
+    unsafe { wrap(context, hooks) };
     if control::is_enabled() {
         control::start();
     }

@@ -131,8 +131,10 @@ pub fn traces() -> bool {
 /// Whether a finding is to be reported.
 pub fn is_wanted(finding: &Finding) -> bool {
     let settings = SETTINGS.get();
-    settings
-        .is_none_or(|settings| settings.reports(finding.rule, &finding.object.label.to_string()))
+    settings.is_none_or(|settings| {
+        let label = finding.object.label.to_string();
+        settings.reports(finding.rule, &label, finding.name.as_deref())
+    })
 }
 
 /// Opens the output. Falls back to stderr, with a warning, if the file cannot be opened.
@@ -208,7 +210,11 @@ pub fn write(findings: &[Finding]) {
         let stops = settings.map_or(&[][..], |settings| &settings.stops);
         let of = |(selector, _): &&(_, _)| {
             let selector: &super::settings::Selector = selector;
-            selector.selects(finding.rule, &finding.object.label.to_string())
+            selector.selects(
+                finding.rule,
+                &finding.object.label.to_string(),
+                finding.name.as_deref(),
+            )
         };
         match stops.iter().find(of) {
             // SAFETY: raise takes a number; a debugger stops, or the program ends.

@@ -214,10 +214,10 @@ rules! {
         "{verb} needs {needed}",
         "modify the queue pair to {needed} first, and check what ibv_modify_qp returned";
     PostInError "post-in-error" States:
-        "the queue pair is in ERR since a request (wr_id {wr_id}, {operation}) completed with status \
+        "the queue pair is in {state} since a request (wr_id {wr_id}, {operation}) completed with status \
          {status} ({text})",
-        "requests posted in ERR complete with WR_FLUSH_ERR at once",
-        "remove the cause of that first error, then modify the queue pair to RESET and connect it anew";
+        "requests posted in this state complete with WR_FLUSH_ERR at once",
+        "remove the cause of that first error, then {recovery}";
     MtuDiffers "mtu-differs" States:
         "path MTU is {mtu} here and {peer_mtu} at the peer's queue pair {peer_qpn}",
         "packets of the larger MTU are refused by the side with the smaller one",

@@ -18,13 +18,14 @@ pub enum Output<'a> {
 pub struct Selector {
     /// None stands for all rules.
     rule: Option<Rule>,
-    /// The label of an object, as messages show it.
+    /// The label of an object, as messages show it, or its name.
     label: Option<String>,
 }
 
 impl Selector {
-    pub fn selects(&self, rule: Rule, label: &str) -> bool {
-        self.rule.is_none_or(|of| of == rule) && self.label.as_deref().is_none_or(|of| of == label)
+    pub fn selects(&self, rule: Rule, label: &str, name: Option<&str>) -> bool {
+        let is_object = |of: &str| of == label || Some(of) == name;
+        self.rule.is_none_or(|of| of == rule) && self.label.as_deref().is_none_or(is_object)
     }
 }
 
@@ -51,9 +52,9 @@ pub struct Settings<'a> {
 
 impl Settings<'_> {
     /// Whether a rule about an object is reported.
-    pub fn reports(&self, rule: Rule, label: &str) -> bool {
+    pub fn reports(&self, rule: Rule, label: &str, name: Option<&str>) -> bool {
         let mut switched = self.switched.iter().rev();
-        match switched.find(|(selector, _)| selector.selects(rule, label)) {
+        match switched.find(|(selector, _)| selector.selects(rule, label, name)) {
             Some((_, on)) => *on,
             None => rule.severity() >= self.least,
         }
@@ -190,15 +191,21 @@ mod tests {
     #[test]
     fn rules_that_are_reported() {
         let all = parse(b"1").unwrap().unwrap();
-        assert!(all.reports(Rule::Leak, "uroce0") && all.reports(Rule::NoAsyncEvent, "x"));
+        assert!(
+            all.reports(Rule::Leak, "uroce0", None) && all.reports(Rule::NoAsyncEvent, "x", None)
+        );
         let some = parse(b"error,+leak,-busy,-key-unknown@0x11")
             .unwrap()
             .unwrap();
-        assert!(some.reports(Rule::Leak, "uroce0"));
-        assert!(!some.reports(Rule::ReceivesOverlap, "0x11"));
-        assert!(!some.reports(Rule::Busy, "0x11"));
-        assert!(some.reports(Rule::KeyUnknown, "0x12"));
-        assert!(!some.reports(Rule::KeyUnknown, "0x11"));
+        assert!(some.reports(Rule::Leak, "uroce0", None));
+        assert!(!some.reports(Rule::ReceivesOverlap, "0x11", None));
+        assert!(!some.reports(Rule::Busy, "0x11", None));
+        assert!(some.reports(Rule::KeyUnknown, "0x12", None));
+        assert!(!some.reports(Rule::KeyUnknown, "0x11", None));
+        assert!(
+            !some.reports(Rule::KeyUnknown, "0x12", Some("0x11")),
+            "by its name"
+        );
     }
 
     #[test]
@@ -206,7 +213,7 @@ mod tests {
         let settings = parse(b"abort:leak,trap").unwrap().unwrap();
         let stop = |rule| {
             let mut stops = settings.stops.iter();
-            let found = stops.find(|(selector, _)| selector.selects(rule, ""));
+            let found = stops.find(|(selector, _)| selector.selects(rule, "", None));
             found.map(|(_, stop)| *stop)
         };
         assert_eq!(stop(Rule::Leak), Some(Stop::Abort));

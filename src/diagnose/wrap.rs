@@ -18,6 +18,7 @@ use crate::uverbs::state::extended;
 #[repr(C)]
 struct Wrapped {
     private: Private,
+    reporting: verbs_context_ops,
     explaining: verbs_context_ops,
     original: verbs_context_ops,
     provider: verbs_context_ops,
@@ -41,6 +42,17 @@ pub unsafe fn original<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
     unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).original }
 }
 
+/// The wrappers that report failures, or what is there without IBV_EXPLAIN. Around these are those that
+/// forget names.
+///
+/// # Safety
+/// `context` is open and wrapped, and is not closed while the reference is used.
+pub unsafe fn reporting<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
+    // SAFETY: `wrap` made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
+    // is closed.
+    unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).reporting }
+}
+
 /// The wrappers of IBV_EXPLAIN that observe objects. Around these are those that report failures.
 ///
 /// # Safety
@@ -56,7 +68,7 @@ pub unsafe fn explaining<'a>(context: *mut ibv_context) -> &'a verbs_context_ops
 /// # Safety
 /// `context` is open.
 pub unsafe fn is_wrapped(context: *mut ibv_context) -> bool {
-    // SAFETY: an open context has the library's table, one of whose wrappers every wrapped context has.
+    // SAFETY: an open context has the library's table; those of wrapped contexts have the outermost wrapper.
     unsafe {
         let private = (*extended(context)).priv_.cast::<Private>();
         calls::is_wrapper(&(*private).ops)
@@ -91,7 +103,7 @@ pub unsafe fn wrap(context: *mut ibv_context, asked: Asked) -> bool {
         true => calls::wrapped(&original),
         false => original,
     };
-    let outermost = match asked.explain {
+    let reporting = match asked.explain {
         true => calls::reporting(&explaining),
         false => original,
     };
@@ -105,12 +117,13 @@ pub unsafe fn wrap(context: *mut ibv_context, asked: Asked) -> bool {
         let old = (*private).cast::<Private>();
         ptr::copy_nonoverlapping(old, &raw mut (*wrapped).private, 1);
         (&raw mut (*wrapped).provider).write(provider);
+        (&raw mut (*wrapped).reporting).write(reporting);
         (&raw mut (*wrapped).explaining).write(explaining);
         (&raw mut (*wrapped).original).write(original);
         *private = wrapped.cast();
         libc::free(old.cast());
     }
-    let changed = only_changed(&provider, &outermost);
+    let changed = only_changed(&provider, &calls::forgetting(&reporting));
     // SAFETY: the context is open, and the caller promises that no other thread uses its ops; `changed` has
     // OPS slots, each NULL or a function of its op's type.
     unsafe { ops::set_ops(context, changed.as_ptr(), 0..OPS) };

@@ -42,6 +42,7 @@ node_markers!(
     "IBVERBS_PRIVATE_59",
     "IBVERBS_PRIVATE_64",
     "IBVERBS_PRIVATE_65",
+    "LIBIBVERBS_RS_1.0",
 );
 
 // The verbs of programs linked with libibverbs 1.0.
@@ -203,3 +204,6 @@ export!(default "IBVERBS_1.18":
     }
     [crate::verbs::buf] { ibv_export_buf_dmabuf_fd }
 );
+
+// What rdma-core's library does not have, in a node of its own. Programs look it up (names.h).
+export!(default "LIBIBVERBS_RS_1.0": [crate::diagnose::names] { ibverbs_rs_set_name });

@@ -400,6 +400,48 @@ static void recv_comp_without_recv(bool wrong)
 	drop(p);
 }
 
+/* After a rejection the client connects again with the same id. */
+static void connect_after_rejection(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+
+	connect_it(&p, usual());
+	if (wrong) {
+		CHECK(rdma_reject(p.server, NULL, 0) == 0);
+		CHECK(next(p.client) == RDMA_CM_EVENT_REJECTED);
+		CHECK(rdma_connect(p.client.id, &param) != 0);
+	} else {
+		accept_it(&p, usual());
+	}
+	drop(p);
+}
+
+/* A second queue pair for an id. */
+static void two_qps(bool wrong)
+{
+	struct pair p = prepare();
+
+	if (wrong)
+		CHECK(qp_for(p.client.id, NULL, IBV_QPT_RC) != 0);
+	drop(p);
+}
+
+/* More private data with the answer than it has room for. */
+static void accept_data_long(bool wrong)
+{
+	static const char data[256];
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+
+	param.private_data = data;
+	param.private_data_len = wrong ? 200 : 196;
+	connect_it(&p, usual());
+	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_RC) == 0);
+	CHECK((rdma_accept(p.server, &param) == 0) == !wrong);
+	drop(p);
+}
+
 const struct mistake connected_mistakes[] = {
 	{ "create-qp-early", create_qp_early, "argument", "the id has no device yet" },
 	{ "pd-of-own-context", pd_of_own_context, "argument", "pd belongs to the device context" },
@@ -421,5 +463,8 @@ const struct mistake connected_mistakes[] = {
 	{ "destroyed-behind", destroyed_behind, "dead-object", "has been destroyed" },
 	{ "recv-comp-without-recv", recv_comp_without_recv, "no-event",
 	  "neither a signaled request nor a receive is outstanding" },
+	{ "connect-after-rejection", connect_after_rejection, "cm-failed", "an id connects once" },
+	{ "two-qps", two_qps, "argument", "the id has a queue pair already" },
+	{ "accept-data-long", accept_data_long, "cm-failed", "private_data_len is 200" },
 	{ 0 },
 };

@@ -1,6 +1,8 @@
 /* Mistakes of one of two processes, seen from the other. */
 #include "mistakes.h"
 
+#include <sys/socket.h>
+
 struct card {
 	uint32_t qpn, rkey;
 	uint64_t addr;
@@ -112,6 +114,85 @@ static void far_read_limit(struct rig *rig, int peer, bool server, bool wrong)
 	run(rig, peer, server, &link, IBV_WR_RDMA_READ, 0, 0, wrong);
 }
 
+/* The steps of the client alone in the following mistakes, and of the server before. */
+static int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 78, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
+
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = rkey;
+	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	return next_status(rig->cq);
+}
+
+/* The server ends while the client still has work for it. */
+static void far_exited(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = exchange(rig, peer, qp, rig->mr->rkey);
+	char byte;
+
+	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	meet(peer);
+	if (server && wrong) {
+		shutdown(peer, SHUT_RDWR);
+		_exit(0);
+	}
+	if (!server && wrong) {
+		while (read(peer, &byte, 1) > 0)
+			;
+		usleep(200000);
+	}
+	if (!server)
+		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+	if (!wrong)
+		meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The client names its own region, not the one that the server has sent. */
+static void far_own_region(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_mr *mine = ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS);
+	struct card other = exchange(rig, peer, qp, rig->mr->rkey);
+
+	NEED(mine && link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	meet(peer);
+	if (!server && wrong)
+		CHECK(write_to(rig, qp, (uintptr_t)rig->buf + 4096, mine->rkey) != IBV_WC_SUCCESS);
+	else if (!server)
+		CHECK(write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS);
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mine) == 0);
+}
+
+/* The server deregisters its region before the client has finished. */
+static void far_deregistered(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_mr *mine = ibv_reg_mr(rig->pd, rig->buf, 4096, ALL_ACCESS);
+	struct card other;
+
+	NEED(mine);
+	other = exchange(rig, peer, qp, mine->rkey);
+	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	if (server && wrong)
+		CHECK(ibv_dereg_mr(mine) == 0);
+	meet(peer);
+	if (!server)
+		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	if (!server || !wrong)
+		CHECK(ibv_dereg_mr(mine) == 0);
+}
+
 const struct mistake pair_mistakes[] = {
 	{ "far-access", NULL, "qp-access", "in process", far_access },
 	{ "far-region", NULL, "key-access", "lacks IBV_ACCESS_REMOTE_WRITE", far_region },
@@ -121,5 +202,8 @@ const struct mistake pair_mistakes[] = {
 	{ "far-init", NULL, "retry-exceeded", "is in INIT, and receives nothing", far_init },
 	{ "far-psn", NULL, "retry-exceeded", "expects PSN 7777 first", far_psn },
 	{ "far-read-limit", NULL, "dest-rd-atomic", "is 0, and max_rd_atomic here is 4", far_read_limit },
+	{ "far-exited", NULL, "retry-exceeded", "its process has ended", far_exited },
+	{ "far-own-region", NULL, "key-unknown", "this side's own region", far_own_region },
+	{ "far-deregistered", NULL, "key-deregistered", "has been deregistered", far_deregistered },
 	{ 0 },
 };

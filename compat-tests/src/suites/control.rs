@@ -2,6 +2,7 @@
 //! processes of the same user reach the socket; it survives fork and dlclose, and is not there unless a
 //! variable asks for it.
 
+mod names;
 mod victim;
 
 use std::fs;
@@ -22,7 +23,7 @@ const ENOMEM: i32 = 12;
 
 pub fn cases() -> Vec<Case> {
     type CaseBody = fn(&Context) -> Verdict;
-    let bodies: [(&str, CaseBody); 13] = [
+    let bodies: [(&str, CaseBody); 16] = [
         ("rules", rules),
         ("statements", statements),
         ("packets", packets),
@@ -36,12 +37,15 @@ pub fn cases() -> Vec<Case> {
         ("unload", unload),
         ("stopped", stopped),
         ("usage", usage),
+        ("names", names::shown_by_ctl),
+        ("names-in-explanations", names::in_explanations),
+        ("names-alone", names::alone),
     ];
     bodies
         .map(|(name, body)| {
             Case::new(format!("uroce/control/{name}"), body)
                 .place(Place::Namespace)
-                .programs(&["control", "control_unload"])
+                .programs(&["control", "control_unload", "names"])
                 .tier(Tier::Check)
                 .limit(120)
         })
@@ -485,7 +489,9 @@ fn stopped(cx: &Context) -> Verdict {
 /// Help, version, and errors of the command line.
 fn usage(cx: &Context) -> Verdict {
     let help = shown(cx, &["--help"])?;
-    for command in ["list", "rules", "add", "clear", "counters", "qps", "top"] {
+    for command in [
+        "list", "rules", "add", "clear", "counters", "qps", "names", "top",
+    ] {
         let listed = help
             .lines()
             .any(|line| line.trim_start().starts_with(command));

@@ -13,11 +13,11 @@ use crate::context::{Context, Library};
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// The symbols that Debian 12's release does not have: newer version nodes, public ones and those
-/// of other provider ABIs; and, in the unchanged node of provider ABI 34, a function that providers
-/// of v53 to v56 import and one that programs built with v49 to v56 import.
+/// The symbols that Debian 12's release does not have: newer version nodes, public ones and those of other
+/// provider ABIs; this project's own node; and, in the unchanged node of provider ABI 34, a function that
+/// providers of v53 to v56 import and one that programs built with v49 to v56 import.
 const NEWER: &str = concat!(
-    r" \(?IBVERBS_(1\.1[5-8]|PRIVATE_(25|33|57|59|64|65))\)? ",
+    r" \(?(IBVERBS_(1\.1[5-8]|PRIVATE_(25|33|57|59|64|65))|LIBIBVERBS_RS_1\.0)\)? ",
     r"| IBVERBS_PRIVATE_34 (ibv_cmd_create_cq_ex2|ibv_wr_opcode_str)$",
 );
 

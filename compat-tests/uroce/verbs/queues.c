@@ -259,10 +259,50 @@ static void xrc(struct rig *rig)
 	CHECK(ibv_close_xrcd(xrcd) == 0);
 }
 
+/* A program may close the descriptors of events itself. Events that it has not read are gone then, and
+ * destroying their objects does not wait for them. */
+static void closed_descriptors(void)
+{
+	struct rig rig;
+	struct ibv_comp_channel *channel;
+	struct pollfd fds[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	struct ibv_cq *plain, *notified = NULL;
+	void *cq_context;
+	struct ibv_qp *qp;
+
+	set_up(&rig);
+	plain = rig.cq;
+	NEED(channel = ibv_create_comp_channel(rig.context));
+	NEED(rig.cq = ibv_create_cq(rig.context, 2, NULL, channel, 0));
+	fds[0].fd = channel->fd;
+	fds[1].fd = rig.context->async_fd;
+	qp = make_qp(&rig, IBV_QPT_RC, 0, NULL);
+	join(&rig, qp, qp);
+	for (int i = 0; i < 2; i++) {
+		CHECK(ibv_req_notify_cq(rig.cq, 0) == 0);
+		CHECK(post(qp, &rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig.mr->rkey) == 0);
+		CHECK(poll(fds, 1, 2000) == 1);
+		if (!i)
+			CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig.cq);
+		CHECK(next_wc(rig.cq).status == IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i <= rig.cq->cqe; i++)
+		CHECK(post(qp, &rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig.mr->rkey) == 0);
+	CHECK(poll(fds + 1, 1, 2000) == 1);
+	CHECK(close(fds[0].fd) == 0 && close(fds[1].fd) == 0);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	ibv_ack_cq_events(notified, 1);
+	CHECK(ibv_destroy_cq(rig.cq) == 0);
+	CHECK(ibv_destroy_comp_channel(channel) == 0);
+	rig.cq = plain;
+	tear_down(&rig);
+}
+
 void check_queues(void)
 {
 	struct rig rig;
 
+	closed_descriptors();
 	set_up(&rig);
 	extended(&rig);
 	channels(&rig);

@@ -92,6 +92,9 @@ pub fn command() -> Command {
                         .help("Print those that are 0, too"),
                 ),
             Command::new("qps").about("List queue pairs").arg(pid()),
+            Command::new("names")
+                .about("List the objects to which programs have given names")
+                .arg(pid()),
             Command::new("metrics")
                 .about("Print the counters of queue pairs as OpenMetrics text")
                 .arg(pid()),

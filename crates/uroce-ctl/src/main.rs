@@ -133,6 +133,10 @@ fn run(arguments: &ArgMatches) -> Result<i32, String> {
             let zeros = options.get_flag("zeros");
             show(&answers, as_json, |answers| show::counters(answers, zeros))
         }
+        "names" => {
+            let answers = ask_all(&selected, "names")?;
+            show(&answers, as_json, show::names)
+        }
         "qps" => {
             let answers = ask_all(&selected, "qps")?;
             show(&answers, as_json, show::queue_pairs)

@@ -54,14 +54,17 @@ fn label(name: &str, value: &str) -> String {
 fn labels(process: &Process, qp: &Value) -> String {
     let text = |name: &str| qp[name].as_str().unwrap_or_default().to_string();
     let qpn = qp["qpn"].as_u64().unwrap_or(0);
-    [
+    let mut labels = vec![
         label("pid", &process.pid.to_string()),
         label("device", &text("device")),
         label("qpn", &format!("{qpn:#x}")),
         label("type", &text("type")),
         label("state", &text("state")),
-    ]
-    .join(",")
+    ];
+    if qp["name"].is_string() {
+        labels.push(label("name", &text("name")));
+    }
+    labels.join(",")
 }
 
 /// The page: what each process has answered to `qps`.
@@ -121,6 +124,9 @@ mod tests {
         );
         assert_eq!(text, expected);
         assert_eq!(page(&[]), "# EOF\n");
+        let named = qp.replace("\"qpn\"", "\"name\":\"a \\\"b\",\"qpn\"");
+        let text = page(&answer(&format!("{{\"qps\":[{named}]}}")));
+        assert!(text.contains(r#"state="RTS",name="a \"b"} 5"#), "{text}");
     }
 
     #[test]

@@ -144,9 +144,9 @@ fn optional(value: &Value) -> String {
 }
 
 pub fn queue_pairs(answers: Answers) -> String {
-    const HEAD: [&str; 13] = [
+    const HEAD: [&str; 14] = [
         "PID", "DEVICE", "QPN", "TYPE", "STATE", "PEER", "MTU", "SENDQ", "RECVQ", "SENT",
-        "RECEIVED", "RETRY", "RNR",
+        "RECEIVED", "RETRY", "RNR", "NAME",
     ];
     let mut rows = vec![row(HEAD)];
     for (process, answer) in answers {
@@ -172,10 +172,30 @@ pub fn queue_pairs(answers: Answers) -> String {
                     || "-".into(),
                     |(received, sent)| (received + sent).to_string(),
                 ),
+                plain(&qp["name"]),
             ]);
         }
     }
     table(&rows, &[0, 6, 7, 8, 9, 10, 11, 12])
+}
+
+/// The objects to which programs have given names.
+pub fn names(answers: Answers) -> String {
+    let mut rows = vec![row(["PID", "DEVICE", "OBJECT", "LABEL", "NAME"])];
+    for (process, answer) in answers {
+        for named in each(&answer["names"]) {
+            let of = |member: &str| plain(&named[member]);
+            let pid = process.pid.to_string();
+            rows.push(vec![
+                pid,
+                of("device"),
+                of("object"),
+                of("label"),
+                of("name"),
+            ]);
+        }
+    }
+    table(&rows, &[0])
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ unsafe extern "C" fn bind_checked_mw(
         };
         if ret == 0 {
             let rkey = (*mw).rkey;
-            with(|shadow| shadow.bound(mw as usize, rkey, info));
+            with(|shadow| shadow.bound(mw as usize, rkey, info, 0));
         }
         ret
     }

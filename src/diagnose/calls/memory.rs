@@ -47,6 +47,8 @@ fn add_pd(context: *mut ibv_context, pd: *mut ibv_pd, parent: usize, single_thre
 }
 
 pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    // SAFETY: the object is alive (see the module above).
+    check_process(unsafe { (*pd).context }, "ibv_dealloc_pd");
     let address = pd as usize;
     let taken = with(|shadow| shadow.pds.remove(&address)).flatten();
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
@@ -107,12 +109,47 @@ unsafe fn registered(
             is_memory: memory.is_some_and(|(addr, _)| addr == iova),
         };
         with(|shadow| shadow.add_mr(mr as usize, region));
-        return;
+    } else if let Some((addr, length)) = memory {
+        let failed = Registration {
+            pd,
+            addr,
+            length,
+            iova,
+            access,
+            call,
+        };
+        // SAFETY: the domain is alive, as the caller promises.
+        unsafe { not_registered(&failed, context, &outcome) };
     }
-    let Some((addr, length)) = memory else { return };
+}
+
+/// A registration that has failed.
+struct Registration {
+    pd: *mut ibv_pd,
+    addr: u64,
+    length: u64,
+    iova: u64,
+    access: u32,
+    call: &'static str,
+}
+
+/// Finds out why there is no region.
+///
+/// # Safety
+/// `context` is open.
+#[cold]
+unsafe fn not_registered(of: &Registration, context: *mut ibv_context, outcome: &Outcome) {
+    let &Registration {
+        pd,
+        addr,
+        length,
+        iova,
+        access,
+        call,
+    } = of;
     if outcome.is(libc::EINVAL) && (iova ^ addr) % OFFSETS != 0 {
         let object = Object::at(Kind::Pd, pd as usize);
-        let found = Finding::new(Rule::Argument, object, call, outcome)
+        let found = Finding::new(Rule::Argument, object, call, outcome.clone())
             .with(
                 "what",
                 format!(
@@ -138,7 +175,7 @@ unsafe fn registered(
         let pins = unsafe { software::of_context(context) }.is_none();
         let facts = facts::registration(addr, length, access, pins, regions.unwrap_or(0));
         let object = Object::at(Kind::Pd, pd as usize);
-        let found = memory::registration(&facts, &object, call, &outcome);
+        let found = memory::registration(&facts, &object, call, outcome);
         observe(|_| found.into_iter().collect());
     });
 }
@@ -233,6 +270,8 @@ pub unsafe extern "C" fn rereg_mr(
 }
 
 pub unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
+    // SAFETY: the object is alive (see the module above).
+    check_process(unsafe { (*vmr).ibv_mr.context }, "ibv_dereg_mr");
     let address = vmr as usize;
     let (taken, in_use) = with(|shadow| shadow.take_mr(address)).unwrap_or_default();
     // SAFETY: the region is alive, and its context is open and wrapped (see the module above).
@@ -260,6 +299,8 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
 }
 
 pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    // SAFETY: the object is alive (see the module above).
+    check_process(unsafe { (*mw).context }, "ibv_dealloc_mw");
     let address = mw as usize;
     let taken = with(|shadow| shadow.mws.remove(&address)).flatten();
     // SAFETY: the window is alive, and its context is open and wrapped (see the module above).
@@ -305,6 +346,8 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
 }
 
 pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    // SAFETY: the object is alive (see the module above).
+    check_process(unsafe { (*ah).context }, "ibv_destroy_ah");
     let address = ah as usize;
     let taken = with(|shadow| {
         let found = shadow.ah_in_use(address);

@@ -16,14 +16,17 @@ mod attributes;
 mod build;
 mod data;
 mod failed;
+mod forgetting;
 mod memory;
 mod poll_ex;
 mod qp;
 mod queues;
+mod requests;
 mod show;
 
 pub use build::BuildOps;
 pub use failed::{query_failed, reporting};
+pub use forgetting::{forgetting, is_wrapper};
 pub use poll_ex::PollOps;
 
 /// The provider's ops with wrappers in place of those that are observed.
@@ -65,14 +68,6 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
         resize_cq: queues::resize_cq,
         ..*original
     }
-}
-
-/// Whether these ops are those of a wrapped context.
-pub fn is_wrapper(ops: &verbs_context_ops) -> bool {
-    core::ptr::fn_addr_eq(
-        ops.free_context,
-        queues::free_context as unsafe extern "C" fn(*mut ibv_context),
-    )
 }
 
 /// Does something in addition to the program's call, and preserves errno.

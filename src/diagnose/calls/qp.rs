@@ -175,6 +175,8 @@ pub fn report_unread(address: usize, call: &'static str) {
 
 pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     let address = qp as usize;
+    // SAFETY: the object is alive (see the module above).
+    check_process(unsafe { (*qp).context }, "ibv_destroy_qp");
     report_unacknowledged(Kind::Qp, address, "ibv_destroy_qp", || {
         // SAFETY: the queue pair is alive (see the module above); its counter is aligned and readable.
         unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }

@@ -197,6 +197,8 @@ fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
 
 pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     let address = cq as usize;
+    // SAFETY: the object is alive (see the module above).
+    check_process(unsafe { (*cq).context }, "ibv_destroy_cq");
     report_unacknowledged(Kind::Cq, address, "ibv_destroy_cq", || {
         // SAFETY: the queue is alive (see the module above); its counters are aligned and readable.
         unsafe {
@@ -370,6 +372,8 @@ pub unsafe extern "C" fn modify_srq(
 
 pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     let address = srq as usize;
+    // SAFETY: the object is alive (see the module above).
+    check_process(unsafe { (*srq).context }, "ibv_destroy_srq");
     report_unacknowledged(Kind::Srq, address, "ibv_destroy_srq", || {
         // SAFETY: the queue is alive (see the module above); its counter is aligned and readable.
         unsafe { (0, (&raw const (*srq).events_completed).read_volatile()) }

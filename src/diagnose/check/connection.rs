@@ -89,21 +89,16 @@ fn other_type(qp: &Qp, peer: &Peer) -> Option<&'static str> {
     (!fits).then(|| type_name(kind))
 }
 
+const CONNECT: &str = "exchange the values anew: the attributes of each side come from the other";
+const SEARCH: &str = "check the peer's program and log, that it is in RTR before this side \
+sends, that UDP port 4791 \
+     is not filtered on RoCE v2, and that the path carries packets of the path MTU";
+
 /// Why the peer may not have acknowledged, and what to do.
-fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) {
-    const CONNECT: &str =
-        "exchange the values anew: the attributes of each side come from the other";
-    const SEARCH: &str = "check the peer's program and log, that it is in RTR before this side \
-    sends, that UDP port 4791 \
-         is not filtered on RoCE v2, and that the path carries packets of the path MTU";
+fn peer_text(qp: &Qp, gone: bool, other: Option<&Qp>) -> (String, &'static str) {
     let evidence = &qp.evidence;
     if let (Some(other), None) = (other, &evidence.peer) {
-        let why = format!(
-            "dest_qp_num is {:#x}, and the queue pair {other:#x}, in this process, names this one \
-             as its peer",
-            qp.connection.dest_qpn
-        );
-        return (why, CONNECT);
+        return (not_meant(qp, other), CONNECT);
     }
     if qp.connection.receives && qp.connection.dest_qpn == 0 {
         return (NO_NUMBER.into(), NUMBER);
@@ -128,6 +123,11 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) 
         };
         return (why, todo);
     };
+    at_peer(qp, peer)
+}
+
+/// The state of the peer that keeps it from acknowledging, and what to do.
+fn at_peer(qp: &Qp, peer: &Peer) -> (String, &'static str) {
     let mine = &qp.connection;
     let of = |text: String| format!("the peer's queue pair, {}, {text}", peer.place);
     let state = peer.state_name();
@@ -172,6 +172,24 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<u32>) -> (String, &'static str) 
     (of(why), SEARCH)
 }
 
+/// Says how the named peer differs from a queue pair that names this one as its peer.
+fn not_meant(qp: &Qp, other: &Qp) -> String {
+    let (number, gid) = (other.number, &other.connection.sgid);
+    match qp.connection.dest_qpn == number {
+        true => format!(
+            "the destination GID is {}, and the queue pair {number:#x}, in this process, has the GID {} and \
+             names this one as its peer",
+            address(&qp.connection.dgid),
+            address(gid)
+        ),
+        false => format!(
+            "dest_qp_num is {:#x}, and the queue pair {number:#x}, in this process, names this one \
+             as its peer",
+            qp.connection.dest_qpn
+        ),
+    }
+}
+
 /// Describes what has come from the peer before: packets and NAKs as a software device counts them,
 /// else completions.
 fn answered(qp: &Qp) -> String {
@@ -190,15 +208,14 @@ fn answered(qp: &Qp) -> String {
     }
 }
 
-/// Status RETRY_EXC_ERR. `gone`: the peer was in this process, and was destroyed. `other`: the number of a
-/// queue
+/// Status RETRY_EXC_ERR. `gone`: the peer was in this process, and was destroyed. `other`: a queue
 /// pair of this process that is not the peer, and names this one as its own.
 pub fn retry_exceeded(
     object: &Object,
     call: &'static str,
     qp: &Qp,
     gone: bool,
-    other: Option<u32>,
+    other: Option<&Qp>,
 ) -> Finding {
     let connection = &qp.connection;
     let outcome = Outcome::Completion(IBV_WC_RETRY_EXC_ERR);

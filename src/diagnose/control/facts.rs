@@ -1,7 +1,7 @@
 //! Devices and queue pairs of this process as the control socket reports them: of software devices
 //! all; of others what IBV_EXPLAIN or IBV_FAULTS has seen, and the counters in sysfs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -64,6 +64,16 @@ fn explained(shadow: &shadow::Shadow) -> Vec<KernelQp> {
         }
     });
     each.collect()
+}
+
+/// The names that the program has given its queue pairs, by device and number.
+pub fn queue_pair_names() -> BTreeMap<(String, u32), String> {
+    shadow::with(|shadow| shadow.names.of_queue_pairs()).unwrap_or_default()
+}
+
+/// All objects that have names.
+pub fn named() -> Vec<shadow::Named> {
+    shadow::with(|shadow| shadow.names.iter().cloned().collect()).unwrap_or_default()
 }
 
 /// A directory of counters.

@@ -23,6 +23,7 @@ pub fn answer(line: &[u8]) -> Vec<u8> {
         b"clear" => clear(rest),
         b"counters" => Ok(counters()),
         b"qps" => Ok(queue_pairs()),
+        b"names" => Ok(names()),
         b"peer" => peer(rest),
         _ => Err("there is no such request".into()),
     };
@@ -156,19 +157,38 @@ fn counters() -> String {
     format!("{{\"devices\":[{}]}}", joined(of_software.chain(of_kernel)))
 }
 
+fn names() -> String {
+    let each = facts::named().into_iter().map(|named| {
+        format!(
+            "{{\"device\":{},\"object\":{},\"label\":{},\"name\":{}}}",
+            text(&named.device),
+            text(named.object.kind.name()),
+            text(&named.object.label.to_string()),
+            text(&named.name)
+        )
+    });
+    format!("{{\"names\":[{}]}}", joined(each))
+}
+
 fn queue_pairs() -> String {
-    let software = software::status();
+    let (software, of_kernel) = (software::status(), facts::kernel_queue_pairs());
+    let names = facts::queue_pair_names();
+    // The member `name`, with a comma before it.
+    let name = |device: &str, qpn: u32| {
+        let name = names.get(&(device.into(), qpn));
+        name.map_or_else(String::new, |name| format!(",\"name\":{}", text(name)))
+    };
     let of_software = software.iter().flat_map(|device| {
         let each = device.queue_pairs.iter();
-        each.map(|qp| of_software(device, qp))
+        each.map(|qp| of_software(device, qp, &name(&device.name, qp.qpn)))
     });
-    let of_kernel = facts::kernel_queue_pairs();
-    let of_kernel = of_kernel.iter().map(of_kernel_device);
+    let of_kernel = of_kernel.iter();
+    let of_kernel = of_kernel.map(|qp| of_kernel_device(qp, &name(&qp.device, qp.qpn)));
     format!("{{\"qps\":[{}]}}", joined(of_software.chain(of_kernel)))
 }
 
-fn of_software(device: &DeviceStatus, qp: &QpStatus) -> String {
-    let mut json = named(&device.name, qp.qpn, qp.kind, qp.state);
+fn of_software(device: &DeviceStatus, qp: &QpStatus, name: &str) -> String {
+    let mut json = numbered(&device.name, qp.qpn, qp.kind, qp.state) + name;
     if let Some((address, dest_qpn)) = qp.peer {
         // Writing to a String does not fail.
         let _ = write!(json, ",\"peer\":\"{address}\",\"dest_qpn\":{dest_qpn}");
@@ -178,8 +198,8 @@ fn of_software(device: &DeviceStatus, qp: &QpStatus) -> String {
     json + &format!(",\"attributes\":{attributes},\"counters\":{counters}}}")
 }
 
-fn of_kernel_device(qp: &KernelQp) -> String {
-    let mut json = named(&qp.device, qp.qpn, qp.kind, qp.state);
+fn of_kernel_device(qp: &KernelQp, name: &str) -> String {
+    let mut json = numbered(&qp.device, qp.qpn, qp.kind, qp.state) + name;
     if let Some(dest_qpn) = qp.dest_qpn {
         // Writing to a String does not fail.
         let _ = write!(json, ",\"dest_qpn\":{dest_qpn}");
@@ -188,7 +208,7 @@ fn of_kernel_device(qp: &KernelQp) -> String {
 }
 
 /// The beginning of an object.
-fn named(device: &str, qpn: u32, kind: &str, state: &str) -> String {
+fn numbered(device: &str, qpn: u32, kind: &str, state: &str) -> String {
     format!(
         "{{\"device\":{},\"qpn\":{qpn},\"type\":{},\"state\":{}",
         text(device),
@@ -220,7 +240,7 @@ mod tests {
 
     #[test]
     fn answers_are_one_line() {
-        for line in ["info", "rules", "counters", "qps", "clear"] {
+        for line in ["info", "rules", "counters", "qps", "names", "clear"] {
             let answer = String::from_utf8(answer(line.as_bytes())).unwrap();
             assert_eq!(answer.matches('\n').count(), 1, "{answer}");
             assert!(answer.ends_with("}\n"), "{answer}");

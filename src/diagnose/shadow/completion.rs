@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ibverbs_abi::*;
 
-use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Waiting};
+use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Srq, Waiting};
 use crate::diagnose::check::{reasons, vendor};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
@@ -107,7 +107,10 @@ impl Shadow {
         let mut found = Vec::new();
         for completion in completions {
             if let Some(qp) = self.qp_of(context, address, completion) {
-                found.extend(self.completed(address, qp, completion, call));
+                let these = self.completed(address, qp, completion, call);
+                if !these.is_empty() {
+                    found.extend(these);
+                }
             }
         }
         found
@@ -206,31 +209,51 @@ impl Shadow {
         let Some(qp) = self.qps.get_mut(&address) else {
             return Vec::new();
         };
-        let done = retire(qp, cq, completion);
-        if let Done::Receive(_) = done {
+        if completion.status == IBV_WC_SUCCESS && qp.finish_first(cq, completion) {
+            return Vec::new();
+        }
+        let srq = match qp.srq {
+            0 => None,
+            srq => self.srqs.get_mut(&srq),
+        };
+        let mut done = retire(qp, cq, completion, srq.is_some());
+        if let Done::Receive(receive) = &mut done {
             qp.receives_completed += 1;
-            if let Some(srq) = self.srqs.get_mut(&qp.srq) {
-                srq.completed += 1;
+            if let Some(srq) = srq {
+                *receive = srq.take(completion.wr_id);
             }
         }
         match completion.status {
             IBV_WC_SUCCESS => {
                 qp.answered += 1;
-                return match &done {
+                match &done {
                     Done::Send(request) => {
-                        let object = self.qp_object(address);
-                        self.changed(&object, request, call).into_iter().collect()
+                        self.changed(address, request, call).into_iter().collect()
                     }
                     Done::Receive(receive) if qp.receives_completed <= FIRST => {
                         self.received(address, receive).into_iter().collect()
                     }
                     _ => Vec::new(),
-                };
+                }
             }
-            IBV_WC_WR_FLUSH_ERR => return self.flushed(address, &done, call),
-            _ => {}
+            IBV_WC_WR_FLUSH_ERR => self.flushed(address, &done, call),
+            _ => self.has_failed(address, completion, &done, call),
         }
-        let operation = match &done {
+    }
+
+    /// A completion with an error: remembers it as the first of its queue pair, and says why.
+    #[cold]
+    fn has_failed(
+        &mut self,
+        address: usize,
+        completion: &Completion,
+        done: &Done,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return Vec::new();
+        };
+        let operation = match done {
             Done::Send(request) => operation(request.opcode),
             Done::Receive(_) => "receive",
             Done::Unknown => "request",
@@ -241,13 +264,14 @@ impl Shadow {
                 operation,
                 status: completion.status,
             });
+            qp.error_serial = self.serial;
         }
         if qp.kind != IBV_QPT_UD {
             qp.state = IBV_QPS_ERR;
         }
-        self.fill_evidence(address, &done);
-        let mut found = self.explain(address, completion.status, &done, call);
-        let is_explained = matches!(&done, Done::Send(request) if request.is_explained);
+        self.fill_evidence(address, done);
+        let mut found = self.explain(address, completion.status, done, call);
+        let is_explained = matches!(done, Done::Send(request) if request.is_explained);
         if found.is_empty() && !is_explained {
             found.push(self.unexplained(address, completion, operation, call));
         }
@@ -401,7 +425,8 @@ fn not_ended(address: usize, call: &'static str) -> Finding {
 }
 
 /// Takes out the request of a completion, and those before it, which are done too.
-fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
+/// Receives of an SRQ (`has_srq`) are not among those of the queue pair.
+fn retire(qp: &mut Qp, cq: usize, completion: &Completion, has_srq: bool) -> Done {
     let failed = completion.status != IBV_WC_SUCCESS;
     let id = completion.wr_id;
     // Only an error leaves open whose completion it is.
@@ -417,6 +442,7 @@ fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
     let (send, receive) = (send.flatten(), receive.flatten());
     let is_receive = if failed {
         match (send, receive) {
+            (None, None) if has_srq && qp.recv_cq == cq => true,
             (_, None) => send.is_none() && qp.send_cq != cq,
             // A receive has it if its message names a key that cannot be invalidated.
             (None, _) => {
@@ -436,6 +462,43 @@ fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
     match send.and_then(|at| qp.sends.drain(..=at).next_back()) {
         Some(request) => Done::Send(request),
         None => Done::Unknown,
+    }
+}
+
+impl Qp {
+    /// Takes out the oldest request or receive, if a completion is its, and there is nothing to say of it.
+    #[inline]
+    fn finish_first(&mut self, cq: usize, completion: &Completion) -> bool {
+        let id = completion.wr_id;
+        let is_first = if completion.opcode & IBV_WC_RECV == 0 {
+            let is_its = |of: &SendRequest| of.wr_id == id && of.signaled && of.digest == 0;
+            let is_first = self.created.send_cq == cq && self.sends.front().is_some_and(is_its);
+            if is_first {
+                self.sends.pop_front();
+            }
+            is_first
+        } else {
+            let is_first = self.created.recv_cq == cq
+                && self.receives_completed >= FIRST
+                && self.receives.front().is_some_and(|of| of.wr_id == id);
+            if is_first {
+                self.receives.pop_front();
+                self.receives_completed += 1;
+            }
+            is_first
+        };
+        self.answered += u64::from(is_first);
+        is_first
+    }
+}
+
+impl Srq {
+    /// Takes out a receive that has completed.
+    fn take(&mut self, wr_id: u64) -> Receive {
+        self.completed += 1;
+        let at = self.receives.iter().position(|of| of.wr_id == wr_id);
+        at.and_then(|at| self.receives.remove(at))
+            .unwrap_or_default()
     }
 }
 

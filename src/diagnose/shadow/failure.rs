@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 
 use super::completion::Done;
-use super::{Mr, Qp, Receive, SendRequest, Shadow};
+use super::{FirstError, Mr, Qp, Receive, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::facts;
@@ -42,43 +42,59 @@ impl Shadow {
             }
             (IBV_WC_LOC_PROT_ERR, Done::Send(request)) => {
                 let (_, right) = key::rights_of(request.opcode);
-                let found = self.local_keys(&object, qp, &request.sges, right, status, call);
+                let found =
+                    self.local_keys(&object, (qp, qp.pd), &request.sges, right, status, call);
                 let operation = super::completion::operation(request.opcode);
                 let of = (operation, request.wr_id);
                 self.or_gone(found, &object, of, &request.sges, status, call)
             }
-            (IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR, Done::Receive(receive)) => {
-                let right = IBV_ACCESS_LOCAL_WRITE;
-                let found = self.local_keys(&object, qp, &receive.sges, right, status, call);
+            (_, Done::Receive(receive)) => {
+                self.explain_receive(&object, qp, peer, receive, status, call)
+            }
+            (IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR, Done::Send(request)) => {
+                self.refused_by_peer(&object, qp, peer, request, status, call)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Why a receive has failed.
+    fn explain_receive(
+        &self,
+        object: &Object,
+        qp: &Qp,
+        peer: Option<&Qp>,
+        receive: &Receive,
+        status: u32,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let right = IBV_ACCESS_LOCAL_WRITE;
+        let keys = || {
+            let of = (qp, self.receive_pd(qp));
+            self.local_keys(object, of, &receive.sges, right, status, call)
+        };
+        let room = room(receive);
+        let length = peer
+            .and_then(oldest_message)
+            .filter(|length| *length > room);
+        match status {
+            IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => {
                 let of = ("receive", receive.wr_id);
-                self.or_gone(found, &object, of, &receive.sges, status, call)
+                self.or_gone(keys(), object, of, &receive.sges, status, call)
             }
             // rxe's status for keys and for messages that are too long.
-            (IBV_WC_LOC_QP_OP_ERR, Done::Receive(receive)) => {
-                let found = self.local_keys(
-                    &object,
-                    qp,
-                    &receive.sges,
-                    IBV_ACCESS_LOCAL_WRITE,
-                    status,
-                    call,
-                );
-                match peer.and_then(oldest_message) {
-                    Some(length) if found.is_empty() && length > room(receive) && qp.srq == 0 => {
-                        let (length, room) = (length.to_string(), room(receive).to_string());
-                        vec![too_small(&object, qp, call, status, length, room)]
-                    }
-                    _ => found,
+            IBV_WC_LOC_QP_OP_ERR => match (keys(), length) {
+                (found, Some(length)) if found.is_empty() && is_known(receive) => {
+                    let (length, room) = (length.to_string(), room.to_string());
+                    vec![too_small(object, qp, call, status, length, room)]
                 }
-            }
-            (IBV_WC_LOC_LEN_ERR, Done::Receive(receive)) if qp.srq == 0 => {
-                let room = room(receive);
-                let length = peer.and_then(oldest_message);
-                // The sender is not here, or its completion was polled before.
-                let length = length.filter(|length| *length > room);
+                (found, _) => found,
+            },
+            IBV_WC_LOC_LEN_ERR if qp.srq == 0 || is_known(receive) => {
+                // Without a length: the sender is not here, or its completion was polled before.
                 let length = length.map_or("more".into(), |length| length.to_string());
                 vec![too_small(
-                    &object,
+                    object,
                     qp,
                     call,
                     status,
@@ -86,12 +102,10 @@ impl Shadow {
                     room.to_string(),
                 )]
             }
-            (IBV_WC_REM_INV_REQ_ERR, Done::Receive(_)) => {
-                let found = Finding::new(Rule::Argument, object, call, Outcome::Completion(status));
+            IBV_WC_REM_INV_REQ_ERR => {
+                let outcome = Outcome::Completion(status);
+                let found = Finding::new(Rule::Argument, object.clone(), call, outcome);
                 vec![self.not_invalidated(qp, peer, found)]
-            }
-            (IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR, Done::Send(request)) => {
-                self.refused_by_peer(&object, qp, peer, request, status, call)
             }
             _ => Vec::new(),
         }
@@ -137,21 +151,42 @@ impl Shadow {
         let (Some(qp), Done::Send(request)) = (self.qps.get(&address), done) else {
             return Vec::new();
         };
+        // Other types are in ERR, which is said when the request is posted.
+        if let (IBV_QPT_UD, Some(error)) = (qp.kind, &qp.first_error) {
+            let outcome = Outcome::Completion(IBV_WC_WR_FLUSH_ERR);
+            let found = Finding::new(Rule::PostInError, self.qp_object(address), call, outcome);
+            let is_later = request.serial >= qp.error_serial;
+            return is_later
+                .then(|| in_error(found, qp.kind, error))
+                .into_iter()
+                .collect();
+        }
         if qp.state != IBV_QPS_RTS || qp.first_error.is_some() {
             return Vec::new();
         }
         let (_, right) = key::rights_of(request.opcode);
         let object = self.qp_object(address);
-        let mut found =
-            self.local_keys(&object, qp, &request.sges, right, IBV_WC_WR_FLUSH_ERR, call);
+        let mut found = self.local_keys(
+            &object,
+            (qp, qp.pd),
+            &request.sges,
+            right,
+            IBV_WC_WR_FLUSH_ERR,
+            call,
+        );
         found.retain(|finding| finding.rule != Rule::KeyDeregistered);
         found
+    }
+
+    /// The domain that the keys of a queue pair's receives belong to.
+    fn receive_pd(&self, qp: &Qp) -> usize {
+        self.srqs.get(&qp.srq).map_or(qp.pd, |srq| srq.pd)
     }
 
     fn local_keys(
         &self,
         object: &Object,
-        qp: &Qp,
+        (qp, pd): (&Qp, usize),
         sges: &[super::Sge],
         right: u32,
         status: u32,
@@ -163,7 +198,7 @@ impl Shadow {
                 key: sge.lkey,
                 addr: sge.addr,
                 length: sge.length.into(),
-                pd: qp.pd,
+                pd,
                 right,
             };
             self.judge(&access, qp.context, object, status, call)
@@ -274,6 +309,29 @@ fn local_note(access: &Access, rule: Rule) -> Option<String> {
          points to"
             .into()
     })
+}
+
+/// A request is posted after an error.
+pub(super) fn in_error(finding: Finding, kind: ibv_qp_type, error: &FirstError) -> Finding {
+    let (state, recovery) = match kind {
+        IBV_QPT_UD => (
+            "SQE (or ERR)",
+            "modify the queue pair from SQE to RTS (or to RESET, if ibv_query_qp reports ERR)",
+        ),
+        _ => ("ERR", "modify the queue pair to RESET and connect it anew"),
+    };
+    finding
+        .with("state", state)
+        .with("recovery", recovery)
+        .with("wr_id", error.wr_id)
+        .with("operation", error.operation)
+        .with("status", error.status)
+        .with("text", super::completion::status_text(error.status))
+}
+
+/// Whether the receive was recorded. Those of an SRQ are not if there were too many.
+fn is_known(receive: &Receive) -> bool {
+    *receive != Receive::default()
 }
 
 /// The length of the longest message that fits.

@@ -15,7 +15,7 @@ impl Shadow {
     /// memory may have changed it: then nothing is said.
     pub(super) fn changed(
         &self,
-        object: &Object,
+        address: usize,
         request: &SendRequest,
         call: &'static str,
     ) -> Option<Finding> {
@@ -27,7 +27,7 @@ impl Shadow {
         (now != request.digest).then(|| {
             Finding::new(
                 Rule::BufferChanged,
-                object.clone(),
+                self.qp_object(address),
                 call,
                 Outcome::Succeeded,
             )
@@ -121,9 +121,11 @@ impl Shadow {
         stack: u64,
         call: &'static str,
     ) -> Option<Finding> {
+        if !self.had_stack_regions {
+            return None;
+        }
         let is_of = |mr: &Mr, sge: &Sge| mr.context == context && mr.lkey == sge.lkey;
         let regions = || self.mrs.values().filter(|mr| mr.stack_of == thread);
-        regions().next()?;
         let mut sges = sges.filter(|sge| sge.length > 0);
         // All live frames are above the end of the stack.
         let dead = |mr: &&Mr| mr.start < stack;

@@ -12,11 +12,13 @@ mod elsewhere;
 mod failure;
 mod hazards;
 mod modify;
+mod names;
 mod notify;
 mod objects;
 mod overlap;
 mod post;
 mod quiet;
+mod receives;
 mod refused;
 mod request;
 mod requests;
@@ -43,7 +45,9 @@ use crate::memory::lock::ForkLock;
 
 pub use completion::Completion;
 pub use modify::Change;
+pub use names::{Named, Names};
 pub use objects::NewQp;
+pub use post::Posted;
 pub use request::{Receive, Receives, Remote, Requests, SendRequest, Sge, Sges};
 pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 
@@ -92,6 +96,8 @@ pub struct Cq {
     /// Descriptor of the channel, or -1.
     pub channel_fd: i32,
     pub single_threaded: bool,
+    /// The most requests that all queue pairs which send on it can have outstanding.
+    pub sends_at_most: u64,
     /// How often it was polled.
     pub polls: u64,
     pub armed: u64,
@@ -211,6 +217,15 @@ pub struct Qp {
     pub is_of_cm: bool,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
+    /// It was reset after it had sent to a peer in this process, and has posted nothing since.
+    pub reconnects: bool,
+    /// The peer in this process was reset after it had sent, and this one was not.
+    pub peer_was_reset: bool,
+    /// The number of requests of the process when it was connected, and with its last one.
+    pub connected_at: u64,
+    pub last_posted: u64,
+    /// The serial number of requests when its first error was polled.
+    pub error_serial: u64,
     /// The state that the program has set last when nothing could complete from then on, and the requests and
     /// receives that were outstanding.
     pub ended: Option<(ibv_qp_state, usize, usize)>,
@@ -233,6 +248,8 @@ pub struct Srq {
     pub pd: usize,
     pub max: u32,
     pub max_sge: u32,
+    /// Outstanding ones.
+    pub receives: VecDeque<Receive>,
     pub posted: u64,
     pub completed: u64,
     pub last_posted: Option<Instant>,
@@ -256,8 +273,12 @@ pub struct Context {
 /// The shadow: all that is known of the objects of the process.
 pub struct Shadow {
     pub contexts: BTreeMap<usize, Context>,
+    /// The process that has opened all of them; 0 if it was not one.
+    opened_by: u32,
     pub pds: BTreeMap<usize, Pd>,
     pub mrs: BTreeMap<usize, Mr>,
+    /// A region was on the stack of a thread.
+    had_stack_regions: bool,
     pub deregistered: VecDeque<Mr>,
     pub cqs: BTreeMap<usize, Cq>,
     pub qps: BTreeMap<usize, Qp>,
@@ -267,6 +288,8 @@ pub struct Shadow {
     pub mws: BTreeMap<usize, usize>,
     /// The windows that have been bound.
     windows: BTreeMap<usize, windows::Window>,
+    /// The keys of windows that are gone, with their contexts, the latest last.
+    gone_windows: VecDeque<(usize, u32)>,
     /// The destinations of address handles that are multicast groups.
     pub group_ahs: BTreeMap<usize, [u8; 16]>,
     /// Queue pairs by context and number.
@@ -281,6 +304,7 @@ pub struct Shadow {
     /// Where objects were created, by their addresses, if that is asked for.
     created: BTreeMap<usize, String>,
     serial: u64,
+    pub names: Names,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.
     pub build_ops: BTreeMap<usize, BuildOps>,
@@ -291,8 +315,10 @@ impl Shadow {
     pub const fn new() -> Shadow {
         Shadow {
             contexts: BTreeMap::new(),
+            opened_by: 0,
             pds: BTreeMap::new(),
             mrs: BTreeMap::new(),
+            had_stack_regions: false,
             deregistered: VecDeque::new(),
             cqs: BTreeMap::new(),
             qps: BTreeMap::new(),
@@ -300,6 +326,7 @@ impl Shadow {
             ahs: BTreeMap::new(),
             mws: BTreeMap::new(),
             windows: BTreeMap::new(),
+            gone_windows: VecDeque::new(),
             group_ahs: BTreeMap::new(),
             numbers: BTreeMap::new(),
             gone_qps: VecDeque::new(),
@@ -308,6 +335,7 @@ impl Shadow {
             cm_ids: CmIds::new(),
             created: BTreeMap::new(),
             serial: 0,
+            names: Names::new(),
             reported: Reported::new(),
             build_ops: BTreeMap::new(),
             poll_ops: BTreeMap::new(),
@@ -402,20 +430,28 @@ static SHADOW: ForkLock<Shadow> = ForkLock::new(Shadow::new());
 /// this thread in here.
 pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
     let admitted = SHADOW.with(|shadow| {
-        let mut found = work(shadow);
-        if !found.is_empty() {
-            report::count_one();
+        let found = work(shadow);
+        match found.is_empty() {
+            true => found,
+            false => admitted(shadow, found),
         }
-        found.retain(|finding| report::is_wanted(finding) && shadow.reported.admit(finding));
-        for finding in &mut found {
-            finding.created = shadow.created.get(&finding.object.address).cloned();
-        }
-        found
     });
     match admitted {
         Some(found) if !found.is_empty() => report::write(&found),
         _ => {}
     }
+}
+
+/// The findings that are to be written, with what is known of their objects.
+#[cold]
+fn admitted(shadow: &mut Shadow, mut found: Vec<Finding>) -> Vec<Finding> {
+    report::count_one();
+    for finding in &mut found {
+        finding.name = shadow.names.of(&finding.object).map(String::from);
+        finding.created = shadow.created.get(&finding.object.address).cloned();
+    }
+    found.retain(|finding| report::is_wanted(finding) && shadow.reported.admit(finding));
+    found
 }
 
 /// Runs `work` with the state. None in a signal handler that interrupted this thread in here.

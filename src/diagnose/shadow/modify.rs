@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::Shadow;
+use super::{Qp, Shadow};
 use crate::diagnose::check::{connection, gid, state};
 use crate::diagnose::finding::{Finding, Outcome};
 
@@ -55,9 +55,16 @@ impl Shadow {
             return found;
         }
         apply(qp, change, surroundings);
+        match change.state() {
+            Some(IBV_QPS_RESET) => self.was_reset(address),
+            Some(IBV_QPS_RTR) => qp.connected_at = self.serial,
+            _ => {}
+        }
+        let Some(qp) = self.qps.get(&address) else {
+            return found;
+        };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            let qp = &self.qps[&address];
             if let Some((at, peer)) = self.peer(address) {
                 found.extend(connection::pair(&object, qp, &self.qp_object(at), peer));
             }
@@ -66,8 +73,29 @@ impl Shadow {
     }
 }
 
+impl Shadow {
+    /// A queue pair was reset. A peer to which it has sent since that was connected still expects its PSNs.
+    fn was_reset(&mut self, address: usize) {
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return;
+        };
+        qp.peer_was_reset = false;
+        let (number, context, last) = (qp.number, qp.context, qp.last_posted);
+        let mut others = self.qps.iter_mut().filter(|(at, _)| **at != address);
+        let is_peer = |peer: &Qp| {
+            let connection = &peer.connection;
+            connection.receives && connection.dest_qpn == number && peer.context == context
+        };
+        let peer = others.find(|(_, peer)| is_peer(peer) && last > peer.connected_at);
+        let reconnects = peer.map(|(_, peer)| peer.peer_was_reset = true).is_some();
+        if let Some(qp) = self.qps.get_mut(&address) {
+            qp.reconnects = reconnects;
+        }
+    }
+}
+
 /// Records the attributes that the mask names.
-fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
+fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
     let attr = &change.attr;
     let connection = &mut qp.connection;
     macro_rules! take {

@@ -48,6 +48,10 @@ fn list(names: Vec<String>) -> String {
 impl Shadow {
     pub fn opened(&mut self, context: usize, device: String, driver: String, async_fd: i32) {
         let pid = facts::pid();
+        self.opened_by = match self.contexts.is_empty() || self.opened_by == pid {
+            true => pid,
+            false => 0,
+        };
         let opened = Context {
             device,
             pid,
@@ -124,7 +128,15 @@ impl Shadow {
     }
 
     /// A child of fork that uses an object of its parent.
+    #[inline]
     pub fn check_process(&self, context: usize, verb: &'static str) -> Vec<Finding> {
+        match self.opened_by == facts::pid() {
+            true => Vec::new(),
+            false => self.is_of_child(context, verb),
+        }
+    }
+
+    fn is_of_child(&self, context: usize, verb: &'static str) -> Vec<Finding> {
         let pid = facts::pid();
         match self.contexts.get(&context) {
             Some(opened) if opened.pid != pid => {
@@ -178,10 +190,9 @@ impl Shadow {
     }
 
     /// A queue pair of this process that names `number` as its peer.
-    pub fn naming(&self, number: u32) -> Option<u32> {
+    pub fn naming(&self, number: u32) -> Option<&Qp> {
         let mut all = self.qps.values();
-        let found = all.find(|qp| qp.connection.receives && qp.connection.dest_qpn == number);
-        found.map(|qp| qp.number)
+        all.find(|qp| qp.connection.receives && qp.connection.dest_qpn == number)
     }
 
     /// An object was destroyed. [`Shadow::is_gone`] is true until another one gets its address.
@@ -225,6 +236,7 @@ impl Shadow {
     }
 
     pub fn add_mr(&mut self, address: usize, mr: Mr) {
+        self.had_stack_regions |= mr.stack_of != 0;
         self.mrs.insert(address, mr);
     }
 
@@ -239,6 +251,7 @@ impl Shadow {
     pub fn add_qp(&mut self, address: usize, new: NewQp) {
         let single_threaded = self.pds.get(&new.pd).is_some_and(|pd| pd.single_threaded);
         self.numbers.insert((new.context, new.number), address);
+        self.sends_on(&new, true);
         let qp = Qp {
             created: new,
             single_threaded,
@@ -267,6 +280,11 @@ impl Shadow {
             ended: None,
             is_of_cm: false,
             is_disconnected: false,
+            reconnects: false,
+            peer_was_reset: false,
+            connected_at: 0,
+            last_posted: 0,
+            error_serial: 0,
             first_error: None,
             evidence: Evidence::default(),
             async_events: 0,
@@ -279,7 +297,19 @@ impl Shadow {
     pub fn take_qp(&mut self, address: usize) -> Option<Qp> {
         let qp = self.qps.remove(&address)?;
         self.numbers.remove(&(qp.context, qp.number));
+        self.sends_on(&qp, false);
         Some(qp)
+    }
+
+    /// A queue pair that sends on a CQ has come, or goes.
+    fn sends_on(&mut self, qp: &NewQp, comes: bool) {
+        if let Some(cq) = self.cqs.get_mut(&qp.send_cq) {
+            let count = u64::from(qp.cap.max_send_wr);
+            cq.sends_at_most = match comes {
+                true => cq.sends_at_most + count,
+                false => cq.sends_at_most.saturating_sub(count),
+            };
+        }
     }
 
     /// A queue pair was destroyed: its peer may miss it.
@@ -321,6 +351,7 @@ impl Shadow {
     /// Puts it back, because it was not destroyed.
     pub fn put_qp_back(&mut self, address: usize, qp: Qp) {
         self.numbers.insert((qp.context, qp.number), address);
+        self.sends_on(&qp, true);
         self.qps.insert(address, qp);
     }
 
@@ -335,13 +366,17 @@ impl Shadow {
                 _ => false,
             };
             if uses {
-                names.push(format!("QP {}", self.qp_object(*at).label));
+                let object = self.qp_object(*at);
+                names.push(format!("QP {}{}", object.label, self.names.behind(&object)));
             }
         }
         match kind {
             Kind::Pd => {
-                let mrs = self.mrs.values().filter(|mr| mr.pd == address);
-                names.extend(mrs.map(|mr| format!("MR {} (lkey {:#x})", key::region(mr), mr.lkey)));
+                let mrs = self.mrs.iter().filter(|(_, mr)| mr.pd == address);
+                names.extend(mrs.map(|(at, mr)| {
+                    let name = self.names.behind(&Object::at(Kind::Mr, *at));
+                    format!("MR {} (lkey {:#x}){name}", key::region(mr), mr.lkey)
+                }));
                 let others = [
                     (
                         Kind::Srq,
@@ -365,12 +400,20 @@ impl Shadow {
                 ];
                 for (kind, objects) in others {
                     let users = objects.into_iter().filter(|(_, pd)| *pd == address);
-                    names.extend(users.map(|(at, _)| format!("{} {at:#x}", kind.name())));
+                    names.extend(users.map(|(at, _)| {
+                        let name = self.names.behind(&Object::at(kind, *at));
+                        format!("{} {at:#x}{name}", kind.name())
+                    }));
                 }
             }
             Kind::Channel => {
                 let cqs = self.cqs.iter().filter(|(_, cq)| cq.channel == address);
-                names.extend(cqs.map(|(at, _)| format!("CQ {at:#x}")));
+                names.extend(cqs.map(|(at, _)| {
+                    format!(
+                        "CQ {at:#x}{}",
+                        self.names.behind(&Object::at(Kind::Cq, *at))
+                    )
+                }));
             }
             Kind::Mr => {
                 let pd = self.mrs.get(&address).map_or(0, |mr| mr.pd);

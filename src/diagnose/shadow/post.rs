@@ -6,12 +6,10 @@
 //! Requests are recorded before the provider gets them, because another thread may poll their completions
 //! before the call returns. Those that the provider refused are taken back.
 
-use std::time::Instant;
-
 use ibverbs_abi::*;
 
 use super::overlap::overlap;
-use super::{MAX_RECORDED, Receives, Requests, SendRequest, Shadow};
+use super::{MAX_RECORDED, Qp, Requests, SendRequest, Shadow};
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::report;
@@ -24,9 +22,6 @@ pub struct Posted {
     first: u64,
     pub count: usize,
 }
-
-/// Precedes the data of a datagram in its receive.
-const GRH_BYTES: u64 = 40;
 
 /// Reports a READ or an atomic operation of a queue pair that may have none outstanding.
 fn without_initiator(
@@ -54,6 +49,39 @@ fn without_initiator(
     )
 }
 
+impl Qp {
+    /// Records requests before the provider gets them; the first has the serial number `first`. Returns
+    /// whether one is signaled.
+    fn record(&mut self, mut requests: Requests, first: u64) -> bool {
+        let mut signals = false;
+        for (serial, request) in (first..).zip(&mut requests) {
+            request.serial = serial;
+            request.signaled |= self.created.sig_all;
+            signals |= request.signaled;
+            if super::waiting::consumes_receive(request) {
+                self.sends_consuming += 1;
+                match (request.digest, self.first_message) {
+                    (0, _) => {}
+                    (digest, 0) => self.first_message = digest,
+                    (digest, first) => self.messages_vary |= first != digest,
+                }
+            }
+        }
+        self.sends_posted += requests.len() as u64;
+        self.last_posted = first + requests.len() as u64;
+        self.ever_signaled |= signals;
+        if let Some(last) = requests.last() {
+            self.last_remote_qpn = last.remote_qpn;
+            self.last_ah = last.ah;
+        }
+        self.sends.extend(requests);
+        if self.sends.len() > MAX_RECORDED {
+            self.sends.clear();
+        }
+        signals
+    }
+}
+
 /// More elements than this no device has.
 const SGES_ODD: i32 = 256;
 const NOT_SET: &str =
@@ -69,24 +97,82 @@ impl Shadow {
         call: &'static str,
     ) -> (Posted, Vec<Finding>) {
         let mut requests: Requests = requests.into();
-        let stack = report::stack();
-        let first = self.serial;
-        self.serial += requests.len() as u64;
-        let object = self.qp_object(address);
-        let Some(qp) = self.qps.get(&address) else {
-            return (Posted::default(), Vec::new());
+        let posted = Posted {
+            first: self.serial,
+            count: requests.len(),
         };
-        let mut found = self.check_requests(&object, qp, &requests, call);
-        found.extend(without_initiator(&object, qp, &requests, call));
-        for request in &mut requests {
-            let is_of = |finding: &Finding| {
+        self.serial += requests.len() as u64;
+        let mut found = self.check_posting(address, &mut requests, thread, call);
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return (Posted::default(), found);
+        };
+        if core::mem::take(&mut qp.reconnects) {
+            found.extend(self.peer_not_reset(address, call));
+        }
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return (Posted::default(), found);
+        };
+        if qp.single_threaded {
+            let other = core::mem::replace(&mut qp.thread, thread);
+            if other != 0 && other != thread {
+                let object = Object::qp(address, qp.number);
+                let (what, flag) = ("queue pair's domain", "a TD");
+                found.push(overlap(object, call, other, thread, what, flag));
+            }
+        }
+        let signals = qp.record(requests, posted.first);
+        let cq = qp.send_cq;
+        if signals {
+            self.posted_to(cq);
+        }
+        (posted, found)
+    }
+
+    /// A queue pair posts for the first time since it was reset and connected again: so must its peer be.
+    #[cold]
+    fn peer_not_reset(&self, address: usize, call: &'static str) -> Option<Finding> {
+        let (_, peer) = self.peer(address).filter(|(_, peer)| peer.peer_was_reset)?;
+        let qp = self.qps.get(&address)?;
+        let what = format!(
+            "this queue pair was reset and connected again since it has sent, and the peer's queue pair \
+             {:#x}, in this process, was not",
+            peer.number
+        );
+        let why = format!(
+            "this one sends from PSN {} again, and the peer expects the one behind the last of the old \
+             connection: it takes requests with PSNs before that for duplicates, which it acknowledges and \
+             does not execute",
+            qp.connection.sq_psn
+        );
+        let object = Object::qp(address, qp.number);
+        let found = Finding::new(Rule::Argument, object, call, Outcome::Called);
+        let todo = "modify both queue pairs to RESET, and connect both again";
+        Some(found.with("what", what).with("why", why).with("todo", todo))
+    }
+
+    /// Finds what is wrong with requests that are about to be posted. Requests that a finding names are
+    /// marked.
+    fn check_posting(
+        &self,
+        address: usize,
+        requests: &mut Requests,
+        thread: i32,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let Some(qp) = self.qps.get(&address) else {
+            return Vec::new();
+        };
+        let object = Object::qp(address, qp.number);
+        let mut found = self.check_requests(&object, qp, requests, call);
+        if let Some(without) = without_initiator(&object, qp, requests, call) {
+            found.push(without);
+        }
+        if !found.is_empty() {
+            for request in requests.iter_mut() {
                 let wr_id = request.wr_id.to_string();
-                finding
-                    .values
-                    .iter()
-                    .any(|(name, value)| *name == "wr_id" && *value == wr_id)
-            };
-            request.is_explained = found.iter().any(is_of);
+                let is_its = |(name, value): &(&str, String)| *name == "wr_id" && *value == wr_id;
+                request.is_explained = found.iter().any(|of| of.values.iter().any(is_its));
+            }
         }
         for request in requests.iter_mut().filter(|request| request.digest != 0) {
             if self.is_written_to(&request.sges) {
@@ -94,58 +180,12 @@ impl Shadow {
             }
         }
         let mut sges = requests.iter().flat_map(|request| &request.sges);
-        found.extend(self.on_dead_stack(&object, qp.context, &mut sges, thread, stack, call));
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return (Posted::default(), found);
-        };
-        if qp.single_threaded {
-            if qp.thread != 0 && qp.thread != thread {
-                found.push(overlap(
-                    object,
-                    call,
-                    qp.thread,
-                    thread,
-                    "queue pair's domain",
-                    "a TD",
-                ));
-            }
-            qp.thread = thread;
+        let stack = report::stack();
+        let dead = self.on_dead_stack(&object, qp.context, &mut sges, thread, stack, call);
+        if let Some(dead) = dead {
+            found.push(dead);
         }
-        let posted = Posted {
-            first,
-            count: requests.len(),
-        };
-        for (serial, request) in (first..).zip(&mut requests) {
-            request.serial = serial;
-            request.signaled |= qp.sig_all;
-        }
-        let signals = requests.iter().any(|request| request.signaled);
-        let consuming = requests
-            .iter()
-            .filter(|of| super::waiting::consumes_receive(of));
-        qp.sends_consuming += consuming.count() as u64;
-        qp.sends_posted += requests.len() as u64;
-        qp.ever_signaled |= signals;
-        let messages = requests.iter().filter(|of| of.digest != 0);
-        for message in messages.filter(|of| super::waiting::consumes_receive(of)) {
-            match qp.first_message {
-                0 => qp.first_message = message.digest,
-                first => qp.messages_vary |= first != message.digest,
-            }
-        }
-        if let Some(last) = requests.last() {
-            qp.last_remote_qpn = last.remote_qpn;
-            qp.last_ah = last.ah;
-        }
-        qp.sends.extend(requests);
-        if qp.sends.len() > MAX_RECORDED {
-            qp.sends.clear();
-        }
-        let cq = qp.send_cq;
-        if signals {
-            self.posted_to(cq);
-        }
-        (posted, found)
+        found
     }
 
     /// The provider has accepted the first `accepted` of the requests.
@@ -157,21 +197,21 @@ impl Shadow {
         call: &'static str,
         outcome: Outcome,
     ) -> Vec<Finding> {
-        let object = self.qp_object(address);
         let refused = posted.first + accepted as u64..posted.first + posted.count as u64;
         let Some(qp) = self.qps.get_mut(&address) else {
             return Vec::new();
         };
         qp.thread = 0;
-        let first_refused = qp
-            .sends
-            .iter()
+        let object = Object::qp(address, qp.number);
+        if !outcome.failed() && refused.is_empty() {
+            return self.send_accepted(address, &object, call, outcome);
+        }
+        let mut sends = qp.sends.iter();
+        let first_refused = sends
             .find(|request| request.serial == refused.start && !refused.is_empty())
             .cloned();
-        if !refused.is_empty() {
-            qp.sends
-                .retain(|request| !refused.contains(&request.serial));
-        }
+        qp.sends
+            .retain(|request| !refused.contains(&request.serial));
         if !outcome.failed() {
             return self.send_accepted(address, &object, call, outcome);
         }
@@ -217,17 +257,22 @@ impl Shadow {
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
             return vec![post_state(finding(Rule::PostState), qp.state, call, "RTS")];
         }
-        if !outcome.is(libc::ENOMEM) {
-            return Vec::new();
+        match outcome.is(libc::ENOMEM) {
+            true => self.no_room(qp, finding).into_iter().collect(),
+            false => Vec::new(),
         }
+    }
+
+    /// The send queue has no room for a request.
+    fn no_room(&self, qp: &Qp, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
         if qp.cap.max_send_wr == 0 {
             let found = finding(Rule::Argument)
                 .with("what", "the queue pair was created with max_send_wr = 0");
             let found = found.with("why", "its send queue has no room for a request");
-            return vec![found.with(
+            return Some(found.with(
                 "todo",
                 "create the queue pair with cap.max_send_wr of 1 at least",
-            )];
+            ));
         }
         // Earlier ones have completed: a software device frees the slot of an unsignaled request then.
         let capacity = qp.cap.max_send_wr as usize;
@@ -240,20 +285,17 @@ impl Shadow {
                 .with("max", qp.cap.max_send_wr)
         };
         if qp.sends.is_empty() {
-            return Vec::new();
+            return None;
         }
         if signaled == 0 {
-            return vec![full(Rule::NeverSignaled)];
+            return Some(full(Rule::NeverSignaled));
         }
         let polled = match self.cqs.get(&qp.send_cq).map_or(0, |cq| cq.polls) {
             0 => "never polled".into(),
             n => format!("polled {n} times, without their completions"),
         };
-        vec![
-            full(Rule::SendQueueFull)
-                .with("signaled", signaled)
-                .with("polled", polled),
-        ]
+        let full = full(Rule::SendQueueFull).with("signaled", signaled);
+        Some(full.with("polled", polled))
     }
 
     fn send_accepted(
@@ -267,13 +309,8 @@ impl Shadow {
             return Vec::new();
         };
         if let (IBV_QPS_ERR, Some(error)) = (qp.state, &qp.first_error) {
-            return vec![
-                Finding::new(Rule::PostInError, object.clone(), call, outcome)
-                    .with("wr_id", error.wr_id)
-                    .with("operation", error.operation)
-                    .with("status", error.status)
-                    .with("text", super::completion::status_text(error.status)),
-            ];
+            let found = Finding::new(Rule::PostInError, object.clone(), call, outcome);
+            return vec![super::failure::in_error(found, qp.kind, error)];
         }
         if qp.is_disconnected && qp.state == IBV_QPS_ERR {
             // One without data shows that all before it are done.
@@ -295,6 +332,9 @@ impl Shadow {
             return Vec::new();
         };
         // Most have room for all requests, signaled or not.
+        if cq.sends_at_most <= cq.entries.into() {
+            return Vec::new();
+        }
         let on_cq = self.qps.values().filter(|of| of.send_cq == qp.send_cq);
         let at_most: usize = on_cq.map(|of| of.sends.len()).sum();
         if at_most <= cq.entries as usize {
@@ -310,141 +350,6 @@ impl Shadow {
                 .with("outstanding", outstanding)
                 .with("cqe", cq.entries),
         ]
-    }
-
-    /// Receives were posted to a queue pair; the provider has accepted the first `accepted`. They are
-    /// recorded before, as requests are: then `outcome` is [`Outcome::Called`].
-    /// Reports a receive of a UD queue pair that has no room for the GRH.
-    pub fn posting_receives(
-        &mut self,
-        address: usize,
-        receives: impl Into<Receives>,
-        thread: i32,
-    ) -> Option<Finding> {
-        let receives: Receives = receives.into();
-        const CALL: &str = "ibv_post_recv";
-        let object = self.qp_object(address);
-        let context = self.qps.get(&address).map_or(0, |qp| qp.context);
-        let mut sges = receives.iter().flat_map(|receive| &receive.sges);
-        let mut found =
-            self.on_dead_stack(&object, context, &mut sges, thread, report::stack(), CALL);
-        if let Some(qp) = self.qps.get_mut(&address) {
-            if qp.kind == IBV_QPT_UD && found.is_none() {
-                let max = qp.cap.max_recv_sge as usize;
-                found = receives
-                    .iter()
-                    // The lists of longer ones are not read.
-                    .filter(|receive| receive.sges.len() <= max)
-                    .map(super::failure::room)
-                    .find(|room| *room < GRH_BYTES)
-                    .map(|room| {
-                        let outcome = Outcome::Called;
-                        Finding::new(Rule::GrhRoom, object, "ibv_post_recv", outcome)
-                            .with("room", room)
-                    });
-            }
-            qp.receives_posted += receives.len() as u64;
-            qp.last_receive_posted = Some(Instant::now());
-            qp.receives.extend(receives);
-            if qp.receives.len() > MAX_RECORDED {
-                qp.receives.clear();
-            }
-        }
-        found
-    }
-
-    /// The provider has refused the last `refused` of them, of which the first has `sges` elements.
-    pub fn receives_refused(
-        &mut self,
-        address: usize,
-        refused: usize,
-        sges: usize,
-        outcome: Outcome,
-    ) -> Vec<Finding> {
-        const CALL: &str = "ibv_post_recv";
-        let object = self.qp_object(address);
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return Vec::new();
-        };
-        qp.receives_posted = qp.receives_posted.saturating_sub(refused as u64);
-        let left = qp.receives.len().saturating_sub(refused);
-        qp.receives.truncate(left);
-        let finding = |rule| Finding::new(rule, object.clone(), CALL, outcome.clone());
-        let argument = |what: &str, why: &str, todo: &str| {
-            let found = finding(Rule::Argument).with("what", what);
-            found.with("why", why).with("todo", todo)
-        };
-        let found = if qp.kind == IBV_QPT_XRC_RECV {
-            argument(
-                "the queue pair is the receiving end of XRC",
-                "its messages name the SRQ that they consume a receive of",
-                "post receives to the XRC SRQ with ibv_post_srq_recv",
-            )
-        } else if qp.srq != 0 {
-            argument(
-                "the queue pair was created with an SRQ",
-                "it takes its receives from there, and has no receive queue of its own",
-                "post receives to the SRQ with ibv_post_srq_recv",
-            )
-        } else if qp.cap.max_recv_wr == 0 || qp.cap.max_recv_sge == 0 {
-            argument(
-                "the queue pair was created with max_recv_wr = 0 or max_recv_sge = 0",
-                "its receive queue has no room for a receive",
-                "create the queue pair with cap.max_recv_wr and cap.max_recv_sge of 1 at least",
-            )
-        } else if sges > qp.cap.max_recv_sge as usize {
-            finding(Rule::SgeLimit)
-                .with("count", sges)
-                .with("member", "max_recv_sge")
-                .with("max", qp.cap.max_recv_sge)
-        } else if qp.state == IBV_QPS_RESET {
-            post_state(finding(Rule::PostState), qp.state, CALL, "INIT")
-        } else if outcome.is(libc::ENOMEM) && left > 0 {
-            finding(Rule::RecvQueueFull)
-                .with("outstanding", left)
-                .with("max", qp.cap.max_recv_wr)
-        } else {
-            return Vec::new();
-        };
-        vec![found]
-    }
-
-    /// Receives were posted to a shared receive queue.
-    pub fn srq_posted(
-        &mut self,
-        address: usize,
-        accepted: usize,
-        refused_sges: Option<usize>,
-        outcome: Outcome,
-    ) -> Vec<Finding> {
-        let Some(srq) = self.srqs.get_mut(&address) else {
-            return Vec::new();
-        };
-        srq.posted += accepted as u64;
-        if accepted > 0 {
-            srq.last_posted = Some(Instant::now());
-        }
-        let Some(sges) = refused_sges.filter(|_| outcome.failed()) else {
-            return Vec::new();
-        };
-        let object = Object::at(Kind::Srq, address);
-        let finding = |rule| Finding::new(rule, object, "ibv_post_srq_recv", outcome.clone());
-        if sges > srq.max_sge as usize {
-            return vec![
-                finding(Rule::SgeLimit)
-                    .with("count", sges)
-                    .with("member", "max_sge")
-                    .with("max", srq.max_sge),
-            ];
-        }
-        if outcome.is(libc::ENOMEM) {
-            return vec![
-                finding(Rule::RecvQueueFull)
-                    .with("outstanding", srq.posted.saturating_sub(srq.completed))
-                    .with("max", srq.max),
-            ];
-        }
-        Vec::new()
     }
 }
 
@@ -465,7 +370,7 @@ fn after_disconnect(object: &Object, wr_id: u64, call: &'static str) -> Finding 
         )
 }
 
-fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding {
+pub(super) fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding {
     finding
         .with("state", state_name(state))
         .with("verb", verb)

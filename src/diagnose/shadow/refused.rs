@@ -53,13 +53,14 @@ impl Shadow {
         let room = match peer.error_status {
             // The peer's own completion, which has taken the receive out, was polled before.
             Some(status) if status == u64::from(IBV_WC_LOC_LEN_ERR) => Some("fewer".into()),
+            // Of an SRQ it is not known which receive comes next.
+            _ if peer.has_srq == Some(1) => None,
             _ => peer
                 .room
                 .filter(|room| *room < length)
                 .map(|room| room.to_string()),
         };
-        room.filter(|_| peer.has_srq != Some(1))
-            .map(|room| too_small(object, qp, call, status, length.to_string(), room))
+        room.map(|room| too_small(object, qp, call, status, length.to_string(), room))
             .into_iter()
             .collect()
     }
@@ -103,60 +104,56 @@ impl Shadow {
             pd: in_process.map_or(0, |peer| peer.pd),
             right,
         };
+        let of_key = |rule| Finding::new(rule, object.clone(), call, Outcome::Completion(status));
         let seen = qp.evidence.peer.as_ref().and_then(|peer| {
             by_queue_pair(qp, peer, right, status, &finding).or_else(|| match in_process {
-                Some(of)
-                    if self.window_part(of.context, access.key).is_some()
-                        || self.window_state(of.context, access.key).is_some() =>
-                {
-                    self.judge_window(&access, of.context, |rule| {
-                        Finding::new(rule, object.clone(), call, Outcome::Completion(status))
-                    })
-                }
-                Some(in_process) if peer.had_windows != Some(1) => {
-                    self.judge(&access, in_process.context, object, status, call)
-                }
-                Some(_) => self.judge_known(&access, in_process?, object, status, call),
-                None => by_key(peer, &access, |rule| {
-                    Finding::new(rule, object.clone(), call, Outcome::Completion(status))
-                }),
+                Some(of) => self.judge_here(&access, of, peer, object, status, call),
+                None => by_key(peer, &access, of_key),
             })
         });
-        if let Some(found) = seen {
-            return vec![found];
+        match seen {
+            Some(mut found) => {
+                let is_unknown = found.rule == Rule::KeyUnknown && in_process.is_none();
+                let own = self.own_region(qp, remote.rkey).filter(|_| is_unknown);
+                found.notes.extend(own.map(own_key));
+                vec![found]
+            }
+            None => {
+                let own = self.own_region(qp, remote.rkey);
+                let own = own.filter(|_| in_process.is_none());
+                vec![unseen(finding(Rule::KeyRemote), qp, &access, own)]
+            }
         }
-        let own = self
-            .mrs
-            .values()
-            .find(|mr| mr.context == qp.context && mr.rkey == remote.rkey);
-        let hint = match own {
-            Some(mr) if in_process.is_none() => {
-                let region = key::region(mr);
-                format!(
-                    "; here {:#x} is the rkey of this side's region {region}",
-                    remote.rkey
-                )
-            }
-            _ => String::new(),
-        };
-        let known = match &qp.evidence.peer {
-            Some(peer) if peer.had_windows == Some(1) => {
-                "the key may be that of a memory window, which are not observed"
-            }
-            Some(peer) if peer.knows_keys == Some(1) => {
-                "nothing is wrong with the key, range and rights that is known here"
-            }
-            Some(_) => "the peer's regions are not known: IBV_EXPLAIN is not set there",
-            None => "the peer is not in a process that is observed here",
-        };
-        vec![
-            finding(Rule::KeyRemote)
-                .with("length", access.length)
-                .with("key", key::hex(remote.rkey))
-                .with("right", key::rights(right))
-                .with("known", known)
-                .with("hint", hint),
-        ]
+    }
+
+    /// The text that the regions and windows of this process give for an access that a queue pair of it
+    /// has refused.
+    fn judge_here(
+        &self,
+        access: &Access,
+        of: &Qp,
+        peer: &Peer,
+        object: &Object,
+        status: u32,
+        call: &'static str,
+    ) -> Option<Finding> {
+        let is_window = self.window_part(of.context, access.key).is_some()
+            || self.window_state(of.context, access.key).is_some();
+        if is_window {
+            return self.judge_window(access, of.context, of.number, |rule| {
+                Finding::new(rule, object.clone(), call, Outcome::Completion(status))
+            });
+        }
+        match peer.had_windows {
+            Some(1) => self.judge_known(access, of, object, status, call),
+            _ => self.judge(access, of.context, object, status, call),
+        }
+    }
+
+    /// The region of this side that has a key.
+    fn own_region(&self, qp: &Qp, rkey: u32) -> Option<&Mr> {
+        let mut all = self.mrs.values();
+        all.find(|mr| mr.context == qp.context && mr.rkey == rkey)
     }
 
     /// Judges an access by the regions of this process, if the key is that of one. Others may be
@@ -175,6 +172,42 @@ impl Shadow {
             .any(|mr| mr.context == peer.context && mr.rkey == access.key);
         known.then(|| self.judge(access, peer.context, object, status, call))?
     }
+}
+
+/// A request names this side's own region.
+fn own_key(mr: &Mr) -> String {
+    format!(
+        "the key is the rkey of this side's own region {}: address and key of the region that the peer has \
+         sent are needed here",
+        key::region(mr)
+    )
+}
+
+/// A request that was refused for a reason that is not seen. `own`: the region of this side that has its key.
+fn unseen(finding: Finding, qp: &Qp, access: &Access, own: Option<&Mr>) -> Finding {
+    let known = match &qp.evidence.peer {
+        Some(peer) if peer.had_windows == Some(1) => {
+            "the key may be that of a memory window, which are not observed"
+        }
+        Some(peer) if peer.knows_keys == Some(1) => {
+            "nothing is wrong with the key, range and rights that is known here"
+        }
+        Some(_) => "the peer's regions are not known: IBV_EXPLAIN is not set there",
+        None => "the peer is not in a process that is observed here",
+    };
+    let hint = own.map_or_else(String::new, |mr| {
+        let region = key::region(mr);
+        format!(
+            "; here {:#x} is the rkey of this side's region {region}",
+            access.key
+        )
+    });
+    finding
+        .with("length", access.length)
+        .with("key", key::hex(access.key))
+        .with("right", key::rights(access.right))
+        .with("known", known)
+        .with("hint", hint)
 }
 
 const NO_DEPTH: &str = "librdmacm sets the flag if initiator_depth of this side's rdma_conn_param and \
@@ -216,7 +249,7 @@ fn by_queue_pair(
 /// Judges an access by what the peer's process reports of its region.
 fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
     if peer.window_lost == Some(1) {
-        let state = "before it was bound again or invalidated";
+        let state = "before it was bound again, invalidated or deallocated";
         return Some(super::windows::lost(
             finding(Rule::Argument),
             access.key,

@@ -65,7 +65,13 @@ impl Shadow {
                 .or_else(|| self.of_keys(qp, request, &finding))
                 .or_else(|| self.of_datagram(qp, request, &finding))
         };
-        requests.iter().filter_map(of).collect()
+        let mut found = Vec::new();
+        for request in requests {
+            if let Some(finding) = of(request) {
+                found.push(finding);
+            }
+        }
+        found
     }
 
     /// A list of requests that contains itself.
@@ -124,16 +130,15 @@ impl Shadow {
             let found = finding(Rule::NullObject);
             return Some(found.with("member", "wr.ud.ah").with("kind", "AH"));
         }
-        if self.is_gone(Kind::Ah, request.ah) {
+        let pd = self.ahs.get(&request.ah).copied();
+        if pd.is_none() && self.is_gone(Kind::Ah, request.ah) {
             let found = finding(Rule::DeadObject).with("member", "wr.ud.ah");
             let shown = format!("{:#x}", request.ah);
             return Some(found.with("kind", "AH").with("address", shown));
         }
-        let (of_ah, of_qp) = (
-            self.base_pd(*self.ahs.get(&request.ah)?),
-            self.base_pd(qp.pd),
-        );
-        if of_ah != of_qp {
+        let pd = pd?;
+        if pd != qp.pd && self.base_pd(pd) != self.base_pd(qp.pd) {
+            let (of_ah, of_qp) = (self.base_pd(pd), self.base_pd(qp.pd));
             let found = finding(Rule::AhPd).with("ah_pd", format!("{of_ah:#x}"));
             return Some(found.with("qp_pd", format!("{of_qp:#x}")));
         }

@@ -9,6 +9,8 @@ use crate::diagnose::rules::Rule;
 
 /// More former keys of a window than this are forgotten.
 const MAX_PAST: usize = 64;
+/// More keys of windows that are gone are forgotten.
+const MAX_GONE: usize = 1024;
 
 /// The memory that a window is bound to.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,8 @@ pub struct Window {
     /// The bound part of the region; its length is 0 when the window is not bound.
     part: Mr,
     is_bound: bool,
+    /// The number of the queue pair that has bound it, the only one that it is for; 0 if it is of type 1.
+    by: u32,
     /// The keys that it had before.
     past: Vec<u32>,
 }
@@ -44,11 +48,14 @@ pub struct Window {
 enum Found<'a> {
     Current(&'a Window),
     Past,
+    Gone,
 }
 
 impl Shadow {
-    /// A bind of a window has been posted. It has the key `rkey` from then on.
-    pub fn bound(&mut self, mw: usize, rkey: u32, to: Binding) {
+    /// A bind of a window has been posted. It has the key `rkey` from then on. `qp`: the queue pair to which
+    /// a window of type 2 is bound, or 0.
+    pub fn bound(&mut self, mw: usize, rkey: u32, to: Binding, qp: usize) {
+        let by = self.qps.get(&qp).map_or(0, |qp| qp.number);
         let region = self.mrs.get(&to.region).copied();
         let (Some(pd), Some(context)) = (
             self.mws.get(&mw).copied(),
@@ -79,6 +86,7 @@ impl Shadow {
         let window = Window {
             part,
             is_bound: to.length > 0,
+            by,
             past,
         };
         self.windows.insert(mw, window);
@@ -99,13 +107,19 @@ impl Shadow {
             .get_mut(&qp)
             .map(|qp| core::mem::take(&mut qp.binds));
         for (mw, rkey, to) in taken.unwrap_or_default().into_iter().filter(|_| posted) {
-            self.bound(mw, rkey, to);
+            self.bound(mw, rkey, to, qp);
         }
     }
 
     /// The window is gone.
     pub fn unbound(&mut self, mw: usize) {
-        self.windows.remove(&mw);
+        if let Some(window) = self.windows.remove(&mw) {
+            if self.gone_windows.len() == MAX_GONE {
+                self.gone_windows.pop_front();
+            }
+            let key = (window.part.context, window.part.rkey);
+            self.gone_windows.push_back(key);
+        }
     }
 
     /// The window of this key has been invalidated.
@@ -128,7 +142,9 @@ impl Shadow {
             .map(Found::Current);
         current.or_else(|| {
             let past = of().any(|window| window.past.contains(&rkey));
-            past.then_some(Found::Past)
+            let gone = || self.gone_windows.contains(&(context, rkey));
+            let gone = || gone().then_some(Found::Gone);
+            past.then_some(Found::Past).or_else(gone)
         })
     }
 
@@ -146,22 +162,40 @@ impl Shadow {
             Found::Current(window) if window.is_bound => None,
             Found::Current(_) => Some(INVALIDATED),
             Found::Past => Some(REBOUND),
+            Found::Gone => Some(DEALLOCATED),
         }
     }
 
-    /// Why an access with the key of a window of this process is refused.
+    /// Why an access with the key of a window of this process is refused, to the queue pair of this number.
     pub(super) fn judge_window(
         &self,
         access: &Access,
         context: usize,
+        number: u32,
         finding: impl Fn(Rule) -> Finding,
     ) -> Option<Finding> {
         if let Some(state) = self.window_state(context, access.key) {
             return Some(lost(finding(Rule::Argument), access.key, state));
         }
-        let part = self.window_part(context, access.key)?;
+        let Some(Found::Current(window)) = self.window_of(context, access.key) else {
+            return None;
+        };
+        if window.by != 0 && window.by != number {
+            return Some(of_other(
+                finding(Rule::Argument),
+                access.key,
+                window.by,
+                number,
+            ));
+        }
         let same = |_: usize, _: usize| true;
-        key::refused(access, [part].iter(), [].iter(), same, finding)
+        let mut found = key::refused(access, [window.part].iter(), [].iter(), same, finding)?;
+        found.notes.push(
+            "the key is that of a memory window, which gives the access that its bind names \
+             (mw_access_flags)"
+                .into(),
+        );
+        Some(found)
     }
 }
 
@@ -174,19 +208,42 @@ impl Window {
 }
 
 const REBOUND: &str = "before it was bound again";
+const DEALLOCATED: &str = "until it was deallocated";
 const INVALIDATED: &str = "until it was invalidated, or bound to nothing";
+
+/// A window of type 2 that another queue pair has bound.
+fn of_other(finding: Finding, rkey: u32, by: u32, number: u32) -> Finding {
+    finding
+        .with(
+            "what",
+            format!(
+                "the remote key {rkey:#x} is that of a memory window of type 2, which the queue pair {by:#x} \
+                 has bound, and the request came to the queue pair {number:#x}"
+            ),
+        )
+        .with(
+            "why",
+            "a window of type 2 gives access only to the peer of the queue pair to which its bind was posted",
+        )
+        .with(
+            "todo",
+            "post the bind to the queue pair of the connection that is to use the key, or use a window of \
+             type 1",
+        )
+}
 
 /// A key that a window had.
 pub(super) fn lost(finding: Finding, rkey: u32, state: &str) -> Finding {
+    let why = match state {
+        DEALLOCATED => "the key of a window gives access until ibv_dealloc_mw",
+        _ => "each bind gives a window a new key, and from then on the old one gives no access",
+    };
     finding
         .with(
             "what",
             format!("the remote key {rkey:#x} is that of a memory window of the peer, which it had {state}"),
         )
-        .with(
-            "why",
-            "each bind gives a window a new key, and from then on the old one gives no access",
-        )
+        .with("why", why)
         .with(
             "todo",
             "send the peer mw->rkey (type 1: as it is after ibv_bind_mw; type 2: the rkey of the request) \
@@ -209,19 +266,21 @@ mod tests {
             length: 64,
             access: IBV_ACCESS_REMOTE_WRITE,
         };
-        shadow.bound(50, 7, info);
+        shadow.bound(50, 7, info, 0);
         let context = shadow
             .context_of(crate::diagnose::finding::Kind::Mw, 50)
             .unwrap();
         assert_eq!(shadow.window_part(context, 7).unwrap().length, 64);
-        shadow.bound(50, 8, info);
+        shadow.bound(50, 8, info, 30);
         assert_eq!(shadow.window_state(context, 7), Some(REBOUND));
         assert_eq!(shadow.window_state(context, 8), None);
         shadow.invalidated(context, 8);
         assert_eq!(shadow.window_state(context, 8), Some(INVALIDATED));
         info.length = 0;
-        shadow.bound(50, 9, info);
+        shadow.bound(50, 9, info, 0);
         assert!(shadow.window_part(context, 9).is_none());
+        shadow.unbound(50);
+        assert_eq!(shadow.window_state(context, 9), Some(DEALLOCATED));
         assert!(shadow.window_of(context, 99).is_none());
     }
 }

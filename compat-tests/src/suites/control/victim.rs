@@ -33,9 +33,20 @@ pub fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
 impl Victim {
     /// Starts it with these variables, and waits until it is ready.
     pub fn start(cx: &Context, name: &str, variables: &[(&str, &str)]) -> Result<Victim, Failure> {
+        Victim::of(cx, "control", name, variables, "ready")
+    }
+
+    /// The same with another program, which prints `ready` when it is ready.
+    pub fn of(
+        cx: &Context,
+        program: &str,
+        name: &str,
+        variables: &[(&str, &str)],
+        ready: &str,
+    ) -> Result<Victim, Failure> {
         let fifo = cx.dir().join(name);
         cx.output(["mkfifo", "-m", "666", &fifo.to_string_lossy()])?;
-        let argv = vec![cx.built("control")?, fifo.to_string_lossy().into_owned()];
+        let argv = vec![cx.built(program)?, fifo.to_string_lossy().into_owned()];
         let mut program = on_uroce(cx, argv);
         for (name, value) in variables {
             program = program.env(*name, value);
@@ -44,7 +55,7 @@ impl Victim {
             running: program.spawn()?,
             fifo,
         };
-        victim.await_text("ready")?;
+        victim.await_text(ready)?;
         Ok(victim)
     }
 

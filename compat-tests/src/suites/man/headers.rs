@@ -14,6 +14,8 @@ const SYSTEM: &[&str] = &[
     "errno.h", "stdio.h", "stddef.h", "sys/mman.h", "sys/resource.h",
 ];
 pub const PUBLIC: [&str; 2] = ["infiniband/verbs.h", "infiniband/sa.h"];
+/// Headers that rdma-core does not have.
+pub const OWN: &str = "libibverbs-rs/names.h";
 
 /// The declarations of a set of headers.
 pub struct Headers {
@@ -100,7 +102,7 @@ impl Headers {
         let ours = repo.join("include");
         let theirs = PathBuf::from("/usr/include");
         Ok(vec![
-            Self::read("include/", &ours, true, &PUBLIC, work)?,
+            Self::read("include/", &ours, true, &[PUBLIC[0], PUBLIC[1], OWN], work)?,
             Self::read("the distribution's", &theirs, false, &PUBLIC, work)?,
             Self::read("include/", &ours, true, &["infiniband/driver.h"], work)?,
         ])
@@ -129,7 +131,7 @@ impl Headers {
         for header in files {
             text += &fs::read_to_string(dir.join(header))?;
         }
-        let verb = regex(r"^(?:_*ibv_\w+|verbs_\w+|mult_to_\w+|mbps_to_\w+)$");
+        let verb = regex(r"^(?:_*ibv_\w+|ibverbs_rs_\w+|verbs_\w+|mult_to_\w+|mbps_to_\w+)$");
         let mut verbs: BTreeSet<String> = functions
             .iter()
             .filter(|function| verb.is_match(function))
@@ -158,7 +160,7 @@ impl Headers {
     }
 }
 
-/// The functions that the headers of infiniband/ declare.
+/// The functions that the headers of infiniband/ and of this project declare.
 fn declared(include: &str, flags: &[String], work: &Path) -> Result<BTreeSet<String>, Failure> {
     let list = work.join("declared");
     let mut arguments = flags.to_vec();
@@ -169,7 +171,9 @@ fn declared(include: &str, flags: &[String], work: &Path) -> Result<BTreeSet<Str
     }
     let text = fs::read_to_string(&list)?;
     let name = regex(r"^/\*[^*]*\*/ .*?(\w+) \(");
-    let lines = text.lines().filter(|line| line.contains("infiniband/"));
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("infiniband/") || line.contains(OWN));
     Ok(lines
         .filter_map(|line| name.captures(line))
         .map(|found| found[1].to_string())
@@ -205,7 +209,7 @@ impl VersionMap {
     pub fn read(repo: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(repo.join("src/export/libibverbs.map"))?;
         let mut map = Self::default();
-        let node = regex(r"(?ms)^(IBVERBS_\S+) \{(.*?)^\}");
+        let node = regex(r"(?ms)^((?:LIB)?IBVERBS_\S+) \{(.*?)^\}");
         for found in node.captures_iter(&text) {
             let (node, body) = (found[1].to_string(), &found[2]);
             let names = all(r"(?m)^\t\t(\w+);", body);

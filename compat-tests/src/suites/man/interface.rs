@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::headers::{HeaderPart, Headers, VersionMap, all, check_compiles, compiles, regex};
+use super::headers::{HeaderPart, Headers, OWN, VersionMap, all, check_compiles, compiles, regex};
 use super::mdoc::{Page, Prototype};
 use super::{ALIASES, Checks};
 use crate::verdict::Failure;
@@ -14,7 +14,7 @@ use crate::verdict::Failure;
 /// Functions that no header declares: their prototypes are compared with the Rust functions.
 const UNDECLARED: &[&str] = &[
     "ibv_register_driver", "ibv_copy_ah_attr_from_kern", "ibv_copy_qp_attr_from_kern",
-    "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
+    "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern", "ibverbs_rs_set_name",
 ];
 
 /// All functions for programs: those that the library exports, and those that a header defines.
@@ -86,13 +86,18 @@ pub fn prototypes(
             .iter()
             .flat_map(|page| page.headers.iter().map(String::as_str))
             .collect();
-        others.retain(|header| !headers.files.contains(header) && *header != "infiniband/driver.h");
+        others.retain(|header| {
+            !headers.files.contains(header) && !["infiniband/driver.h", OWN].contains(header)
+        });
         let lines: String = others
             .iter()
             .map(|header| format!("#include <{header}>\n"))
             .collect();
         let mut parts: Vec<HeaderPart> = Vec::new();
-        for page in pages {
+        let is_of_set = |page: &&&Page| {
+            headers.files.contains(&OWN) || !page.headers.iter().any(|header| header == OWN)
+        };
+        for page in pages.iter().filter(is_of_set) {
             let source: String = page
                 .prototypes
                 .iter()

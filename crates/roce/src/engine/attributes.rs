@@ -1,4 +1,4 @@
-//! What a queue pair is created with, and the attributes that `modify` sets.
+//! The attributes of a queue pair: those that it is created with, and those that `modify` sets.
 
 use super::Gid;
 use crate::wire::{Psn, Transport, gid_of, ip_of};
@@ -161,7 +161,7 @@ pub struct QpChange {
 /// responder read. The current PSNs are not among them: requester and responder advance them.
 #[derive(Clone, Debug)]
 pub struct Attributes {
-    /// What never changes.
+    /// The configuration, which never changes.
     pub config: QpConfig,
     /// See [`QpChange::qkey`].
     pub qkey: u32,
@@ -202,7 +202,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Who executes the requests of a connected queue pair.
+    /// The queue pair that executes the requests of a connected one.
     #[inline]
     pub fn target(&self) -> Target {
         Target {

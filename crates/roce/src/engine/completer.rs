@@ -35,7 +35,7 @@ struct NakRetransmission {
     at: Time,
 }
 
-/// What a response requires after the WQEs that it acknowledges have completed.
+/// The reaction that a response requires after the WQEs that it acknowledges have completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompleterAction {
     None,
@@ -61,7 +61,7 @@ impl Completer {
         };
     }
 
-    /// What this part has counted since it was created, or since the last [`Self::take_counters`].
+    /// The counts of this part since it was created, or since the last [`Self::take_counters`].
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -219,7 +219,7 @@ impl Completer {
     }
 }
 
-/// What a NAK other than an RNR NAK requires (9.7.5.2).
+/// Decides what a NAK other than an RNR NAK requires (9.7.5.2).
 fn on_nak(code: NakCode) -> CompleterAction {
     nak_status(code).map_or(CompleterAction::Retransmit, CompleterAction::Fail)
 }

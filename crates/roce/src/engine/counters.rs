@@ -11,11 +11,11 @@ use std::ops::AddAssign;
 pub struct Counters {
     /// Packets handed to the network, retransmissions included.
     pub sent_pkts: u64,
-    /// Their bytes, from the BTH to the ICRC.
+    /// The bytes of these packets, from the BTH to the ICRC.
     pub sent_bytes: u64,
     /// Packets received with a valid ICRC.
     pub rcvd_pkts: u64,
-    /// Their bytes, from the BTH to the ICRC.
+    /// The bytes of these packets, from the BTH to the ICRC.
     pub rcvd_bytes: u64,
     /// Requests received again.
     pub duplicate_request: u64,

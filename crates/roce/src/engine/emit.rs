@@ -1,5 +1,7 @@
 //! Writes a packet into the buffer it is sent from: headers, payload, padding. The ICRC is added by
 //! the transport.
+//!
+//! Not here: the choice of the packet (`requester`, `responder`).
 
 use super::attributes::Attributes;
 use crate::wire::{Bth, HeaderWriter, Opcode, Operation, Part, Psn};
@@ -62,7 +64,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of a payload of `len` bytes behind headers of that length.
+    /// The layout of a payload of `len` bytes behind headers of length `start`.
     #[inline]
     pub fn new(start: usize, len: usize) -> Layout {
         Layout { start, len }

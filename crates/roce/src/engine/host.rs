@@ -1,4 +1,7 @@
-//! What the engine needs of the device: memory, shared receive queues, completion queues, events.
+//! The interface of the engine to its device ([`Host`]): memory, shared receive queues, completion
+//! queues, events.
+//!
+//! Not here: packets and the time, which the caller passes in and takes out ([`super::Qp`]).
 
 use ibverbs_abi::*;
 
@@ -54,7 +57,7 @@ pub enum XrcError {
     Empty,
 }
 
-/// What a remote request does to memory.
+/// The access of a remote request to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// RDMA READ.
@@ -100,8 +103,8 @@ pub enum WorkQueue {
     },
 }
 
-/// What a queue pair needs of its device. The thread that drives the queue pair makes all calls, and
-/// none may call back into the queue pair.
+/// The device as a queue pair sees it: memory, receives, completions and events. The thread that
+/// drives the queue pair makes all calls, and none may call back into the queue pair.
 ///
 /// A memory region may be deregistered between two calls, so each call looks up the keys.
 ///
@@ -239,7 +242,7 @@ pub trait Host {
         let _ = (access, len);
     }
 
-    /// Which completions of the send queue the program has polled.
+    /// The completions of the send queue that the program has polled.
     fn polled_sends(&self) -> PolledSends {
         PolledSends::Ignored
     }

@@ -36,7 +36,7 @@ impl PacketCopy {
         self.bytes.len()
     }
 
-    /// Its BTH.
+    /// The packet's BTH.
     pub fn bth(&self) -> &Bth {
         &self.bth
     }

@@ -15,7 +15,7 @@ pub struct RecvQueue {
     has_srq: bool,
     /// WRs that were posted, modulo 2^32.
     posted: u32,
-    /// Those of them whose slots are known to be free again.
+    /// The receives among `posted` whose slots are known to be free again.
     freed: u32,
 }
 

@@ -8,7 +8,7 @@ pub trait Request {
     /// The packet, if it came in one.
     fn as_packet(&self) -> Option<&Packet<'_>>;
 
-    /// Its PSN.
+    /// The PSN of the request.
     fn psn(&self) -> Psn;
 
     /// The PSN that is expected behind it.
@@ -17,7 +17,7 @@ pub trait Request {
     /// Whether it goes on where the message that has `len` bytes until now ends.
     fn continues_at(&self, len: u32) -> bool;
 
-    /// Its payload.
+    /// The payload of the request.
     fn payload(&self) -> &[u8];
 
     /// Whether the payload has the length that this part of a message must have (9.7.4.1.6).
@@ -41,7 +41,7 @@ pub trait Request {
     /// The operands of an atomic operation.
     fn atomic(&self) -> Option<AtomicEth>;
 
-    /// What a FLUSH does.
+    /// The parameters of a FLUSH.
     fn feth(&self) -> Option<Feth>;
 
     /// XRC: the number of the shared receive queue.
@@ -68,7 +68,7 @@ impl Request for Packet<'_> {
 
     #[inline(always)]
     fn continues_at(&self, _len: u32) -> bool {
-        // Its PSN has said that.
+        // The packet's PSN has shown that.
         true
     }
 
@@ -135,7 +135,7 @@ impl Request for Packet<'_> {
 pub struct SharedRequest<'a> {
     /// The message.
     pub message: &'a Message<'a>,
-    /// It names a shared receive queue.
+    /// The request names a shared receive queue.
     pub is_xrc: bool,
 }
 

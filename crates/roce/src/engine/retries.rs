@@ -19,13 +19,13 @@ const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(4);
 /// The value of `rnr_retry` that means "no limit".
 const RNR_RETRY_INFINITE: u8 = 7;
 
-/// What is known of a peer when a timer expires.
+/// The knowledge about a peer when a timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerActivity {
     /// Nothing, or that it has taken all that is in flight.
     Unknown,
-    /// Its process is there, and has not taken all that is in flight, none of which is lost. An RNIC would
-    /// answer for it.
+    /// The peer's process is there, and has not taken all that is in flight, none of which is lost.
+    /// An RNIC would answer for it.
     Idle,
 }
 

@@ -101,9 +101,9 @@ impl RttEstimator {
         Duration::from_nanos(rto + self.spread(rto))
     }
 
-    /// What is added to an RTO that follows another one: up to half of it, different for each queue pair.
-    /// Queue pairs that have lost their packets to the same full queue would retransmit at the same time
-    /// otherwise, and lose them again.
+    /// The time that is added to an RTO that follows another one: up to half of it, different for
+    /// each queue pair. Queue pairs that have lost their packets to the same full queue would
+    /// retransmit at the same time otherwise, and lose them again.
     fn spread(&self, rto: u64) -> u64 {
         if self.backoff == 0 {
             return 0;
@@ -113,7 +113,7 @@ impl RttEstimator {
     }
 }
 
-/// Of a time that is at most [`RTO_MAX`].
+/// The nanoseconds of a time that is at most [`RTO_MAX`].
 const fn nanoseconds(time: Duration) -> u64 {
     time.as_secs() * 1_000_000_000 + time.subsec_nanos() as u64
 }

@@ -278,7 +278,7 @@ impl SendQueue {
         self.wqes.next_place().map(|wqe| &mut wqe.wr)
     }
 
-    /// What was written to [`SendQueue::next_wr`].
+    /// The WR that was written to [`SendQueue::next_wr`].
     #[inline]
     pub fn written_wr(&self) -> Option<&SendWr> {
         self.wqes.next().map(|wqe| &wqe.wr)

@@ -1,19 +1,19 @@
-//! Which slots of a send queue are free, as an RNIC counts them: a WQE's slot is free again when the program
-//! has polled the completion of that WQE or of a later one. So a queue whose WQEs are not signaled fills up,
-//! although all of them have completed.
+//! Free slots of a send queue, as an RNIC counts them: a WQE's slot is free again when the program
+//! has polled the completion of that WQE or of a later one. So a queue whose WQEs are not signaled
+//! fills up, although all of them have completed.
 //!
 //! Polling a completion costs nothing here: each completion has the count of the WQEs that earlier
 //! completions cover, and the oldest one that is not polled is searched for when the queue seems to be full.
 //! Counts are modulo 2^32; they differ by less than the length of a queue.
 
-/// Which completions of a queue pair's send queue the program has polled.
+/// The completions of a queue pair's send queue that the program has polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolledSends {
     /// Whether they were polled does not matter: a slot is free when its WQE has completed.
     Ignored,
     /// All that were reported.
     All,
-    /// Those before the one that has this [`super::Completion::covered_before`].
+    /// The completions before the one that has this [`super::Completion::covered_before`].
     Before(u32),
 }
 
@@ -22,9 +22,9 @@ pub enum PolledSends {
 pub struct SlotCount {
     /// All of them.
     completed: u32,
-    /// Those that the completions cover that were reported.
+    /// The WQEs that reported completions cover.
     covered: u32,
-    /// Those whose slots are known to be free again.
+    /// The WQEs whose slots are known to be free again.
     freed: u32,
 }
 

@@ -3,7 +3,7 @@
 /// A queue. Places that are free keep what they had last, for those who write the next entry there.
 #[derive(Debug, Default)]
 pub struct Slots<T> {
-    /// Their number is a power of two, or 0.
+    /// The places, whose number is a power of two, or 0.
     places: Vec<T>,
     /// The place of the oldest entry.
     first: usize,
@@ -41,7 +41,7 @@ impl<T: Default> Slots<T> {
         self.places.get_mut(place)
     }
 
-    /// What [`Slots::next_place`] has returned last.
+    /// The place that [`Slots::next_place`] has returned last.
     #[inline]
     pub fn next(&self) -> Option<&T> {
         let is_free = self.len < self.places.len();
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// It does what a VecDeque does.
+        /// The queue does what a VecDeque does.
         #[test]
         fn a_queue_keeps_its_order(pushes in proptest::collection::vec(any::<bool>(), 0..200)) {
             let (mut slots, mut expected) = (Slots::<usize>::default(), VecDeque::new());

@@ -2,7 +2,7 @@
 
 use super::Time;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// The ack timeout (9.7.6.1.3): retransmit, and consume one of `retry_cnt`.

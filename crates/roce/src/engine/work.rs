@@ -1,4 +1,9 @@
 //! Work requests and completions, in the engine's own form.
+//!
+//! Not here: the checks of a work request against the limits of its queue pair; the caller of
+//! `post_send` makes them.
+//!
+//! Specification: 10.8; ATOMIC WRITE and FLUSH: annex A19.
 
 use ibverbs_abi::*;
 use smallvec::SmallVec;
@@ -32,7 +37,7 @@ pub struct SendWr {
     pub op: SendOp,
     /// `send_flags`.
     pub flags: SendFlags,
-    /// What it sends, or where to it reads.
+    /// The data that the WR sends, or the memory that it reads into.
     pub data: Data,
     /// The destination of a datagram; required for UD.
     pub ud: Option<UdAddress>,
@@ -79,7 +84,7 @@ impl Data {
         }
     }
 
-    /// Its length in bytes.
+    /// The length of the data in bytes.
     #[inline]
     pub fn byte_len(&self) -> u64 {
         match self {
@@ -111,7 +116,7 @@ impl SendWr {
         self.data.clear();
     }
 
-    /// Its completion if it succeeds.
+    /// The completion of the WR if it succeeds.
     pub fn success(&self) -> Completion {
         self.completion(self.message_len() as u32, IBV_WC_SUCCESS)
     }
@@ -337,7 +342,7 @@ pub struct RecvWr {
 /// The completion of a work request, `ibv_wc`. The host adds `qp_num` and the time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// That of the work request.
+    /// The program's value of the work request.
     pub wr_id: u64,
     /// `IBV_WC_SUCCESS`, or an error.
     pub status: ibv_wc_status,

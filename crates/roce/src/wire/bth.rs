@@ -5,7 +5,7 @@ use super::{Malformed, Opcode, Psn};
 /// The base transport header (specification 9.2): the first 12 bytes of each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
-    /// What the packet is, and which headers follow.
+    /// The opcode: the packet's operation, and the headers that follow.
     pub opcode: Opcode,
     /// SE: the completion at the responder raises a solicited event.
     pub solicited: bool,
@@ -31,7 +31,7 @@ pub(super) const VERSION: u8 = 0x0f;
 pub(super) const ACK_REQUEST: u8 = 0x80;
 
 impl Bth {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 12;
 
     /// Parses the header. Fails for a transport header version (TVer) other than 0. Reserved bits and those

@@ -70,13 +70,13 @@ impl IpHeader {
 /// The GRH of all datagrams of a flow whose headers differ in traffic class and length only.
 #[derive(Clone, Copy, Debug)]
 pub struct GrhTemplate {
-    /// That of a datagram without bytes, with traffic class 0.
+    /// The GRH of a datagram without bytes, with traffic class 0.
     grh: [u8; 40],
     is_ipv4: bool,
 }
 
 impl GrhTemplate {
-    /// Of datagrams with this header; its traffic class and length do not matter.
+    /// The template for datagrams with this header; its traffic class and length do not matter.
     pub fn new(header: &IpHeader) -> GrhTemplate {
         let header = IpHeader {
             traffic_class: 0,
@@ -89,7 +89,7 @@ impl GrhTemplate {
         }
     }
 
-    /// What [`IpHeader::grh`] returns with this traffic class and length.
+    /// Returns what [`IpHeader::grh`] does with this traffic class and length.
     #[inline]
     pub fn grh(&self, traffic_class: u8, datagram_len: usize) -> [u8; 40] {
         let mut grh = self.grh;

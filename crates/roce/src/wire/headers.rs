@@ -87,7 +87,7 @@ pub enum NakCode {
 }
 
 impl Reth {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 16;
 
     pub(super) fn parse(bytes: &[u8; Reth::LEN]) -> Reth {
@@ -104,7 +104,7 @@ impl Reth {
 }
 
 impl AtomicEth {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 28;
 
     pub(super) fn parse(bytes: &[u8; AtomicEth::LEN]) -> AtomicEth {
@@ -126,7 +126,7 @@ impl AtomicEth {
 }
 
 impl Deth {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 8;
 
     pub(super) fn parse(bytes: &[u8; Deth::LEN]) -> Deth {
@@ -143,7 +143,7 @@ impl Deth {
 }
 
 impl Feth {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 4;
 
     pub(super) fn parse(bytes: &[u8; Feth::LEN]) -> Feth {
@@ -163,7 +163,7 @@ const RNR_NAK: u8 = 1;
 const NAK: u8 = 3;
 
 impl Aeth {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 4;
 
     /// Parses the header. Fails for a reserved syndrome.

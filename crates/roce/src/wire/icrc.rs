@@ -30,8 +30,8 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// What Linux sets in datagrams of an unconnected socket with IP_PMTUDISC_DO. In the datagrams of a GSO
-    /// buffer (UDP_SEGMENT) the identification counts up from there.
+    /// The values that Linux sets in datagrams of an unconnected socket with IP_PMTUDISC_DO. In the
+    /// datagrams of a GSO buffer (UDP_SEGMENT) the identification counts up from there.
     pub const SENT: Fragmentation = Fragmentation {
         id: 0,
         dont_fragment: true,

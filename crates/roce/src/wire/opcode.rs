@@ -17,7 +17,7 @@ pub enum Transport {
     Xrc,
 }
 
-/// What a packet does, whatever its position in the message.
+/// The operation of a packet, whatever its position in the message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
     /// SEND.

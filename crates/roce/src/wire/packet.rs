@@ -1,4 +1,8 @@
 //! Whole packets: parsing and writing the headers that an opcode has.
+//!
+//! Not here: the layout of each header (`bth`, `headers`), the ICRC (`icrc`).
+//!
+//! Specification: 9.2, 9.3.
 
 use std::error::Error;
 use std::fmt;
@@ -312,7 +316,7 @@ enum PayloadRule {
     NoPacket,
 }
 
-/// What follows the BTH in packets with an opcode.
+/// The headers that follow the BTH in packets with an opcode.
 #[derive(Clone, Copy)]
 struct Extensions {
     /// The offset of each header in the packet; 0 if the packet has none. In the order of [`Extension`].
@@ -368,7 +372,7 @@ impl Extensions {
         extensions
     }
 
-    /// Which headers a packet has, in the order of [`Extension`].
+    /// The headers that a packet has, in the order of [`Extension`].
     const fn of_packet(transport: Transport, operation: Operation, part: Part) -> [bool; 9] {
         use Operation::*;
         let starts = matches!(part, Part::First | Part::Only);

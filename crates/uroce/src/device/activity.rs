@@ -26,10 +26,6 @@ pub struct Activity {
     pub(super) event_expected: AtomicBool,
     /// The background thread does not watch the sockets: pollers take the packets.
     pub(super) wakeups_suspended: AtomicBool,
-    /// The list [`Device::deferred_sends`] may have queue pairs.
-    pub(super) has_deferred: AtomicBool,
-    /// The list [`Device::unreachable`] may have queue pairs.
-    pub(super) has_unreachable: AtomicBool,
     /// Until when the background thread sleeps if nothing wakes it up; `Time(0)` while it is awake. See
     /// [`Activity::sleeps_past`].
     sleeps_until: AtomicTime,
@@ -49,8 +45,6 @@ impl Activity {
             one_sided: AtomicBool::new(false),
             event_expected: AtomicBool::new(false),
             wakeups_suspended: AtomicBool::new(false),
-            has_deferred: AtomicBool::new(false),
-            has_unreachable: AtomicBool::new(false),
             sleeps_until: AtomicTime::new(Time(0)),
             next_timer: AtomicTime::new(NEVER),
             stop: AtomicBool::new(false),
@@ -132,15 +126,17 @@ mod model {
     fn nothing_deferred_is_stranded() {
         loom::model(|| {
             let activity = Arc::new(Activity::new());
+            // The flag of `Pending`.
+            let has_deferred = Arc::new(AtomicBool::new(false));
             activity.wakeups_suspended.store(true, Ordering::Relaxed);
             let background = {
-                let activity = activity.clone();
+                let (activity, has_deferred) = (activity.clone(), has_deferred.clone());
                 thread::spawn(move || {
                     activity.resume_wakeups();
-                    activity.has_deferred.load(Ordering::Relaxed)
+                    has_deferred.load(Ordering::Relaxed)
                 })
             };
-            activity.has_deferred.store(true, Ordering::Relaxed);
+            has_deferred.store(true, Ordering::Relaxed);
             let sent_by_poller = !activity.may_leave_deferred();
             assert!(background.join().unwrap() || sent_by_poller);
         });

@@ -10,6 +10,7 @@ use super::busy_poll::{BUSY_POLL_MAX_PACKETS, BusyPoll, SleepMode, Wakeup, Wakeu
 use super::clock::NEVER;
 use super::wait::{self, Readable};
 use super::{Device, clock, exit};
+use roce::engine::Time;
 
 /// How long the thread busy-polls at most before it returns to its other duties.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(5);
@@ -35,59 +36,81 @@ pub(super) fn begin_on_this_thread() {
     IS_BACKGROUND_THREAD.set(true);
 }
 
-impl Device {
-    /// The thread's main function. Returns after [`super::progress::Activity::stop`] is set.
-    pub fn run_background_thread(&self) {
-        begin_on_this_thread();
-        let _exports = self.begin_exports();
-        let activity = &self.activity;
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut policy = WakeupPolicy::new(cpus);
-        let mut check_interface_at = clock::now().after(INTERFACE_CHECK_INTERVAL);
-        let mut all_sent = true;
-        let mut polls_seen = activity.polls.load(Ordering::Relaxed);
-        while !activity.stop.load(Ordering::Relaxed) {
-            let backlog = !self.events.retry() || !all_sent;
-            let by_packet = self.sleep(policy.sleep_mode(), backlog);
-            exit::serve();
-            all_sent = self.send_deferred();
-            self.retry_unreachable();
-            let total_polls = activity.polls.load(Ordering::Relaxed);
-            let polls = total_polls.wrapping_sub(polls_seen);
-            polls_seen = total_polls;
-            // `expect_event` clears the flag to end the suspension.
-            let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
-            let stays_suspended = policy.stays_suspended(if suspended { polls } else { 0 }, || {
-                !activity.one_sided.load(Ordering::Relaxed)
-            });
-            if !stays_suspended {
-                activity.resume_wakeups();
-                all_sent &= self.send_deferred();
-                self.on_wakeup(&mut policy, by_packet, polls);
-            }
-            let now = clock::now();
-            if now >= check_interface_at {
-                self.apply_interface_changes();
-                check_interface_at = now.after(INTERFACE_CHECK_INTERVAL);
-            }
+/// The background thread of a device: its policy, and what it has seen. [`super::activity`] has what others
+/// know of it.
+struct BackgroundThread<'a> {
+    device: &'a Device,
+    policy: WakeupPolicy,
+    /// When it checks for changes of the interface next.
+    check_interface_at: Time,
+    /// Polls of the program's threads at the last wakeup.
+    polls_seen: u64,
+    /// Nothing that was deferred is left.
+    all_sent: bool,
+}
+
+/// The thread's main function. Returns after [`super::activity::Activity::stop`] is set.
+pub(super) fn run(device: &Device) {
+    begin_on_this_thread();
+    let _exports = device.begin_exports();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut thread = BackgroundThread {
+        device,
+        policy: WakeupPolicy::new(cpus),
+        check_interface_at: clock::now().after(INTERFACE_CHECK_INTERVAL),
+        polls_seen: device.activity.polls.load(Ordering::Relaxed),
+        all_sent: true,
+    };
+    while !device.activity.stop.load(Ordering::Relaxed) {
+        thread.sleep_and_serve();
+    }
+}
+
+impl BackgroundThread<'_> {
+    /// Sleeps, and does what is due then.
+    fn sleep_and_serve(&mut self) {
+        let (device, activity) = (self.device, &self.device.activity);
+        let backlog = !device.events.retry() || !self.all_sent;
+        let by_packet = self.sleep(backlog);
+        exit::serve();
+        self.all_sent = device.send_deferred();
+        device.retry_unreachable();
+        let total_polls = activity.polls.load(Ordering::Relaxed);
+        let polls = total_polls.wrapping_sub(self.polls_seen);
+        self.polls_seen = total_polls;
+        // `expect_event` clears the flag to end the suspension.
+        let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
+        let seen = if suspended { polls } else { 0 };
+        let stays_suspended = self
+            .policy
+            .stays_suspended(seen, || !activity.one_sided.load(Ordering::Relaxed));
+        if !stays_suspended {
+            activity.resume_wakeups();
+            self.all_sent &= device.send_deferred();
+            self.on_wakeup(by_packet, polls);
+        }
+        let now = clock::now();
+        if now >= self.check_interface_at {
+            device.apply_interface_changes();
+            self.check_interface_at = now.after(INTERFACE_CHECK_INTERVAL);
         }
     }
 
     /// Makes progress after a wakeup, and asks the policy what to do next.
-    fn on_wakeup(&self, policy: &mut WakeupPolicy, by_packet: bool, polls: u64) {
-        let activity = &self.activity;
+    fn on_wakeup(&mut self, by_packet: bool, polls: u64) {
+        let (device, activity) = (self.device, &self.device.activity);
         // Blocks: its holder may be a poller that is scheduled out, and spinning would keep it from
         // running.
-        let mut inbox = self.inboxes.take();
+        let mut inbox = device.inboxes.take();
         // With the inbox locked, only pollers that do not get it count empty polls.
         let empty_polls = activity.empty_polls.load(Ordering::Relaxed);
         let packets_before = activity.packets.load(Ordering::Relaxed);
-        let datagrams = self.make_progress(&mut inbox);
+        let datagrams = device.make_progress(&mut inbox);
         let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
         let raced_poller = activity.empty_polls.load(Ordering::Relaxed) != empty_polls;
         drop(inbox);
         if datagrams == 0 {
-            self.apply_interface_changes();
+            device.apply_interface_changes();
         }
         let wakeup = Wakeup {
             by_packet,
@@ -97,18 +120,18 @@ impl Device {
             polls,
             event_expected: activity.event_expected.swap(false, Ordering::Relaxed),
         };
-        if policy.on_wakeup(wakeup) {
+        if self.policy.on_wakeup(wakeup) {
             activity.wakeups_suspended.store(true, Ordering::Relaxed);
-        } else if let Some(time) = policy.busy_poll_time(wakeup, clock::now()) {
+        } else if let Some(time) = self.policy.busy_poll_time(wakeup, clock::now()) {
             let result = self.busy_poll(time);
-            policy.on_busy_poll(result, clock::now());
+            self.policy.on_busy_poll(result, clock::now());
         }
     }
 
     /// Receives packets until none has arrived for `time`, many have arrived at once, or a program thread
     /// polls.
     fn busy_poll(&self, time: Duration) -> BusyPoll {
-        let activity = &self.activity;
+        let (device, activity) = (self.device, &self.device.activity);
         let preemptions = wait::preemptions();
         let polls = activity.polls.load(Ordering::Relaxed);
         let begin = clock::now();
@@ -116,13 +139,13 @@ impl Device {
         let (mut until, mut result) = (begin.after(time), BusyPoll::Empty);
         loop {
             // If a poller has the inbox, that one takes the packets.
-            let Some(mut inbox) = self.inboxes.try_take() else {
+            let Some(mut inbox) = device.inboxes.try_take() else {
                 break;
             };
             let packets_before = activity.packets.load(Ordering::Relaxed);
-            self.receive(&mut inbox, None, None);
+            device.receive(&mut inbox, None, None);
             let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
-            self.run_timers(&mut inbox, Duration::ZERO, None);
+            device.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);
             let now = clock::now();
             if packets > 0 {
@@ -142,37 +165,39 @@ impl Device {
         result
     }
 
-    /// Sleeps until [`Device::waker`] wakes the thread up, the first timer is due, or `mode` says so;
+    /// Sleeps until [`Device::waker`] wakes the thread up, the first timer is due, or the policy says so;
     /// with a backlog of events for [`BACKLOG_RETRY`] at most. Returns whether a packet ended the sleep.
-    fn sleep(&self, mode: SleepMode, backlog: bool) -> bool {
+    fn sleep(&self, backlog: bool) -> bool {
+        let (device, activity) = (self.device, &self.device.activity);
+        let mode = self.policy.sleep_mode();
         let now = clock::now();
-        let mut until = self.activity.next_timer.load();
+        let mut until = activity.next_timer.load();
         if let SleepMode::Suspended(time) = mode {
             until = until.min(now.after(time));
         }
-        if self.activity.has_deferred.load(Ordering::Relaxed) {
+        if device.deferred_sends.any() {
             until = until.min(now.after(DEFERRED_RETRY));
         }
         if backlog {
             until = until.min(now.after(BACKLOG_RETRY));
         }
-        let may_sleep = self.activity.begin_sleep(until);
+        let may_sleep = activity.begin_sleep(until);
         let mut readable = Readable::default();
-        if may_sleep && !self.activity.stop.load(Ordering::Relaxed) && until > now {
+        if may_sleep && !activity.stop.load(Ordering::Relaxed) && until > now {
             let timeout = (until != NEVER).then(|| until.since(now));
             let watches = mode == SleepMode::WatchSockets;
-            let sockets = self.net.fd().filter(|_| watches);
-            readable.other = watches && self.prepare_sleep();
+            let sockets = device.net.fd().filter(|_| watches);
+            readable.other = watches && device.prepare_sleep();
             let must_not_sleep = readable.other;
             if !must_not_sleep {
-                readable = wait::readable(&self.waker, sockets, timeout);
+                readable = wait::readable(&device.waker, sockets, timeout);
             }
             if watches {
-                self.end_sleep(readable.other && !must_not_sleep);
+                device.end_sleep(readable.other && !must_not_sleep);
             }
         }
-        self.activity.end_sleep();
-        self.waker.clear(readable.waker);
+        activity.end_sleep();
+        device.waker.clear(readable.waker);
         readable.other
     }
 }

@@ -13,6 +13,8 @@
 //! Invariants: records are read in the order in which they were pushed, except for equal ones, which count
 //! where the first is. So once one is in the backlog, all later ones go there, until it is empty. And once
 //! [`EventQueue::close_source`] has returned, nothing delivers a record about the object.
+//!
+//! The program may close its descriptor itself. What it had not read is gone then, as with the kernel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -77,6 +79,8 @@ unsafe impl Record for ib_uverbs_comp_event_desc {
 struct EventSource<R> {
     /// Records pushed, modulo 2^32.
     raised: u32,
+    /// Records that the program has read through the library, modulo 2^32.
+    taken: u32,
     /// How many different records the source can raise: what [`EventState::backlog`] has space for.
     kinds: usize,
     /// The records in the backlog, each with how many times it is to be sent.
@@ -154,6 +158,7 @@ impl<R: Record> EventQueue<R> {
             source,
             EventSource {
                 raised: 0,
+                taken: 0,
                 kinds,
                 waiting: Vec::with_capacity(kinds),
             },
@@ -182,6 +187,14 @@ impl<R: Record> EventQueue<R> {
         false
     }
 
+    /// Counts a record that the program has read through the library, and sends the backlog: there is room.
+    pub fn take(&self, source: u64) {
+        if let Some(source) = self.state.lock().sources.get_mut(&source) {
+            source.taken = source.taken.wrapping_add(1);
+        }
+        self.flush_backlog();
+    }
+
     /// Sends the backlog as far as there is room. Returns false if some of it is left.
     pub fn flush_backlog(&self) -> bool {
         !self.has_backlog.load(Ordering::Relaxed) || self.send_backlog(&mut self.state.lock())
@@ -199,7 +212,8 @@ impl<R: Record> EventQueue<R> {
     }
 
     /// Removes a source and its unread records. Returns how many of its records the program has read,
-    /// modulo 2^32: these it has to acknowledge.
+    /// modulo 2^32: these it has to acknowledge. If the program has closed its descriptor, only those count
+    /// that it has read through the library: nobody knows of others.
     pub fn close_source(&self, source: u64) -> u32 {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -230,11 +244,14 @@ impl<R: Record> EventQueue<R> {
             self.has_backlog.store(true, Ordering::Relaxed);
         }
         self.send_backlog(state);
-        closed.raised.wrapping_sub(unread)
+        match self.reader.is_unchanged() {
+            true => closed.raised.wrapping_sub(unread),
+            false => closed.taken,
+        }
     }
 
-    /// Sends a record. Returns false if there is no room, or the program has closed the sockets: it may have
-    /// descriptors of its own with their numbers.
+    /// Sends a record, or drops it if the program has closed its end. Returns false if there is no room, or
+    /// the program has closed both: it may have descriptors of its own with their numbers.
     fn send(&self, record: &R) -> bool {
         if !self.writer.is_unchanged() {
             return false;
@@ -246,8 +263,13 @@ impl<R: Record> EventQueue<R> {
                 core::slice::from_raw_parts(core::ptr::from_ref(record).cast(), size_of::<R>())
             };
             let sent = cancellation::send(self.writer.as_raw_fd(), bytes, flags);
-            if sent >= 0 || Errno::last() != Errno(libc::EINTR) {
+            if sent >= 0 {
                 return sent == size_of::<R>() as isize;
+            }
+            match Errno::last().0 {
+                libc::EINTR => {}
+                libc::EPIPE | libc::ECONNRESET | libc::ECONNREFUSED => return true,
+                _ => return false,
             }
         }
     }
@@ -506,6 +528,26 @@ mod tests {
             // SAFETY: all four are this test's.
             assert_eq!(unsafe { libc::close(fd) }, 0);
         }
+    }
+
+    /// A program that has closed its descriptor has to acknowledge what it had read, and no more. Nothing is
+    /// left for the background thread.
+    #[test]
+    fn a_closed_descriptor_keeps_nothing() {
+        let (queue, fd) = queue();
+        for of in [1, 1, 2, 3] {
+            assert!(queue.push(record(of)));
+        }
+        let mut value = 0u64;
+        // SAFETY: `value` has eight writable bytes, and `new` opened the descriptor for this test.
+        unsafe {
+            assert_eq!(libc::recv(fd, (&raw mut value).cast(), 8, 0), 8);
+            queue.take(value);
+            libc::close(fd);
+        }
+        assert!(queue.push(record(1)) && queue.push(record(1)) && queue.flush_backlog());
+        assert_eq!(queue.close_source(1), 1);
+        assert_eq!(queue.close_source(2), 0);
     }
 
     /// Bytes that another process has written to the socket neither block nor count.

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::OPEN_DEVICES;
+use super::open_devices::OPEN_DEVICES;
 use crate::capture;
 use crate::sync::Mutex;
 

@@ -6,7 +6,8 @@
 //! random number, or starting a capture, while the process is copied. [`before_fork`] takes these locks, and
 //! parent and child release them. A child needs no other lock that it shares with its parent's threads.
 
-use super::{OPEN_DEVICES, handles};
+use super::handles;
+use super::open_devices::OPEN_DEVICES;
 use crate::{capture, descriptors, process, random};
 
 /// Takes the locks that a child needs.

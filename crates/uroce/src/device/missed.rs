@@ -130,13 +130,8 @@ impl Device {
         if !qp.missed.keep(copy, from) {
             return;
         }
-        let mut deferred = self.deferred_sends.lock();
         // Without memory, the next packet's thread delivers it.
-        if deferred.try_reserve(1).is_ok() {
-            deferred.push(qp.clone());
-        }
-        drop(deferred);
-        self.activity.has_deferred.store(true, Ordering::Relaxed);
+        self.deferred_sends.add(qp.clone());
         self.waker.wake();
     }
 }

@@ -3,8 +3,10 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
+//! | `open.rs`, `open_devices.rs` | opening and closing; the devices that the process has open |
 //! | `qp_table.rs` | the queue pairs that packets reach |
 //! | `command_file.rs` | the command descriptors of contexts |
+//! | `moderation.rs` | completion queues whose events may wait |
 //! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
 //! | `polled.rs` | completions for a program that is polling |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
@@ -18,6 +20,7 @@
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
+//! | `pending.rs` | queue pairs that are left to a thread that runs later (pure) |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
@@ -50,10 +53,14 @@ pub mod gsi;
 pub mod handles;
 mod lock_holder;
 mod missed;
+mod moderation;
 mod multicast;
+mod open;
+mod open_devices;
 mod outboxes;
 mod packet_hooks;
 pub mod paths;
+mod pending;
 pub mod polled;
 mod progress;
 mod qp_cache;
@@ -69,12 +76,11 @@ mod wait;
 pub mod xrc;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Weak};
 use std::thread::JoinHandle;
 
 use ibverbs_abi::*;
-use ibverbs_host::thread;
 
 use crate::config::Config;
 use crate::direct::Exports;
@@ -90,9 +96,11 @@ use completion::{CompletionQueue, Moderation};
 use events::OpenQueues;
 use handles::ObjectCounts;
 use lock_holder::Inboxes;
+use moderation::ModeratedQueues;
 use multicast::MulticastGroups;
 use outboxes::Outboxes;
 use packet_hooks::PacketHooks;
+use pending::Pending;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
 use roce::engine::Time;
@@ -126,7 +134,8 @@ pub struct Device {
     /// The XRC domains that a file names.
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: QpTable,
-    multicast_groups: MulticastGroups,
+    /// Which queue pairs are attached to which multicast groups.
+    pub multicast_groups: MulticastGroups,
     /// The event queues of open contexts and completion channels.
     pub events: OpenQueues,
     /// The command file of each open context.
@@ -140,11 +149,11 @@ pub struct Device {
     generation: u32,
     timers: Mutex<Timers>,
     /// Completion queues whose events may wait.
-    moderated: Mutex<Vec<Weak<CompletionQueue>>>,
+    moderated: ModeratedQueues,
     /// Queue pairs that have something to send, which was deferred.
-    deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
+    deferred_sends: Pending<Arc<QueuePair>>,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
-    unreachable: Mutex<Vec<Arc<QueuePair>>>,
+    unreachable: Pending<Arc<QueuePair>>,
     outboxes: Outboxes,
     /// Held by the thread that receives.
     inboxes: Inboxes,
@@ -153,56 +162,8 @@ pub struct Device {
     waker: Arc<Waker>,
 }
 
-/// An entry of [`OPEN_DEVICES`].
-struct OpenDevice {
-    device: Arc<Device>,
-    /// Open contexts.
-    contexts: usize,
-    background_thread: JoinHandle<()>,
-}
-
-/// The devices that are open. Locked across a fork: see `fork.rs`.
-static OPEN_DEVICES: Mutex<Vec<OpenDevice>> = Mutex::new(Vec::new());
-
 impl Device {
-    /// Opens the device for one more context of this process: its sockets and background thread, if it is
-    /// the first. Each call needs a [`Device::close`]. Fails with the error of the first system call that
-    /// does, or as [`crate::check`].
-    pub fn open(config: &Config) -> io::Result<Arc<Device>> {
-        let mut open_devices = OPEN_DEVICES.lock();
-        exit::register();
-        let generation = process::generation();
-        // Devices that a parent process opened: leaked, as their threads and sockets are the parent's.
-        let inherited = |open: &OpenDevice| open.device.generation != generation;
-        while let Some(at) = open_devices.iter().position(inherited) {
-            core::mem::forget(open_devices.swap_remove(at));
-        }
-        let same_name = |open: &&mut OpenDevice| open.device.name == config.name;
-        if let Some(open) = open_devices.iter_mut().find(same_name) {
-            open.contexts += 1;
-            return Ok(open.device.clone());
-        }
-        let device = Arc::new(Device::new(config, generation)?);
-        let running = device.clone();
-        // libfabric, once it has opened a device, overwrites the instructions of munmap(3), where a thread
-        // that is starting may be.
-        let is_running = Arc::new(Barrier::new(2));
-        let starting = is_running.clone();
-        let background_thread = thread::spawn("uroce", move || {
-            starting.wait();
-            drop(starting);
-            running.run_background_thread();
-        })?;
-        is_running.wait();
-        open_devices.push(OpenDevice {
-            device: device.clone(),
-            contexts: 1,
-            background_thread,
-        });
-        Ok(device)
-    }
-
-    fn new(config: &Config, generation: u32) -> io::Result<Device> {
+    fn new(config: &Config) -> io::Result<Device> {
         let net = Net::open(config)?;
         let hooks = PacketHooks::open(&net);
         let memory = Arc::<Memory>::default();
@@ -232,11 +193,11 @@ impl Device {
             next_handle: AtomicU32::new(1),
             link_downed: AtomicU64::new(0),
             objects: Arc::default(),
-            generation,
+            generation: process::generation(),
             timers: Mutex::default(),
-            moderated: Mutex::default(),
-            deferred_sends: Mutex::default(),
-            unreachable: Mutex::default(),
+            moderated: ModeratedQueues::default(),
+            deferred_sends: Pending::default(),
+            unreachable: Pending::default(),
             outboxes: Outboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
@@ -244,27 +205,11 @@ impl Device {
         })
     }
 
-    /// Closes a context's use of the device. The last close ends the background thread and closes the
-    /// sockets. In a child of the process that opened the device, does nothing.
-    pub fn close(self: Arc<Device>) {
-        if !self.owned_by_this_process() {
-            core::mem::forget(self);
-            return;
-        }
-        let mut open_devices = OPEN_DEVICES.lock();
-        let is_this = |open: &OpenDevice| Arc::ptr_eq(&open.device, &self);
-        let Some(at) = open_devices.iter().position(is_this) else {
-            return;
-        };
-        open_devices[at].contexts -= 1;
-        if open_devices[at].contexts > 0 {
-            return;
-        }
-        let open = open_devices.swap_remove(at);
-        drop(open_devices);
+    /// Ends the background thread, and lets go of the objects that the program has not destroyed.
+    fn end(&self, background_thread: JoinHandle<()>) {
         self.activity.stop.store(true, Ordering::SeqCst);
         self.waker.wake();
-        let _ = open.background_thread.join();
+        let _ = background_thread.join();
         self.send_deferred_at_exit();
         if let Some(paths) = &self.paths {
             paths.close();
@@ -272,22 +217,9 @@ impl Device {
         self.log_counters();
         // Queue pairs that the program has not destroyed hold references to the device's objects.
         self.queue_pairs.clear();
-        self.deferred_sends.lock().clear();
-        self.unreachable.lock().clear();
+        self.deferred_sends.clear();
+        self.unreachable.clear();
         self.multicast_groups.clear();
-    }
-
-    /// The device of this name, if this process has it open.
-    pub fn find(name: &str) -> Option<Arc<Device>> {
-        let open_devices = OPEN_DEVICES.lock();
-        let mut devices = open_devices.iter().map(|open| &open.device);
-        let found = devices.find(|device| device.name == name && device.owned_by_this_process());
-        found.cloned()
-    }
-
-    /// Whether this process opened the device, as opposed to having inherited it through fork.
-    pub fn owned_by_this_process(&self) -> bool {
-        self.generation == process::generation()
     }
 
     /// A number for a new protection domain or SRQ, unique within the device until 2^32 have been created.
@@ -333,13 +265,7 @@ impl Device {
 
     /// Lets the events of a completion queue of this device wait for completions.
     pub fn moderate(self: &Arc<Device>, queue: &Arc<CompletionQueue>, moderation: Moderation) {
-        let mut moderated = self.moderated.lock();
-        let is_other = |other: &Weak<CompletionQueue>| {
-            other.strong_count() > 0 && !core::ptr::eq(other.as_ptr(), Arc::as_ptr(queue))
-        };
-        moderated.retain(is_other);
-        moderated.push(Arc::downgrade(queue));
-        drop(moderated);
+        self.moderated.add(queue);
         queue.moderate(moderation, self);
     }
 
@@ -347,18 +273,6 @@ impl Device {
     fn add_moderation_timer(&self, at: Time) {
         self.add_timer(at, faults::TIMER_QPN);
         self.wake_before(at);
-    }
-
-    /// Raises the events whose wait has ended.
-    #[cold]
-    fn end_waits(&self, now: Time) {
-        let queues: Vec<_> = self
-            .moderated
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        queues.iter().for_each(|queue| queue.end_wait(now));
     }
 
     /// The queue pair of this number.

@@ -22,7 +22,7 @@ pub(super) type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_G
 
 /// The queue pairs attached to each group.
 #[derive(Default)]
-pub(super) struct MulticastGroups {
+pub struct MulticastGroups {
     /// The queue pairs by the group's address; no list is empty.
     members: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
 }
@@ -81,16 +81,16 @@ impl MulticastGroups {
     }
 
     /// Whether a queue pair is attached to any group.
-    fn contains(&self, qp: &Arc<QueuePair>) -> bool {
+    pub fn contains(&self, qp: &Arc<QueuePair>) -> bool {
         let groups = self.members.read();
         let mut all = groups.values().flatten();
         all.any(|member| Arc::ptr_eq(member, qp))
     }
 
     /// The queue pairs of a group.
-    fn of(&self, group: IpAddr) -> GroupMembers {
+    pub(super) fn of(&self, group: &Gid) -> GroupMembers {
         let groups = self.members.read();
-        let members = groups.get(&group).map_or(&[][..], Vec::as_slice);
+        let members = groups.get(&ip_of(group)).map_or(&[][..], Vec::as_slice);
         members.iter().cloned().collect()
     }
 
@@ -117,21 +117,11 @@ impl Device {
 
     /// Detaches a queue pair that is destroyed from all multicast groups.
     pub fn detach_from_all(&self, qp: &Arc<QueuePair>) {
-        if qp.service != Service::Ud || !self.is_attached(qp) {
+        if qp.service != Service::Ud || !self.multicast_groups.contains(qp) {
             return;
         }
         for group in self.multicast_groups.groups() {
             self.detach_multicast(qp, &gid_of(group));
         }
-    }
-
-    /// Whether the queue pair is attached to any multicast group.
-    pub fn is_attached(&self, qp: &Arc<QueuePair>) -> bool {
-        self.multicast_groups.contains(qp)
-    }
-
-    /// The queue pairs that are attached to a multicast group.
-    pub(super) fn attached_to(&self, group: &Gid) -> GroupMembers {
-        self.multicast_groups.of(ip_of(group))
     }
 }

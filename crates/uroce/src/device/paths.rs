@@ -321,41 +321,30 @@ impl Device {
         }
         if let Some(qp) = self.queue_pair(qp.qpn) {
             inner.is_unreachable = true;
-            self.add_unreachable(qp);
-        }
-    }
-
-    /// Without memory, the queue pair's timers decide.
-    fn add_unreachable(&self, qp: Arc<QueuePair>) {
-        let mut unreachable = self.unreachable.lock();
-        if unreachable.try_reserve(1).is_ok() {
-            unreachable.push(qp);
-            self.activity.has_unreachable.store(true, Ordering::Relaxed);
+            // Without memory, the queue pair's timers decide.
+            self.unreachable.add(qp);
         }
     }
 
     /// Fails the queue pairs whose peer is gone, if the program has read their completions meanwhile.
     #[inline]
     pub(super) fn retry_unreachable(&self) {
-        if self.activity.has_unreachable.load(Ordering::Relaxed) {
+        if self.unreachable.any() {
             self.retry_all_unreachable();
         }
     }
 
     #[cold]
     fn retry_all_unreachable(&self) {
-        let has_unreachable = &self.activity.has_unreachable;
-        has_unreachable.store(false, Ordering::Relaxed);
-        let queue_pairs = core::mem::take(&mut *self.unreachable.lock());
-        for qp in queue_pairs {
+        self.unreachable.take_each(|qp| {
             let locked = qp.lock_unless_preempted().map(|mut inner| {
                 inner.is_unreachable = false;
                 self.send(&qp, inner);
             });
             if locked == Err(Unavailable::Preempted) {
-                self.add_unreachable(qp);
+                self.unreachable.add_again(qp);
             }
-        }
+        });
     }
 
     /// Whether a poller may skip the sockets at this poll, and check shared memory only.

@@ -194,7 +194,7 @@ impl Device {
         // The program has read completions, and may not poll again. See `Device::fail_unreachable`.
         fence(Ordering::SeqCst);
         let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
-        if suspended || activity.has_unreachable.load(Ordering::Relaxed) {
+        if suspended || self.unreachable.any() {
             activity.wakeups_suspended.store(false, Ordering::Relaxed);
             self.waker.wake();
         }
@@ -276,7 +276,7 @@ impl Device {
         from: &Addresses,
         clock: impl Clock,
     ) {
-        for qp in self.attached_to(&from.dst) {
+        for qp in self.multicast_groups.of(&from.dst) {
             if let Some(mut locked) = receiving::lock_for(self, qp, packet, from) {
                 receiving::receive(&mut locked, packet, from, clock, None);
                 self.finish_receiving(locked, false);
@@ -345,7 +345,7 @@ impl Device {
                 Some(qp) => self.run_timer(&qp, due.at),
                 None => {
                     self.deliver_delayed(now);
-                    self.end_waits(now);
+                    self.moderated.end_waits(now);
                 }
             }
         }

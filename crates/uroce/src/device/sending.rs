@@ -7,7 +7,6 @@
 
 use std::ops::DerefMut;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair, Unavailable};
@@ -40,16 +39,9 @@ impl Device {
     /// no memory for that.
     pub(super) fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) -> bool {
         if !inner.send_deferred {
-            let mut deferred = self.deferred_sends.lock();
-            if deferred.try_reserve(1).is_err() {
-                return false;
-            }
-            deferred.push(qp.clone());
-            drop(deferred);
-            inner.send_deferred = true;
-            self.activity.has_deferred.store(true, Ordering::Relaxed);
+            inner.send_deferred = self.deferred_sends.add(qp.clone());
         }
-        true
+        inner.send_deferred
     }
 
     /// Ends a queue pair that the program destroys: waits for the thread that is running it, sends what
@@ -138,64 +130,37 @@ impl Device {
     /// thread that runs its queue pair is taken for preempted.
     #[inline]
     pub(super) fn send_deferred(&self) -> bool {
-        !self.activity.has_deferred.load(Ordering::Relaxed) || self.send_all_deferred()
+        !self.deferred_sends.any() || self.send_all_deferred()
     }
 
     fn send_all_deferred(&self) -> bool {
-        self.activity.has_deferred.store(false, Ordering::Relaxed);
-        let count = self.deferred_sends.lock().len();
         let mut all_sent = true;
-        for _ in 0..count {
-            let Some(qp) = self.deferred_sends.lock().pop() else {
-                break;
-            };
-            match qp.lock_unless_preempted() {
+        self.deferred_sends
+            .take_each(|qp| match qp.lock_unless_preempted() {
                 Ok(mut inner) => {
-                    inner.send_deferred = !inner.deliver_early(&qp) && self.defer_again(&qp);
+                    inner.send_deferred =
+                        !inner.deliver_early(&qp) && self.deferred_sends.add_again(qp.clone());
                     all_sent &= !inner.send_deferred;
                     self.send(&qp, inner);
                 }
                 Err(Unavailable::Preempted) => {
                     all_sent = false;
                     // Without memory, the thread that has it locked sends when it runs on.
-                    self.defer_again(&qp);
+                    self.deferred_sends.add_again(qp.clone());
                 }
                 Err(Unavailable::Destroyed) => {}
-            }
-        }
-        // Queue pairs that were added meanwhile are left too.
-        let left = !self.deferred_sends.lock().is_empty();
-        if left {
-            self.activity.has_deferred.store(true, Ordering::Relaxed);
-        }
+            });
         all_sent
-    }
-
-    /// Leaves a queue pair to a later call of [`Device::send_deferred`], behind the others. False if there is
-    /// no memory for that.
-    fn defer_again(&self, qp: &Arc<QueuePair>) -> bool {
-        let mut deferred = self.deferred_sends.lock();
-        let has_room = deferred.try_reserve(1).is_ok();
-        if has_room {
-            deferred.insert(0, qp.clone());
-        }
-        has_room
     }
 
     /// Sends what was deferred when the process exits: skips locks that are held, as their holder may
     /// never run again.
     pub fn send_deferred_at_exit(&self) {
-        let next = || self.deferred_sends.try_lock()?.pop();
-        // No more than there are now: a channel may stay full.
-        let count = self
-            .deferred_sends
-            .try_lock()
-            .map_or(0, |deferred| deferred.len());
-        for qp in (0..count).map_while(|_| next()) {
+        self.deferred_sends.take_each_unlocked(|qp| {
             if let Some(mut inner) = qp.inner.try_lock() {
                 inner.send_deferred = false;
                 self.send(&qp, inner);
             }
-        }
+        });
     }
 }

@@ -7,9 +7,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::Device;
 use super::counters::DeviceCounters;
+use super::open_devices::OPEN_DEVICES;
 use super::queue_pair::QueuePair;
-use super::{Device, OPEN_DEVICES};
 use roce::engine::{Counters, QpState, Service};
 use roce::wire::ip_of;
 

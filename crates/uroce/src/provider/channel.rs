@@ -71,8 +71,8 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
     }
 }
 
-/// The completion queue that an event of the channel names by its handle; NULL if there is none. Also makes
-/// room for the events that did not fit the channel's socket: the program has just read one.
+/// The completion queue that an event of the channel names by its handle; NULL if there is none. Also counts
+/// the event, and sends those that did not fit the channel's socket: the program has just read one.
 ///
 /// # Safety
 /// `channel` is live.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cq_of_event(channel: *mut ibv_comp_channel, handle: u64
     let (object, context) = unsafe { (CompChannel::of(channel), (*channel).context) };
     // SAFETY: the context of a live channel is open.
     if unsafe { private(context) }.device.owned_by_this_process() {
-        object.events.flush_backlog();
+        object.events.take(handle);
     }
     let found = handles::object_of_event(ObjectKind::Cq, handle);
     let cq: *mut ibv_cq = found.map_or(null_mut(), core::ptr::with_exposed_provenance_mut);

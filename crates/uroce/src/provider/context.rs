@@ -23,7 +23,7 @@ use crate::cm::ucma;
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::command_file::CommandFile;
-use crate::device::events::AsyncEvents;
+use crate::device::events::{AsyncEvents, Record as _};
 use crate::device::handles::{self, ObjectKind};
 use crate::profile::Fabric;
 use crate::transport::{self, GidType};
@@ -322,8 +322,8 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
 }
 
 /// The object that an async event names by its handle; NULL if there is none, or the events of its type are
-/// not about an object. Also makes room for the events that did not fit the context's socket: the program
-/// has just read one.
+/// not about an object. Also counts the event, and sends those that did not fit the context's socket: the
+/// program has just read one.
 unsafe extern "C" fn object_of_event(
     context: *mut ibv_context,
     event: *const ib_uverbs_async_event_desc,
@@ -331,7 +331,7 @@ unsafe extern "C" fn object_of_event(
     // SAFETY: the library passes an open context and a readable event.
     let (context, event) = unsafe { (private(context), &*event) };
     if context.device.owned_by_this_process() {
-        context.events.flush_backlog();
+        context.events.take(event.source());
     }
     let kind = match event.event_type {
         IBV_EVENT_CQ_ERR => ObjectKind::Cq,

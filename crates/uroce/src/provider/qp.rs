@@ -415,7 +415,10 @@ pub unsafe fn destroy_qp(qp: *mut ibv_qp) -> Result<()> {
         object(qp)
     };
     let owned = object.device.owned_by_this_process();
-    if owned && object.qp.service == Service::Ud && object.device.is_attached(&object.qp) {
+    if owned
+        && object.qp.service == Service::Ud
+        && object.device.multicast_groups.contains(&object.qp)
+    {
         return Err(Errno(EBUSY));
     }
     // SAFETY: the queue pair is readable.

@@ -106,6 +106,7 @@ fn a_child_is_another_process() {
     assert!(shadow.check_process(1, "ibv_post_send").is_empty());
     assert!(shadow.check_process(2, "ibv_post_send").is_empty());
     shadow.contexts.get_mut(&1).unwrap().pid += 1;
+    shadow.opened_by += 1;
     assert_eq!(
         rules(&shadow.check_process(1, "ibv_post_send")),
         [Rule::ChildVerb]

@@ -12,7 +12,7 @@ const MAX_DIRECT_LEN: u64 = 8 << 20;
 pub struct Initiator {
     /// The number of its queue pair.
     pub qpn: u32,
-    /// Its address.
+    /// The peer's address.
     pub gid: Gid,
     /// The first PSN that was expected of it.
     pub first_psn: Psn,
@@ -80,8 +80,8 @@ impl Qp {
         }
     }
 
-    /// What the peer may do to memory without this queue pair's responder, `IBV_ACCESS_REMOTE_*`. None if
-    /// its requests need the responder.
+    /// The accesses that the peer may make to memory without this queue pair's responder,
+    /// `IBV_ACCESS_REMOTE_*`. None if its requests need the responder.
     pub fn direct_access(&self) -> Option<u32> {
         let attributes = &self.attributes;
         // In RTR the first packet raises an event.
@@ -100,7 +100,7 @@ impl Qp {
         is_connected.then_some(attributes.access & !denied)
     }
 
-    /// Whose requests a connected queue pair executes.
+    /// The peer whose requests a connected queue pair executes.
     pub fn initiator(&self) -> Initiator {
         Initiator {
             qpn: self.attributes.dest_qpn,

@@ -84,7 +84,7 @@ pub struct Qp {
     responder: Responder,
     early: EarlyPackets,
     notification: Notification,
-    /// What no part counts, and what the parts counted before the last move to RESET.
+    /// The counts that no part keeps, and those of the parts before the last move to RESET.
     counters: Counters,
 }
 
@@ -109,7 +109,7 @@ impl Qp {
         &self.attributes.config
     }
 
-    /// What the queue pair has counted since it was created.
+    /// The counts of the queue pair since it was created.
     pub fn counters(&self) -> Counters {
         let mut sum = self.counters;
         sum += self.completer.counters();

@@ -1,11 +1,15 @@
-//! A connected queue pair that is bound to shared memory: what it writes there, and what it receives.
+//! A connected queue pair that is bound to shared memory: the requests and responses that it writes
+//! there, and those that it receives.
+//!
+//! Not here: the state of the sender (`crate::engine::shm`), the memory itself, which the caller
+//! has.
 
 use super::{Addresses, Clock, Host, Qp, QpState, Service, Time};
 use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
 use crate::engine::shm::{Answer, Message, NextMessage, Sender};
-use crate::wire::{AethKind, Operation, Packet};
+use crate::wire::{AethKind, NakCode, Operation, Packet};
 
 impl Qp {
     /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins,
@@ -30,8 +34,9 @@ impl Qp {
         true
     }
 
-    /// There is no shared memory. An unreliable connection goes on with packets, from the start of the
-    /// message that it has written in part; a reliable one that is bound fails with its timers.
+    /// Releases the shared memory, which does not exist any more. An unreliable connection goes on
+    /// with packets, from the start of the message that it has written in part; a reliable one that
+    /// is bound fails with its timers.
     pub fn unbind(&mut self, clock: impl Clock) {
         self.requester.release();
         if self.sender.is_none() {
@@ -179,7 +184,7 @@ impl Qp {
         let request = SharedRequest { message, is_xrc };
         let (operation, part) = (message.operation(), message.part());
         if service == Service::Uc {
-            // Those that wait still were received before this one.
+            // Packets that still wait were received before this one.
             self.deliver_all_early(host);
             let action =
                 self.responder
@@ -257,6 +262,8 @@ impl Qp {
         let result = match answer {
             Answer::Done => Ok(()),
             Answer::Again => {
+                let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == message.acknowledgment();
+                self.counters.rcvd_seq_err += u64::from(is_nak);
                 self.counters.completer_retry_err += 1;
                 sender.send_again();
                 Ok(())
@@ -286,8 +293,8 @@ impl Qp {
         }
     }
 
-    /// There is no room for the next message, or no way to the peer. The ack timeout runs from now on, as
-    /// if it had been sent.
+    /// Starts the ack timeout when the next message has no room, or no way to the peer: it runs
+    /// from now on, as if the message had been sent.
     #[cold]
     pub fn on_no_room(&mut self, now: Time) {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);

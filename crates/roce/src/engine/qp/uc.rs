@@ -1,8 +1,9 @@
 //! Unreliable connections (9.8.2): nothing is acknowledged.
 //!
-//! A packet that is not the expected one shows that others were lost, and their messages are dropped. It must
-//! not show that another thread of this process has the others in hand. So while several threads receive
-//! ([`Host::may_reorder`]), packets that are ahead wait for the expected one.
+//! A packet that is not the expected one shows that others were lost, and their messages are dropped.
+//! But the others may not be lost: another thread of this process may have received them, and not
+//! delivered them yet. So while several threads receive ([`Host::may_reorder`]), packets that are ahead
+//! wait for the expected one.
 
 use super::{Host, Pace, Qp, Time};
 use crate::engine::PacketCopy;
@@ -72,7 +73,7 @@ impl Qp {
         if ahead && host.may_reorder() && self.early.keep(packet) {
             return;
         }
-        // Those that wait still were received before this one.
+        // Packets that still wait were received before this one.
         if ahead {
             self.deliver_all_early(host);
         }

@@ -1,5 +1,7 @@
-//! What the requester does when packets are acknowledged, lost, or not acknowledged in time. The
-//! completer calls these entry points.
+//! Acknowledgment and loss: the requester's entry points for packets that are acknowledged, lost,
+//! or not acknowledged in time. The completer calls them.
+//!
+//! Not here: reading a response, and counting retries (`completer`).
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::engine::Completion;
 use crate::engine::send_queue::WqeState;
 use crate::engine::timer::TimerTable;
 
-/// What [`Requester::next_finished`] found at the head of the send queue.
+/// The finding of [`Requester::next_finished`] at the head of the send queue.
 pub enum Finished {
     /// A WQE completed successfully and was removed.
     Success {

@@ -1,4 +1,4 @@
-//! What the engine's tests read of a requester.
+//! Access of the engine's tests to a requester's state.
 
 use super::Requester;
 
@@ -25,7 +25,7 @@ impl Requester {
         self.rd_atomic_in_flight
     }
 
-    /// What holds between any two calls.
+    /// Checks what holds between any two calls.
     pub fn check_invariants(&self) {
         assert!(self.oldest_unacked <= self.next && self.next <= self.highest_sent);
         assert!(self.highest_sent - self.oldest_unacked < 1 << 23);

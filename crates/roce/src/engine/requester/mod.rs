@@ -82,7 +82,7 @@ struct RttProbe {
     sent_at: Time,
 }
 
-/// What [`Requester::next_packet`] did.
+/// The result of [`Requester::next_packet`].
 pub enum NextPacket {
     /// Wrote a packet.
     Packet(Encoded),
@@ -92,7 +92,7 @@ pub enum NextPacket {
     Complete,
 }
 
-/// What to do with the current WQE.
+/// The next step with the current WQE.
 enum Step {
     Send,
     /// Go on with the next WQE.
@@ -154,7 +154,7 @@ impl Requester {
         &mut self.queue
     }
 
-    /// What was written to [`SendQueue::next_wr`].
+    /// The WR that was written to [`SendQueue::next_wr`].
     #[inline]
     pub fn written_wr(&self) -> Option<&SendWr> {
         self.queue.written_wr()

@@ -3,7 +3,7 @@
 use super::{SendOp, Wqe};
 use crate::wire::{Feth, HeaderWriter, Part, Reth};
 
-/// What [`extend_headers`] found out about a packet.
+/// The properties of a packet that [`extend_headers`] computes.
 pub struct PacketContent {
     /// The packet number after it. Not simply the next one for a READ request, which stands for all its
     /// responses.

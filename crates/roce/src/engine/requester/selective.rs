@@ -42,7 +42,7 @@ pub(super) struct Selective {
     due: Option<u64>,
     /// The packet that was sent alone and is not acknowledged.
     alone: Option<u64>,
-    /// It was sent because no acknowledgment had come, not because of a NAK.
+    /// The packet was sent because no acknowledgment had come, not because of a NAK.
     is_probe: bool,
     /// A probe was sent since the last acknowledgment.
     has_probed: bool,
@@ -58,7 +58,7 @@ pub(super) struct Selective {
     recovery_end: u64,
     /// The acknowledgment of the packet shows that the one behind it is missing.
     is_missing: bool,
-    /// It shows that the peer has got none of those behind it.
+    /// The acknowledgment shows that the peer has got none of those behind it.
     are_all_missing: bool,
     /// Packets in a row whose acknowledgment covered no other one, though later ones had been sent before.
     single: u8,
@@ -68,7 +68,7 @@ pub(super) struct Selective {
     pause: u32,
     /// The length of the next pause.
     next_pause: u32,
-    /// Everything is retransmitted after a NAK.
+    /// The whole flight is retransmitted after a NAK.
     all_after_nak: bool,
 }
 
@@ -102,14 +102,14 @@ impl Selective {
         self.due.is_some()
     }
 
-    /// Everything that is not acknowledged is retransmitted.
+    /// Ends selective retransmission: everything that is not acknowledged is retransmitted.
     pub fn stop(&mut self) {
         (self.due, self.alone) = (None, None);
         (self.is_missing, self.are_all_missing) = (false, false);
         self.all_after_nak = false;
     }
 
-    /// Everything that is not acknowledged is retransmitted because of a NAK.
+    /// Lets everything that is not acknowledged be retransmitted because of a NAK.
     pub fn start_all(&mut self) {
         self.all_after_nak = true;
     }

@@ -22,7 +22,7 @@ pub enum Pace {
     Unlimited,
 }
 
-/// What comes next on an unreliable send queue.
+/// The next step on an unreliable send queue.
 pub enum UnreliableStep {
     /// Nothing can be sent now.
     Blocked,
@@ -35,7 +35,7 @@ pub enum UnreliableStep {
 }
 
 impl Requester {
-    /// What to do with the oldest WQE. Executes it if it is a local operation.
+    /// Decides what to do with the oldest WQE. Executes it if it is a local operation.
     pub fn unreliable_step(&mut self, pace: Pace, host: &mut impl Host) -> UnreliableStep {
         let Some(wqe) = self.queue.front() else {
             return UnreliableStep::Blocked;

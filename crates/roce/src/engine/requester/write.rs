@@ -15,7 +15,7 @@ pub(super) struct Written {
     pub encoded: Encoded,
     /// The packet number after it.
     pub next_packet: u64,
-    /// It requests an acknowledgment.
+    /// The packet requests an acknowledgment.
     pub ack_req: bool,
 }
 

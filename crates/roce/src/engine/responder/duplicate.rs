@@ -15,7 +15,7 @@ pub struct Resource {
     pub result: SavedResult,
 }
 
-/// What is needed to respond again.
+/// The data that responding again needs.
 #[derive(Clone, Copy, Debug)]
 pub enum SavedResult {
     /// The memory is read again.

@@ -1,4 +1,9 @@
 //! Executes validated requests: SEND, WRITE, READ, atomics, ATOMIC WRITE, FLUSH.
+//!
+//! Not here: the validation and the order of requests (`super`), duplicates (`duplicate`), sending
+//! the responses (`transmit`, `messages`).
+//!
+//! Specification: 9.7.4, 9.7.5; ATOMIC WRITE and FLUSH: annex A19.
 
 use ibverbs_abi::*;
 

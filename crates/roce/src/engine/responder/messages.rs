@@ -1,4 +1,6 @@
 //! Sends responses through shared memory.
+//!
+//! Not here: their order (`response_queue`). As packets they are sent by `transmit`.
 
 use super::transmit::ACK;
 use super::{Attributes, Host, Operation, Part, Responder, Response};
@@ -6,9 +8,9 @@ use crate::engine::emit::part_of;
 use crate::engine::shm::{HEAD_LEN, MessageWriter};
 use crate::wire::{AethKind, NakCode, Psn};
 
-/// What [`Responder::next_message`] did.
+/// The result of [`Responder::next_message`].
 pub enum NextAnswer {
-    /// There is none.
+    /// No response waits.
     None,
     /// Wrote a response of that many bytes.
     Message(usize),

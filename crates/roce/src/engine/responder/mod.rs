@@ -113,7 +113,7 @@ impl Responder {
         self.early.clear();
     }
 
-    /// What this part has counted since it was created, or since the last [`Self::take_counters`].
+    /// The counts of this part since it was created, or since the last [`Self::take_counters`].
     pub fn counters(&self) -> Counters {
         self.counters
     }

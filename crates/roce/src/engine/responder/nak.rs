@@ -9,7 +9,7 @@ use crate::wire::{AethKind, NakCode};
 /// Why a request is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NakCause {
-    /// There is no receive WQE: RNR NAK, the peer retransmits the request.
+    /// The receive queue has no WQE: RNR NAK, the peer retransmits the request.
     ReceiverNotReady,
     /// The request violates the protocol, or is of a kind that the queue pair does not grant its peer.
     InvalidRequest,
@@ -47,7 +47,7 @@ impl From<Overrun> for NakCause {
 /// The outcome of a request.
 pub type Executed = Result<(), NakCause>;
 
-/// What the queue pair has to do after a request.
+/// The reaction of the queue pair to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponderAction {
     None,

@@ -1,4 +1,6 @@
-//! Sends responses (9.7.5).
+//! Sends responses as packets (9.7.5).
+//!
+//! Not here: their order (`response_queue`). Through shared memory they are sent by `messages`.
 
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::Clock;
@@ -8,7 +10,7 @@ use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
 /// An ACK that does not count credits (9.7.7.2). docs/uroce/protocol.md has the reason.
 pub(super) const ACK: AethKind = AethKind::Ack { credits: 31 };
 
-/// What [`Responder::next_response`] did.
+/// The result of [`Responder::next_response`].
 pub enum NextResponse {
     /// Nothing can be sent now.
     None,

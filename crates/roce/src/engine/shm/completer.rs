@@ -1,4 +1,8 @@
 //! Responses, RNR waits and ack timeouts of a queue pair that is bound to shared memory.
+//!
+//! Not here: writing requests (`sender`, `write`). For packets the same is in `engine::completer`.
+//!
+//! Specification: 9.7.5.2, 9.7.6.1.3.
 
 use std::time::Duration;
 
@@ -17,7 +21,7 @@ use crate::wire::{AethKind, Operation, Psn};
 /// timeout if that is shorter: the peer has dropped it because it had no memory, or was not ready to receive.
 const REPEAT_AFTER: Duration = Duration::from_millis(500);
 
-/// What a response requires after the WQEs that it acknowledges have completed.
+/// The reaction that a response requires after the WQEs that it acknowledges have completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing.
@@ -81,7 +85,7 @@ impl Sender {
         if count <= 0 {
             return true;
         }
-        // Those that are to be sent again are not counted.
+        // Requests that are to be sent again are not counted.
         if self.rd_atomic_in_flight > 0 || end.distance(self.next) > 0 {
             return self.acknowledge_each(end, queue, attributes);
         }
@@ -118,7 +122,7 @@ impl Sender {
         self.finished += count;
         self.received = 0;
         if self.next.distance(self.acked) < 0 {
-            // They were about to be sent again. The WQEs before `current` are removed next.
+            // The requests were about to be sent again. The WQEs before `current` are removed next.
             self.next = self.acked;
             (self.current, self.sent) = (0, 0);
             self.rd_atomic_in_flight = 0;
@@ -233,7 +237,8 @@ impl Sender {
         }
     }
 
-    /// Something is in flight. The clock is read only if the timer does not run.
+    /// Starts the timer, as something is in flight. The clock is read only if the timer does not
+    /// run.
     #[inline(always)]
     pub(super) fn start_timer(&mut self, attributes: &Attributes, clock: impl Clock) {
         if self.is_reliable && self.deadline.is_none() {
@@ -249,7 +254,8 @@ impl Sender {
         self.has_progress = false;
     }
 
-    /// There is no room for the next message. The ack timeout runs from now on, as if it had been written.
+    /// Notes that the next message has no room. The ack timeout runs from now on, as if it had been
+    /// written.
     #[cold]
     pub fn await_room(&mut self, attributes: &Attributes, now: Time) {
         if self.rnr_until.is_none() {
@@ -292,7 +298,7 @@ impl Sender {
                 return Err(IBV_WC_RETRY_EXC_ERR);
             }
         }
-        // What the peer has not taken is not lost.
+        // Requests that the peer has not taken are not lost.
         if peer == PeerActivity::Unknown {
             counters.completer_retry_err += 1;
             self.send_again();

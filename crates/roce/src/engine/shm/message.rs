@@ -23,7 +23,7 @@ pub const HEAD_LEN: usize = 56;
 const STARTS: u8 = 1;
 /// The last part of a message.
 const ENDS: u8 = 2;
-/// It raises a solicited event.
+/// The message raises a solicited event.
 const SOLICITED: u8 = 4;
 /// The payload begins at [`HEAD_LEN`].
 const APART: u8 = 8;
@@ -85,7 +85,7 @@ const fn header_len(operation: Operation) -> usize {
 pub struct Message<'a> {
     head: &'a [u8; HEAD_LEN],
     operation: Operation,
-    /// Its payload. A hostile peer may change it while it is read.
+    /// The message's payload. A hostile peer may change it while it is read.
     pub payload: &'a [u8],
 }
 
@@ -129,13 +129,13 @@ impl<'a> Message<'a> {
         self.head[1] & flag != 0
     }
 
-    /// What it does. Never `Reserved`.
+    /// The operation of the message. Never `Reserved`.
     #[inline]
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// Its position in the message.
+    /// The position of this part in the message.
     #[inline]
     pub fn part(&self) -> Part {
         match (self.starts(), self.ends()) {
@@ -198,7 +198,7 @@ impl<'a> Message<'a> {
             && !matches!(self.acknowledgment(), Some(AethKind::Ack { .. }))
     }
 
-    /// What an ACK or NAK says; None if it is none, or says nothing that exists.
+    /// The content of an ACK or NAK; None if it is none, or says nothing that exists.
     #[inline]
     pub fn acknowledgment(&self) -> Option<AethKind> {
         let is_ack = self.operation == Operation::Ack;
@@ -254,7 +254,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What a FLUSH does.
+    /// The parameters of a FLUSH.
     pub fn feth(&self) -> Option<Feth> {
         let [placement, selectivity, ..] = self.u32_at::<16>().to_ne_bytes();
         (self.operation == Operation::Flush).then_some(Feth {
@@ -331,7 +331,7 @@ impl<'a> MessageWriter<'a> {
         })
     }
 
-    /// It raises a solicited event.
+    /// Marks the message as one that raises a solicited event.
     #[inline(always)]
     pub fn solicited(&mut self) {
         self.head[1] |= SOLICITED;
@@ -365,13 +365,13 @@ impl<'a> MessageWriter<'a> {
         self.head[48..].copy_from_slice(&atomic.swap_add.to_ne_bytes());
     }
 
-    /// What a FLUSH does.
+    /// Writes the parameters of a FLUSH.
     pub fn feth(&mut self, feth: &Feth) {
         let bytes = [feth.placement, feth.selectivity, 0, 0];
         self.imm_or_rkey(u32::from_ne_bytes(bytes));
     }
 
-    /// What an ACK or NAK says.
+    /// Writes the content of an ACK or NAK.
     #[inline(always)]
     pub fn acknowledgment(&mut self, kind: AethKind) {
         self.head[16..20].copy_from_slice(&Aeth { kind, msn: 0 }.bytes());

@@ -1,9 +1,11 @@
-//! Which part of which request is written next, and what is in flight.
+//! The sender's position: which part of which request is written next, and what is in flight.
 //!
-//! The sender does not own the send queue, which is the requester's: each call gets it. Invariant: the WQEs
-//! of the queue are, oldest first, `finished` ones that have been acknowledged, those in flight, the one at
-//! `current`, of which `sent` bytes are in flight too, and those that have not begun. Local operations take
-//! no PSN.
+//! It does not own the send queue, which is the requester's: each call gets it. Responses are in
+//! `completer`.
+//!
+//! Invariant: the WQEs of the queue are, oldest first, `finished` ones that have been acknowledged,
+//! those in flight, the one at `current`, of which `sent` bytes are in flight too, and those that
+//! have not begun. Local operations take no PSN.
 
 use std::time::Duration;
 
@@ -50,9 +52,9 @@ pub struct Sender {
     pub(super) rnr_until: Option<Time>,
     /// When it is looked whether requests have been answered.
     pub(super) deadline: Option<Time>,
-    /// Something has been answered since the deadline was set.
+    /// An answer has come since the deadline was set.
     pub(super) has_progress: bool,
-    /// There was no room for the next message.
+    /// The next message had no room.
     pub(super) is_starved: bool,
     /// The time from when the deadline was set to it.
     pub(super) interval: Duration,
@@ -65,11 +67,11 @@ pub struct Sender {
 struct Draining {
     /// The WQEs in the queue that had begun.
     left: usize,
-    /// It has been reported that they are gone.
+    /// The end of the drain has been reported.
     is_reported: bool,
 }
 
-/// What [`Sender::next_message`] did.
+/// The result of [`Sender::next_message`].
 pub enum NextMessage {
     /// Wrote a message of that many bytes.
     Message(usize),
@@ -79,7 +81,7 @@ pub enum NextMessage {
     Complete,
 }
 
-/// What to do with the current WQE.
+/// The next step with the current WQE.
 enum Step {
     Write,
     Skip,

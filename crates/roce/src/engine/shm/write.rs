@@ -14,7 +14,7 @@ pub(super) struct WrittenPart {
     pub len: usize,
     /// The bytes of its payload.
     pub payload_len: u32,
-    /// It is the last part.
+    /// The part is the last one of its message.
     pub ends: bool,
 }
 

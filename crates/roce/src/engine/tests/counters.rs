@@ -1,4 +1,4 @@
-//! What each counter counts: a packet exchange per counter.
+//! Tests of the counters: a packet exchange per counter.
 
 use ibverbs_abi::*;
 

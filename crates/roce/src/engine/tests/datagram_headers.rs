@@ -1,4 +1,4 @@
-//! What a datagram's completion says of its headers.
+//! Tests of the header fields in a datagram's completion.
 
 use ibverbs_abi::*;
 

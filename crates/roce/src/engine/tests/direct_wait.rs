@@ -75,7 +75,8 @@ fn a_short_request_is_sent() {
     assert_eq!(direct_ops(&network), 0);
 }
 
-/// So a stream that began before the peer granted any leaves the network.
+/// WRITEs behind one that was sent wait. So a stream that began before the peer granted any access
+/// leaves the network.
 #[test]
 fn what_is_behind_a_write_that_was_sent_waits() {
     let mut network = network(Direct::Never);

@@ -96,7 +96,7 @@ fn a_cnp_shrinks_the_window_once_for_all_in_flight() {
     assert_eq!(peer.qp.counters().rp_cnp_handled, 3);
 }
 
-/// Of another host, or for a queue pair that sends nothing.
+/// A CNP of another host, or for a queue pair that sends nothing, has no effect.
 #[test]
 fn a_cnp_of_a_stranger_is_ignored() {
     let mut peer = Peer::in_rts(ATTRIBUTES);

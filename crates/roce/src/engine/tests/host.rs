@@ -7,7 +7,7 @@ use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
 
 use crate::engine::*;
 
-/// Which WRITEs and READs the host executes.
+/// The WRITEs and READs that the host executes.
 #[derive(Default)]
 pub enum Direct {
     /// None.
@@ -17,12 +17,12 @@ pub enum Direct {
     Granted,
     /// None, but it says that it would.
     Refused,
-    /// One of these by chance, at each call. The state of a generator.
+    /// The host picks one of these by chance, at each call. The state of a generator.
     Random(Cell<u64>),
 }
 
 impl Direct {
-    /// One of the first three.
+    /// Returns one of the first three.
     fn now(&self) -> &Direct {
         let Direct::Random(state) = self else {
             return self;
@@ -68,7 +68,7 @@ pub struct TestHost {
     /// The value of [`Host::may_reorder`].
     pub reorders: bool,
     pub direct: Direct,
-    /// What the peer lets this side do directly, and its regions, while this side runs.
+    /// The access that the peer grants this side directly, and its regions, while this side runs.
     pub peer_access: Option<u32>,
     pub peer_regions: Vec<Region>,
 }

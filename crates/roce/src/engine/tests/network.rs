@@ -8,8 +8,8 @@ use super::host::TestHost;
 use crate::engine::*;
 use crate::wire::{ICRC_LEN, Packet, Psn};
 
-/// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
-/// delay.
+/// The impairment of a packet that a side sends: the delays of its copies, one element per copy
+/// that arrives.
 pub type Impair = dyn FnMut(usize, &Packet) -> Vec<Duration>;
 
 /// Whether a message that a side sends reaches the receiver.
@@ -469,7 +469,8 @@ fn parse_message(bytes: &[u8]) -> MessageCopy {
 }
 
 impl Qp {
-    /// What holds between any two calls. `transmitted`: everything that may be sent has been sent.
+    /// Checks what holds between any two calls. `transmitted`: everything that may be sent has been
+    /// sent.
     fn check_invariants(&self, transmitted: bool) {
         let (requester, max_rd_atomic) = (self.requester(), self.attributes().max_rd_atomic);
         if !self.is_bound() {

@@ -15,7 +15,7 @@ fn peer(max_dest_rd_atomic: u8) -> Peer {
     peer
 }
 
-/// What the memory holds at first.
+/// The initial bytes of the memory.
 fn original(offset: usize, len: usize) -> Vec<u8> {
     (offset..offset + len)
         .map(|at| (at ^ at >> 8) as u8)
@@ -193,7 +193,7 @@ fn nothing_is_executed_behind_a_read_that_fails() {
     assert_eq!(peer.qp.state(), QpState::Err);
 }
 
-/// Of a duplicate, the peer has the bytes, or asks once more.
+/// A duplicate READ that fails holds nothing back: the peer has the bytes, or asks once more.
 #[test]
 fn a_duplicate_read_that_fails_holds_nothing_back() {
     let mut peer = peer(1);

@@ -161,7 +161,7 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
     peer.qp
         .receive(&packet, &other_peer, peer.now, &mut peer.host);
     assert_eq!(peer.responses(), []);
-    // Of another transport service.
+    // Packets of another transport service have no effect.
     for transport in [Transport::Uc, Transport::Xrc] {
         let mut headers = Peer::headers(Operation::Send, Part::Only, 0);
         headers.bth.opcode = Opcode::new(transport, Operation::Send, Part::Only);

@@ -17,7 +17,7 @@ use super::network::*;
 use crate::engine::*;
 use crate::wire::Psn;
 
-/// What a message does.
+/// The operation of a message.
 #[derive(Clone, Copy, Debug)]
 enum MessageKind {
     Send { imm: bool },
@@ -41,7 +41,7 @@ struct Transfer {
     receive_at: Duration,
 }
 
-/// What the network does to packets.
+/// The impairments of packets by the network.
 #[derive(Clone, Copy, Debug)]
 struct Impairment {
     seed: u64,
@@ -242,7 +242,7 @@ const SENT: u64 = 0;
 const RESPONSE: u64 = 1;
 const RECEIVED: u64 = 2;
 const READ: u64 = 3;
-/// What the peer writes: fewer slots, so that later messages overwrite earlier ones.
+/// The slots that the peer writes: fewer, so that later messages overwrite earlier ones.
 const WRITTEN: u64 = 4;
 const WRITTEN_SLOTS: u64 = 3;
 const COUNTER: u64 = place(5, 0).next_multiple_of(8);
@@ -356,7 +356,7 @@ impl Transfer {
     }
 }
 
-/// What a program does: posts a message's send WR or receive WR. Side and index.
+/// A step of a program: it posts a message's send WR or receive WR. Side and index.
 enum Act {
     Send(usize, usize),
     Recv(usize, usize),

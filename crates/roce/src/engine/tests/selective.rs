@@ -165,7 +165,7 @@ fn reads_are_not_retransmitted_alone() {
     assert_eq!(peer.sent(), [0, 1]);
 }
 
-/// What waits is executed in the order of the PSNs, and once.
+/// Early requests that wait are executed in the order of the PSNs, and once.
 #[test]
 fn early_requests_are_executed_in_order() {
     let mut peer = Peer::in_rtr(QpChange {

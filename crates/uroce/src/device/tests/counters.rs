@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 use super::{loopback, queue_pair};
 use crate::device::Device;
 use crate::device::counters::DeviceCounters;
-use crate::process;
 use crate::transport::{NetChange, Outbox};
 use roce::engine::{AddressVector, Transmit};
 
 fn device(name: &str) -> Device {
-    Device::new(&loopback(name), process::generation()).unwrap()
+    Device::new(&loopback(name)).unwrap()
 }
 
 fn value(files: &[(&str, u64)], name: &str) -> u64 {

@@ -116,7 +116,7 @@ fn a_child_can_use_every_lock_that_another_thread_held() {
     let config = at(1);
     // Some locks are taken by an open device only.
     let device = Device::open(&config).unwrap();
-    fork_waits_for("open devices", &OPEN_DEVICES, &config);
+    fork_waits_for("open devices", &open_devices::OPEN_DEVICES, &config);
     fork_waits_for("handles", &handles::TABLE, &config);
     fork_waits_for("random numbers", &random::POOL, &config);
     fork_waits_for("capture", &capture::CURRENT, &config);

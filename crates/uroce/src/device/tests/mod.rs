@@ -148,7 +148,7 @@ pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
 /// wait for it, do not run it afterwards.
 #[test]
 fn no_thread_runs_a_destroyed_queue_pair() {
-    let device = Device::new(&loopback("destroy"), process::generation()).unwrap();
+    let device = Device::new(&loopback("destroy")).unwrap();
     let qp = queue_pair(&device);
     let looked_up = device.queue_pair(qp.qpn).unwrap();
     let destroyed = std::sync::atomic::AtomicBool::new(false);
@@ -173,7 +173,7 @@ fn no_thread_runs_a_destroyed_queue_pair() {
 /// The IPv4 identifications of peers are followed while queue pairs are connected to them.
 #[test]
 fn peers_are_known_while_queue_pairs_are_connected() {
-    let device = Device::new(&loopback("peers"), process::generation()).unwrap();
+    let device = Device::new(&loopback("peers")).unwrap();
     let known = || device.net.connected_peers();
     let (one, other) = preemption::pair(&device, &device);
     let datagrams = preemption::queue_pair_with(&device, Service::Ud, None);

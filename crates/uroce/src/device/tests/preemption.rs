@@ -137,7 +137,7 @@ fn receive(device: &Device) -> usize {
 
 /// Devices without background threads.
 pub fn two_devices() -> (Device, Device) {
-    let new = |name| Device::new(&loopback(name), process::generation()).unwrap();
+    let new = |name| Device::new(&loopback(name)).unwrap();
     (new("a"), new("b"))
 }
 
@@ -286,7 +286,7 @@ fn uc_packets_wait_while_another_thread_has_earlier_ones() {
 /// the destroy waits.
 #[test]
 fn a_destroy_waits_for_the_thread_that_sends() {
-    let b = Device::new(&loopback("destroyed-b"), process::generation()).unwrap();
+    let b = Device::new(&loopback("destroyed-b")).unwrap();
     let (one, _other) = pair(&b, &b);
     let turn = one.send_turn().unwrap();
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What must hold after a schedule.
+//! Checks of what must hold after a schedule.
 
 use super::*;
 

@@ -1,0 +1,475 @@
+/* Mistakes of the kind that people ask about: shared queues, XRC, windows, threads, a peer that is gone. */
+#include "mistakes.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+static struct ibv_sge at(struct rig *rig, int from, int length)
+{
+	return (struct ibv_sge){ (uintptr_t)rig->buf + from, length, rig->mr->lkey };
+}
+
+static struct ibv_srq *new_srq(struct rig *rig)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+
+	NEED(srq);
+	return srq;
+}
+
+static void srq_post(struct ibv_srq *srq, struct ibv_sge sge)
+{
+	struct ibv_recv_wr *bad, wr = { .wr_id = 40, .sg_list = &sge, .num_sge = 1 };
+
+	NEED(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+}
+
+/* A message of 64 bytes for the first receive of an SRQ, whose element is `sge`. */
+static void by_srq(struct rig *rig, struct ibv_sge sge, bool wrong)
+{
+	struct link link = { .srq = new_srq(rig) };
+	struct ends ends = link_up(rig, &link);
+
+	srq_post(link.srq, sge);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, 2) == 2);
+	CHECK(wrong || poll_for(rig->cq, 1, 0) == 0);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_srq(link.srq) == 0);
+}
+
+/* The receives of the SRQ are smaller than the messages. */
+static void srq_small(struct rig *rig, bool wrong)
+{
+	by_srq(rig, at(rig, 4096, wrong ? 32 : 64), wrong);
+}
+
+/* A region of another protection domain in a receive of an SRQ. */
+static void srq_other_pd(struct rig *rig, bool wrong)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+	struct ibv_mr *mr = ibv_reg_mr(pd, rig->buf, SIZE, ALL_ACCESS);
+	struct ibv_sge sge = at(rig, 4096, 64);
+
+	NEED(mr);
+	if (wrong)
+		sge.lkey = mr->lkey;
+	by_srq(rig, sge, wrong);
+	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0);
+}
+
+/* The region of a receive is deregistered before the message comes. */
+static void recv_region_gone(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS);
+	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 41, .sg_list = &sge, .num_sge = 1 };
+
+	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
+	if (wrong)
+		CHECK(ibv_dereg_mr(mr) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, 2) == 2);
+	unlink_qps(ends);
+	if (!wrong)
+		CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+/* Two UD queue pairs, and the way from `a` to `b`. */
+static struct ends datagrams(struct rig *rig, struct ibv_ah **ah)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ibv_ah_attr attr = { .is_global = 1,
+				    .port_num = PORT,
+				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+
+	NEED(*ah = ibv_create_ah(rig->pd, &attr));
+	return link_up(rig, &link);
+}
+
+static int datagram(struct ibv_qp *from, struct ibv_qp *to, struct ibv_ah *ah, struct ibv_sge sge)
+{
+	struct ibv_send_wr *bad, wr = { .wr_id = 42, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = to->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	return ibv_post_send(from, &wr, &bad);
+}
+
+/* The next datagram is written into the buffer before the last one has completed. */
+static void ud_buffer_reused(struct rig *rig, bool wrong)
+{
+	struct ibv_ah *ah;
+	struct ends ends = datagrams(rig, &ah);
+
+	for (int i = 0; i < 2; i++)
+		NEED(post_recv(ends.b, rig, i, 4096 + 256 * i, 256) == 0);
+	for (int i = 0; i < 2; i++) {
+		memset(rig->buf, 'a' + i, 64);
+		NEED(datagram(ends.a, ends.b, ah, at(rig, 0, 64)) == 0);
+		if (!wrong)
+			CHECK(poll_for(rig->cq, 2, 1) == 2);
+	}
+	if (wrong)
+		CHECK(poll_for(rig->cq, 4, 1) == 4);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_ah(ah) == 0);
+}
+
+/* A datagram fails, and the next ones are posted as if nothing had happened: the queue pair is in SQE. */
+static void ud_in_sqe(struct rig *rig, bool wrong)
+{
+	struct ibv_ah *ah;
+	struct ends ends = datagrams(rig, &ah);
+	struct ibv_sge sge = at(rig, 0, 64);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
+	if (wrong) {
+		sge.lkey ^= 0x5500;
+		NEED(datagram(ends.a, ends.b, ah, sge) == 0);
+		CHECK(next_status(rig->cq) == IBV_WC_LOC_PROT_ERR);
+	}
+	NEED(datagram(ends.a, ends.b, ah, at(rig, 0, 64)) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_ah(ah) == 0);
+}
+
+struct domain {
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	uint32_t number;
+};
+
+static struct domain new_domain(struct rig *rig)
+{
+	struct ibv_xrcd_init_attr init = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					   .fd = -1,
+					   .oflags = O_CREAT };
+	struct domain domain = { .xrcd = ibv_open_xrcd(rig->context, &init) };
+	struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 8, .max_sge = 1 },
+					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+							 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+					    .srq_type = IBV_SRQT_XRC,
+					    .pd = rig->pd,
+					    .xrcd = domain.xrcd,
+					    .cq = rig->cq };
+
+	NEED(domain.xrcd && (domain.srq = ibv_create_srq_ex(rig->context, &srq)));
+	NEED(ibv_get_srq_num(domain.srq, &domain.number) == 0);
+	return domain;
+}
+
+static void end_domain(struct domain domain)
+{
+	CHECK(ibv_destroy_srq(domain.srq) == 0 && ibv_close_xrcd(domain.xrcd) == 0);
+}
+
+static void xrc_link(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = dest,
+				    .max_dest_rd_atomic = 1,
+				    .min_rnr_timer = 1,
+				    .ah_attr = {
+					    .is_global = 1,
+					    .port_num = PORT,
+					    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
+	bool sends = qp->qp_type == IBV_QPT_XRC_SEND;
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	NEED(to_init(qp) == 0);
+	NEED(ibv_modify_qp(qp, &attr,
+			   mask | (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) == 0);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 3, .rnr_retry = 3 };
+	if (sends)
+		NEED(ibv_modify_qp(qp, &attr,
+				   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+}
+
+/* Two XRC queue pairs; the receiving one is of the domain. */
+static struct ends xrc_ends(struct rig *rig, struct domain domain)
+{
+	struct ibv_qp_init_attr_ex send = { .send_cq = rig->cq,
+					    .cap = { 8, 0, 1, 0, 0 },
+					    .qp_type = IBV_QPT_XRC_SEND,
+					    .sq_sig_all = 1,
+					    .pd = rig->pd,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_qp_init_attr_ex recv = { .qp_type = IBV_QPT_XRC_RECV,
+					    .xrcd = domain.xrcd,
+					    .comp_mask = IBV_QP_INIT_ATTR_XRCD };
+	struct ends ends = { ibv_create_qp_ex(rig->context, &send), ibv_create_qp_ex(rig->context, &recv) };
+
+	NEED(ends.a && ends.b);
+	xrc_link(rig, ends.b, ends.a->qp_num);
+	xrc_link(rig, ends.a, ends.b->qp_num);
+	return ends;
+}
+
+/* The request names an SRQ of another XRC domain than the queue pair it is sent to. */
+static void xrc_other_domain(struct rig *rig, bool wrong)
+{
+	struct domain own = new_domain(rig), other = new_domain(rig);
+	struct ends ends = xrc_ends(rig, own);
+	struct ibv_sge sge = at(rig, 0, 64);
+	struct ibv_send_wr *bad, wr = { .wr_id = 43, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	srq_post(own.srq, at(rig, 4096, 64));
+	srq_post(other.srq, at(rig, 4096, 64));
+	wr.qp_type.xrc.remote_srqn = wrong ? other.number : own.number;
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	poll_for(rig->cq, 1, wrong ? 0 : 1);
+	unlink_qps(ends);
+	end_domain(own);
+	end_domain(other);
+}
+
+/* A receive is posted to the sending end of XRC. */
+static void xrc_recv_on_sender(struct rig *rig, bool wrong)
+{
+	struct domain own = new_domain(rig);
+	struct ends ends = xrc_ends(rig, own);
+
+	if (wrong)
+		CHECK(post_recv(ends.a, rig, 1, 4096, 64) != 0);
+	else
+		srq_post(own.srq, at(rig, 4096, 64));
+	unlink_qps(ends);
+	end_domain(own);
+}
+
+/* A window of type 2 that `b` has bound for `access`. */
+static struct ibv_mw *window(struct rig *rig, struct ibv_qp *b, unsigned access, uint32_t *rkey)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr *bad, wr = { .wr_id = 44, .opcode = IBV_WR_BIND_MW };
+
+	NEED(mw);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = *rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ rig->mr, (uintptr_t)rig->buf + 4096, 64, access };
+	NEED(ibv_post_send(b, &wr, &bad) == 0);
+	NEED(next_status(rig->cq) == IBV_WC_SUCCESS);
+	return mw;
+}
+
+static int one_sided(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, uint32_t rkey)
+{
+	struct ibv_sge sge = at(rig, 0, 64);
+	struct ibv_send_wr *bad, wr = { .wr_id = 45, .sg_list = &sge, .num_sge = 1, .opcode = op };
+
+	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
+	wr.wr.rdma.rkey = rkey;
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+/* The window allows WRITE, and the peer READs. */
+static void mw_read(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	uint32_t rkey;
+	struct ibv_mw *mw = window(rig, ends.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
+
+	NEED(one_sided(ends.a, rig, wrong ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dealloc_mw(mw) == 0);
+}
+
+/* The window is deallocated while the peer still has its key. */
+static void mw_gone(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	uint32_t rkey;
+	struct ibv_mw *mw = window(rig, ends.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
+
+	if (wrong)
+		CHECK(ibv_dealloc_mw(mw) == 0);
+	NEED(one_sided(ends.a, rig, IBV_WR_RDMA_WRITE, rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	if (!wrong)
+		CHECK(ibv_dealloc_mw(mw) == 0);
+}
+
+/* A window of type 2 belongs to the queue pair that has bound it: the key is used by another connection. */
+static void mw_other_qp(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends one = link_up(rig, &link), other = link_up(rig, &link);
+	uint32_t rkey;
+	struct ibv_mw *mw = window(rig, one.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
+
+	NEED(one_sided(wrong ? other.a : one.a, rig, IBV_WR_RDMA_WRITE, rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(ibv_dealloc_mw(mw) == 0);
+	unlink_qps(one);
+	unlink_qps(other);
+}
+
+/* An extended queue pair that is connected to a plain one, both not signaling by themselves. */
+static struct ends built(struct rig *rig, uint64_t ops)
+{
+	struct link link = { 0 };
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = rig->cq,
+		.recv_cq = rig->cq,
+		.cap = { 16, 16, 4, 4, 64 },
+		.qp_type = IBV_QPT_RC,
+		.pd = rig->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = ops,
+	};
+	struct ends ends = { ibv_create_qp_ex(rig->context, &init), link_qp(rig, &link) };
+
+	NEED(ends.a);
+	NEED(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
+	NEED(link_to(rig, ends.a, &link, ends.b->qp_num, rig->gid, false) == 0);
+	return ends;
+}
+
+/* wr_flags is not set: the request is not signaled. */
+static void wr_unsignaled(struct rig *rig, bool wrong)
+{
+	struct ends ends = built(rig, IBV_QP_EX_WITH_RDMA_WRITE);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(ends.a);
+
+	ibv_wr_start(ex);
+	ex->wr_id = 46;
+	ex->wr_flags = wrong ? 0 : IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, rig->mr->rkey, (uintptr_t)rig->buf + 4096);
+	ibv_wr_set_sge(ex, rig->mr->lkey, (uintptr_t)rig->buf, 64);
+	CHECK(ibv_wr_complete(ex) == 0);
+	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
+	unlink_qps(ends);
+}
+
+/* The result of an atomic operation needs eight bytes. */
+static void wr_atomic_short(struct rig *rig, bool wrong)
+{
+	struct ends ends = built(rig, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(ends.a);
+
+	ibv_wr_start(ex);
+	ex->wr_id = 47;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_fetch_add(ex, rig->mr->rkey, (uintptr_t)rig->buf + 4096, 1);
+	ibv_wr_set_sge(ex, rig->mr->lkey, (uintptr_t)rig->buf, wrong ? sizeof(int) : 8);
+	int error = ibv_wr_complete(ex);
+	CHECK(wrong || error == 0);
+	poll_for(rig->cq, 1, error ? 0 : 1);
+	unlink_qps(ends);
+}
+
+/* One side starts again from RESET after an error, the other one does not. */
+static void one_side_reset(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	for (int i = 0; i < 3; i++) {
+		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	}
+	NEED(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
+	if (!wrong) {
+		NEED(ibv_modify_qp(ends.b, &attr, IBV_QP_STATE) == 0);
+		NEED(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
+	}
+	NEED(link_to(rig, ends.a, &link, ends.b->qp_num, rig->gid, false) == 0);
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, LONG) == 2 || wrong);
+	unlink_qps(ends);
+}
+
+/* An asynchronous event of the queue pair is read and not acknowledged: destroying it does not end. */
+static void qp_unacked(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_async_event event;
+
+	/* b is in RTR when the message comes: IBV_EVENT_COMM_EST. */
+	struct ibv_qp *late = link_qp(rig, &link), *early = link_qp(rig, &link);
+	struct link stays = { .stays = IBV_QPS_RTR };
+	NEED(link_to(rig, late, &stays, early->qp_num, rig->gid, true) == 0);
+	NEED(link_to(rig, early, &link, late->qp_num, rig->gid, false) == 0);
+	NEED(post_recv(late, rig, 1, 4096, 64) == 0);
+	NEED(send_wr(early, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, 1) == 2);
+	NEED(ibv_get_async_event(rig->context, &event) == 0);
+	CHECK(event.event_type == IBV_EVENT_COMM_EST && event.element.qp == late);
+	if (wrong)
+		leave_after(LONG);
+	else
+		ibv_ack_async_event(&event);
+	CHECK(ibv_destroy_qp(early) == 0);
+	CHECK(ibv_destroy_qp(late) == 0);
+	unlink_qps(ends);
+}
+
+/* The GID of the peer is that of a machine on which no such program runs. */
+static void gid_of_nobody(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = { link_qp(rig, &link), link_qp(rig, &link) };
+	union ibv_gid gid = rig->gid;
+
+	if (wrong)
+		gid.raw[15] = 77;
+	NEED(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
+	NEED(link_to(rig, ends.a, &link, ends.b->qp_num, gid, false) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+}
+
+/* A child of fork tidies up what is its parent's. */
+static void child_destroys(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (wrong)
+			ibv_destroy_qp(ends.a);
+		_exit(0);
+	}
+	NEED(waitpid(child, NULL, 0) == child);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+}
+
+const struct mistake field_mistakes[] = {
+	{ "srq-small", srq_small, "receive-too-small", "a message of 64 bytes" },
+	{ "srq-other-pd", srq_other_pd, "key-pd", "belongs to a memory region of PD" },
+	{ "recv-region-gone", recv_region_gone, "key-deregistered", "has been deregistered" },
+	{ "ud-buffer-reused", ud_buffer_reused, "buffer-changed", "64 bytes at" },
+	{ "ud-in-sqe", ud_in_sqe, "post-in-error", "in SQE (or ERR)" },
+	{ "xrc-other-domain", xrc_other_domain, "argument", "is not that of an SRQ of the XRC domain" },
+	{ "xrc-recv-on-sender", xrc_recv_on_sender, "argument", "is the sending end of XRC" },
+	{ "mw-read", mw_read, "key-access", "is that of a memory window" },
+	{ "mw-gone", mw_gone, "argument", "until it was deallocated" },
+	{ "mw-other-qp", mw_other_qp, "argument", "has bound, and the request came to" },
+	{ "wr-unsignaled", wr_unsignaled, "no-completion", "none is signaled" },
+	{ "wr-atomic-short", wr_atomic_short, "argument", "has 4 bytes" },
+	{ "one-side-reset", one_side_reset, "argument", "takes requests with PSNs before that" },
+	{ "qp-unacked", qp_unacked, "events-unacked", "1 asynchronous events" },
+	{ "gid-of-nobody", gid_of_nobody, "retry-exceeded", "the destination GID is 127.0.0.77" },
+	{ "child-destroys", child_destroys, "child-verb", "called ibv_destroy_qp on an object" },
+	{ NULL },
+};
