@@ -157,7 +157,7 @@ fn nics(scale: Scale) -> Experiment {
     }
 }
 
-/// What smaller packets cost on the line.
+/// One sender with each path MTU: the cost of smaller packets on the line.
 fn mtu(scale: Scale) -> Experiment {
     let points = [256, 512, 1024, 2048, 4096].map(|mtu| {
         let connection = Connection { mtu, ..CONNECTION };
