@@ -11,8 +11,8 @@ use crate::verdict::{Failure, Verdict, ensure};
 const FIRST: &str = "ib0=127.0.0.1,profile=connectx-ib";
 const SECOND: &str = "ib1=127.0.0.2,profile=connectx-ib";
 
-/// `wait_for PATTERN FILE`: until a line of the file has the pattern. `start` is for commands in the background,
-/// whose process ID is then the program's.
+/// `wait_for PATTERN FILE`: until a line of the file has the pattern. `start` is for commands in the
+/// background, whose process ID is then the program's.
 const SHELL: &str = r#"
 wait_for() { for _ in {1..300}; do grep -q "$1" "$2" && return; sleep 0.1; done; }
 node() { IBV_UROCE="$1,profile=connectx-ib" "${@:2}"; }
