@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roce::engine::Time;
 use uroce_network::endpoint::{Connection, Operation, Program};
-use uroce_network::port::Line;
+use uroce_network::port::{Line, Red};
 use uroce_network::report::Report;
 use uroce_network::simulation::{Network, Simulation};
 
@@ -68,16 +68,17 @@ const NETWORK: Network = Network {
     loss: 0.0,
 };
 
-/// All experiments.
-pub fn all(scale: Scale) -> [Experiment; 5] {
-    [
-        incast(scale),
-        marked(scale),
-        loss(scale),
-        delay(scale),
-        outage(scale),
-    ]
-}
+/// All experiments, by the names of their files without `.svg`.
+pub const ALL: [(&str, fn(Scale) -> Experiment); 8] = [
+    ("incast", incast),
+    ("red", early),
+    ("ecn", marked),
+    ("loss", loss),
+    ("delay", delay),
+    ("outage", outage),
+    ("nics", nics),
+    ("mtu", mtu),
+];
 
 /// Senders on hosts of their own into one host. The first fifth of the time is not counted.
 fn run(network: Network, senders: usize, program: Program, millis: u64, scale: Scale) -> Report {
@@ -101,6 +102,24 @@ fn by_senders(network: Network, scale: Scale) -> Vec<Point> {
     points.into()
 }
 
+/// A switch that drops packets before its queue is full.
+fn early(scale: Scale) -> Experiment {
+    let mut network = NETWORK;
+    network.downlink.red = Some(Red {
+        min: 64 << 10,
+        max: 256 << 10,
+        probability: 0.1,
+    });
+    Experiment {
+        file: "red.svg",
+        title: "Senders into one receiver, with RED",
+        setting: "As before, but the switch drops packets at random while 64 KiB or more wait: up to 10 % at \
+                  256 KiB, and all beyond.",
+        across: "senders",
+        points: by_senders(network, scale),
+    }
+}
+
 /// A switch that marks packets before it has to drop them.
 fn marked(scale: Scale) -> Experiment {
     let mut network = NETWORK;
@@ -111,6 +130,53 @@ fn marked(scale: Scale) -> Experiment {
         setting: "As before, but the switch marks packets while 64 KiB or more wait.",
         across: "senders",
         points: by_senders(network, scale),
+    }
+}
+
+/// Two nodes with as many NICs each, as with collectives that do not keep to rails.
+fn nics(scale: Scale) -> Experiment {
+    let points = [1, 2, 4, 8].map(|nics| {
+        let mut simulation = Simulation::new(NETWORK, 2 * nics, 1);
+        for (from, to) in (0..nics * nics).map(|pair| (pair / nics, pair % nics)) {
+            simulation.connect((nics + from, to), &CONNECTION, WRITES);
+        }
+        let end = Time(500_000_000 / scale.0);
+        simulation.run_until(end);
+        Point {
+            x: nics as f64,
+            name: nics.to_string(),
+            report: Report::of(&simulation, Time(end.0 / 5), end),
+        }
+    });
+    Experiment {
+        file: "nics.svg",
+        title: "A node with several NICs",
+        setting: "Each NIC of a node writes to each NIC of another node; a line of 10 Gb/s for each NIC.",
+        across: "NICs",
+        points: points.into(),
+    }
+}
+
+/// One sender with each path MTU: the cost of smaller packets on the line.
+fn mtu(scale: Scale) -> Experiment {
+    let points = [256, 512, 1024, 2048, 4096].map(|mtu| {
+        let connection = Connection { mtu, ..CONNECTION };
+        let mut simulation = Simulation::new(NETWORK, 2, 1);
+        simulation.connect((1, 0), &connection, WRITES);
+        let end = Time(500_000_000 / scale.0);
+        simulation.run_until(end);
+        Point {
+            x: mtu.into(),
+            name: mtu.to_string(),
+            report: Report::of(&simulation, Time(end.0 / 5), end),
+        }
+    });
+    Experiment {
+        file: "mtu.svg",
+        title: "Path MTU",
+        setting: "One sender, 10 Gb/s, 10 us.",
+        across: "MTU",
+        points: points.into(),
     }
 }
 

@@ -1,5 +1,6 @@
-//! `uroce-network [--quick] DIRECTORY` runs the experiments of docs/network.md: prints their tables, and
-//! writes their plots as SVG files into the directory. With `--quick` each runs for a tenth of the time.
+//! `uroce-network [--quick] DIRECTORY [NAME...]` runs the experiments of docs/network.md, or those that are
+//! named: prints their tables, and writes their plots as SVG files into the directory. With `--quick` each
+//! runs for a tenth of the time.
 
 mod experiment;
 mod plot;
@@ -15,13 +16,22 @@ fn main() -> ExitCode {
     if is_quick {
         arguments.remove(0);
     }
-    let [directory] = &arguments[..] else {
-        eprintln!("usage: uroce-network [--quick] DIRECTORY");
+    let Some((directory, names)) = arguments.split_first() else {
+        eprintln!("usage: uroce-network [--quick] DIRECTORY [NAME...]");
         return ExitCode::from(2);
     };
+    let is_known = |name: &&String| experiment::ALL.iter().any(|(other, _)| other == name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        eprintln!("uroce-network: there is no experiment {unknown}");
+        return ExitCode::from(2);
+    }
     let scale = if is_quick { Scale(10) } else { Scale(1) };
     let directory = PathBuf::from(directory);
-    for experiment in experiment::all(scale) {
+    for (name, run) in experiment::ALL {
+        if !names.is_empty() && !names.iter().any(|other| other == name) {
+            continue;
+        }
+        let experiment = run(scale);
         print!("{}", table(&experiment));
         if let Err(why) = plot::write(&directory, &experiment) {
             eprintln!("uroce-network: {why}");

@@ -2,12 +2,13 @@
 //!
 //! `limits-*` asks a device of each profile what it has, and for more than that (c/lab/limits.c).
 //! `infiniband/*` and `efa/*` run programs that know such devices. `topology/*` has a node with four NICs on
-//! two NUMA nodes, below PCI switches, which hwloc, UCX and ibstat look at.
+//! two NUMA nodes, below PCI switches, which hwloc, UCX, ibstat and Mooncake look at.
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
 use crate::place::Place;
 use crate::process::{Ended, Program};
+use crate::suites::dist;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const PROFILES: [&str; 7] = [
@@ -80,6 +81,9 @@ pub fn cases() -> Vec<Case> {
         case("topology/ibstat", ibstat),
         case("topology/ucx", ucx).tier(Tier::Test),
         case("topology/files", files),
+        case("topology/mooncake", mooncake)
+            .tier(Tier::All)
+            .before(|| dist::wheel::users().map(drop)),
     ]);
     cases
 }
@@ -313,6 +317,20 @@ fn ibstat(cx: &Context) -> Verdict {
             "Port GUID: 0x00005efe7f000002",
         ],
     )
+}
+
+/// Mooncake prefers the NICs of the memory's NUMA node, by the discovery code of its transfer engine.
+fn mooncake(cx: &Context) -> Verdict {
+    const MODULE: &str = "mooncake.transfer_engine_topology_dump";
+    let packages = dist::wheel::users()?;
+    let file = cx.write("node.toml", NODE)?;
+    let config = format!("@{}", file.display());
+    let program = program(cx, ["python3", "-m", MODULE], &config).env("PYTHONPATH", packages);
+    let ended = program.run()?;
+    succeeded(MODULE, &ended)?;
+    let words: Vec<&str> = ended.out.split_whitespace().collect();
+    let preferred = r#""cpu:0" : [ [ "mlx5_0", "mlx5_1" ], [ "mlx5_2", "mlx5_3" ] ]"#;
+    ensure(words.join(" ").contains(preferred), "another order").map_err(|f| f.with(&ended.out))
 }
 
 /// UCX estimates bandwidths from the port's speed, and knows which function a device is.

@@ -11,10 +11,12 @@ use crate::verdict::{Failure, Verdict, ensure};
 const FIRST: &str = "ib0=127.0.0.1,profile=connectx-ib";
 const SECOND: &str = "ib1=127.0.0.2,profile=connectx-ib";
 
-/// `wait_for PATTERN FILE`: until a line of the file has the pattern.
+/// `wait_for PATTERN FILE`: until a line of the file has the pattern. `start` is for commands in the
+/// background, whose process ID is then the program's.
 const SHELL: &str = r#"
 wait_for() { for _ in {1..300}; do grep -q "$1" "$2" && return; sleep 0.1; done; }
 node() { IBV_UROCE="$1,profile=connectx-ib" "${@:2}"; }
+start() { IBV_UROCE="$1,profile=connectx-ib" exec "${@:2}"; }
 "#;
 
 /// Checks of c/umad/umad.c: all, and those of a port without queue pair 0.
@@ -90,6 +92,7 @@ pub fn cases() -> Vec<Case> {
         case("ibping", ibping),
         case("counters", counters),
         case("refused", refused),
+        case("multicast", multicast),
     ];
     for tool in TOOLS {
         cases.push(case(&format!("tool/{}", tool.0), |cx| run_tool(cx, tool)));
@@ -153,14 +156,14 @@ fn run_script(cx: &Context, script: &str) -> Result<Ended, Failure> {
 fn ibping(cx: &Context) -> Verdict {
     needs_tools(cx)?;
     const SCRIPT: &str = r#"
-        node ib0=127.0.0.1 ibping -S & server=$!
+        start ib0=127.0.0.1 ibping -S & server=$!
         wait_for uroce-mad.class.32 /proc/net/unix
         node ib0=127.0.0.1 ibping -c 1 -L 1
         node ib1=127.0.0.2 ibping -c 1 -G 0x00005efe7f000001
         node ib1=127.0.0.2 ibping -f -c 1000 -L 1
         node ib0=127.0.0.1 ibping -S 2>&1 && echo "two servers"
         kill -9 $server
-        node ib0=127.0.0.1 ibping -S & server=$!
+        start ib0=127.0.0.1 ibping -S & server=$!
         wait_for uroce-mad.class.32 /proc/net/unix
         node ib1=127.0.0.2 ibping -c 1 -L 1
         kill $server; true"#;
@@ -184,24 +187,52 @@ fn counters(cx: &Context) -> Verdict {
     const SCRIPT: &str = r#"
         export IBV_UROCE_LOCAL=0
         received() { node ib1=127.0.0.2 perfquery -x "$@" 1 1 | sed -n 's/^PortRcvPkts:\.*//p'; }
-        node ib0=127.0.0.1 ib_write_bw -s 65536 -n 100000 -p 4000 >/dev/null & server=$!
+        start ib0=127.0.0.1 ib_write_bw -s 65536 -n 100000 -p 4000 >/dev/null & server=$!
         wait_for ' 00000000:0FA0 .* 0A ' /proc/net/tcp
         echo "before $(received)"
-        node ib3=127.0.0.4 ib_write_bw -s 65536 -n 100000 -p 4000 127.0.0.1 >/dev/null & client=$!
+        start ib3=127.0.0.4 ib_write_bw -s 65536 -n 100000 -p 4000 127.0.0.1 >/dev/null & client=$!
         for _ in {1..100}; do count=$(received); [ "${count:-0}" -gt 1000 ] && break; sleep 0.05; done
         echo "during $count"
-        # Without traffic the counter stays as it is.
-        kill -STOP $client; count=$(received)
-        received -R >/dev/null; [ "$(received)" -lt "$count" ] && echo cleared
-        kill -CONT $client; kill $client $server 2>/dev/null; true"#;
+        kill -STOP $client
+        sleep 0.2
+        echo "stopped $(received)"
+        received -R >/dev/null
+        echo "cleared $(received)"
+        kill -9 $client $server; true"#;
     let ended = run_script(cx, SCRIPT)?;
-    let count = ended
-        .out
-        .lines()
-        .find_map(|line| line.strip_prefix("during "));
-    let count = count.and_then(|count| count.parse().ok()).unwrap_or(0);
-    ensure(count > 1000, "the packets are not counted").map_err(|f| f.with(&ended.out))?;
-    contains(&ended, &["cleared"])
+    let count = |when: &str| {
+        let line = ended.out.lines().find_map(|line| line.strip_prefix(when));
+        line.and_then(|count| count.trim().parse::<u64>().ok())
+    };
+    let counts = ["before", "during", "stopped", "cleared"].map(count);
+    let right = matches!(counts, [Some(0), Some(during), Some(stopped), Some(0)]
+        if during > 1000 && stopped >= during);
+    ensure(right, "wrong counts").map_err(|failure| failure.with(&ended.out))
+}
+
+/// perftest joins a group at the subnet administration and addresses it by its GID; mckey gets the group from
+/// librdmacm. Both receive on another node.
+fn multicast(cx: &Context) -> Verdict {
+    needs_tools(cx)?;
+    const SCRIPT: &str = r#"
+        for local in 1 0; do
+            export IBV_UROCE_LOCAL=$local
+            start ib0=127.0.0.1 ib_send_bw -c UD -g -n 100 -p 4000 >receiver 2>&1 & receiver=$!
+            wait_for ' 00000000:0FA0 .* 0A ' /proc/net/tcp
+            node ib1=127.0.0.2 ib_send_bw -c UD -g -n 100 -p 4000 127.0.0.1
+            wait $receiver && echo "received $local"
+        done
+        start ib0=127.0.0.1 mckey -m 239.9.9.9 -b 127.0.0.1 -C 4 >receiver 2>&1 & receiver=$!
+        wait_for 090909EF /proc/net/igmp
+        node ib1=127.0.0.2 mckey -m 239.9.9.9 -b 127.0.0.2 -s -C 200
+        wait $receiver && echo "received by mckey""#;
+    let ended = run_script(cx, SCRIPT)?;
+    contains(
+        &ended,
+        &[
+            "MGID: 255:01", "received 1\n", "received 0\n", "received by mckey",
+        ],
+    )
 }
 
 /// A request to LID 9, which no port has, times out. On Ethernet there is no queue pair 0.

@@ -1,5 +1,7 @@
 //! Address handles and multicast groups as verbs.
 
+use std::net::Ipv4Addr;
+
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
 
@@ -11,10 +13,11 @@ use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
+use crate::profile::Fabric;
 use crate::transport::lid::Lids;
 use crate::transport::{GidEntry, GidType};
-use roce::engine::{AddressVector, Service};
-use roce::wire::ip_of;
+use roce::engine::{AddressVector, Gid, Service};
+use roce::wire::{gid_of, ip_of};
 
 /// An address handle; its private part is the resolved address vector.
 pub type Ah = Object<ibv_ah, AddressVector>;
@@ -45,12 +48,35 @@ pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVect
         return Err(Errno(EINVAL));
     }
     Ok(AddressVector {
-        dgid,
+        dgid: group_address(device, dgid),
         sgid_index: attr.grh.sgid_index,
         traffic_class: attr.grh.traffic_class,
         hop_limit: attr.grh.hop_limit,
         flow_label: attr.grh.flow_label,
     })
+}
+
+/// The address of a multicast group's packets: its GID; on InfiniBand the IPv4 group that the GID stands for,
+/// because the port has an IPv4 address ([`ipv4_group`]).
+fn group_address(device: &Device, gid: Gid) -> Gid {
+    match device.profile.fabric {
+        Fabric::InfiniBand if gid[0] == 0xff => gid_of(ipv4_group(&gid).into()),
+        _ => gid,
+    }
+}
+
+/// The IPv4 group that a multicast GID of InfiniBand stands for: the one that IP over InfiniBand derives the
+/// GID from (RFC 4391, section 4); for other GIDs, a function of all bits to 239.0.0.0/8.
+fn ipv4_group(gid: &Gid) -> Ipv4Addr {
+    const IP_OVER_IB: [u8; 2] = [0x40, 0x1b];
+    if gid[2..4] == IP_OVER_IB && gid[6..12] == [0; 6] {
+        return Ipv4Addr::new(gid[12] & 0xf | 0xe0, gid[13], gid[14], gid[15]);
+    }
+    // FNV-1a
+    let hash = gid.iter().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    Ipv4Addr::from_bits(0xef00_0000 | (hash ^ hash >> 24) & 0xff_ffff)
 }
 
 /// Whether packets of the source can have the destination's address.
@@ -104,7 +130,8 @@ pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> R
     // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
     let (object, group) = unsafe {
         handle::check(qp)?;
-        (qp::object(qp), (*gid).raw)
+        let object = qp::object(qp);
+        (object, group_address(&object.device, (*gid).raw))
     };
     if object.device.profile.limits.max_mcast_grp == 0 {
         return Err(Errno(EOPNOTSUPP));
@@ -126,7 +153,8 @@ pub unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> R
     // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
     let (object, group) = unsafe {
         handle::check(qp)?;
-        (qp::object(qp), (*gid).raw)
+        let object = qp::object(qp);
+        (object, group_address(&object.device, (*gid).raw))
     };
     if object.check()?.detach_multicast(&object.qp, &group) {
         Ok(())
@@ -143,7 +171,25 @@ fn is_ipv4_group(gid: &[u8; 16]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roce::wire::gid_of;
+
+    #[test]
+    fn groups_of_infiniband_are_ipv4_groups() {
+        let group = |text: &str| ipv4_group(&gid_of(text.parse().unwrap()));
+        assert_eq!(
+            group("ff12:401b:ffff::0f01:203"),
+            Ipv4Addr::new(239, 1, 2, 3)
+        );
+        assert_eq!(group("ff12:401b:ffff::1"), Ipv4Addr::new(224, 0, 0, 1));
+        let others = [
+            "ff12:601b:ffff::1",
+            "ff0e::9",
+            "ff0e::a",
+            "ff12:401b:ffff:1::1",
+        ]
+        .map(group);
+        assert!(others.iter().all(|ip| ip.octets()[0] == 239), "{others:?}");
+        assert_ne!(others[1], others[2]);
+    }
 
     #[test]
     fn source_and_destination_have_one_family() {

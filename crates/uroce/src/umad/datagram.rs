@@ -28,6 +28,7 @@ pub mod method {
     pub const SET: u8 = 0x02;
     pub const TRAP_REPRESS: u8 = 0x07;
     pub const GET_TABLE: u8 = 0x12;
+    pub const DELETE: u8 = 0x15;
     /// The bit of a response.
     pub const RESPONSE: u8 = 0x80;
     pub const GET_RESP: u8 = GET | RESPONSE;

@@ -1,7 +1,8 @@
 //! Subnet administration (specification, 15.2): what programs ask to find a LID, such as `ibping -G`. Pure.
 //!
 //! There is no subnet manager. Each process answers for itself, from what it knows without asking anybody:
-//! LIDs follow from GIDs, and of nodes it knows its own.
+//! LIDs follow from GIDs, those of multicast groups too, and of nodes it knows its own. Who is a member of a
+//! group is not recorded: queue pairs are attached to it by verbs.
 
 use super::datagram::{
     CLASS_PORT_INFO, DATA, Mad, answer, bytes, class, header_of, method, put, status,
@@ -13,6 +14,7 @@ use roce::engine::Gid;
 const NODE_RECORD: u16 = 0x11;
 const PORT_INFO_RECORD: u16 = 0x12;
 const PATH_RECORD: u16 = 0x35;
+const MC_MEMBER_RECORD: u16 = 0x38;
 const CLASS_VERSION: u8 = 2;
 
 /// The offset of the record in a MAD of this class.
@@ -21,6 +23,8 @@ const RECORD: usize = 56;
 const NO_RECORDS: u16 = 3 << 8;
 /// Status: the request is not supported.
 const INVALID: u16 = 2 << 8;
+/// A selector: exactly the value that follows it.
+const EXACTLY: u8 = 2 << 6;
 /// The component mask's bits of a PathRecord.
 const BY_DGID: u64 = 1 << 2;
 const BY_DLID: u64 = 1 << 4;
@@ -35,7 +39,10 @@ pub fn respond(
     lid_of: impl Fn(&Gid) -> Option<u16>,
 ) -> Option<Vec<u8>> {
     let header = header_of(request);
-    let is_request = matches!(header.method, method::GET | method::GET_TABLE | method::SET);
+    let is_request = matches!(
+        header.method,
+        method::GET | method::GET_TABLE | method::SET | method::DELETE
+    );
     if header.class != class::SUBN_ADM || !is_request {
         return None;
     }
@@ -49,7 +56,9 @@ pub fn respond(
             mad[RECORD..RECORD + 2].copy_from_slice(&[1, CLASS_VERSION]);
             return Some(mad.to_vec());
         }
-        (_, method::SET) => return refuse(INVALID),
+        (MC_MEMBER_RECORD, method::SET | method::DELETE) => return Some(membership(request, port)),
+        (_, method::SET | method::DELETE) => return refuse(INVALID),
+        (MC_MEMBER_RECORD, _) => None,
         (PATH_RECORD, _) => path_record(request, port, lid_of),
         (NODE_RECORD, _) => own_record(request, port, node_record),
         (PORT_INFO_RECORD, _) => own_record(request, port, port_info_record),
@@ -69,6 +78,35 @@ fn one(request: &Mad, record: &[u8]) -> Vec<u8> {
     put(&mut mad, RECORD, record);
     put(&mut mad, 44, &offset(record).to_be_bytes());
     mad.to_vec()
+}
+
+/// The answer to a program that joins a multicast group (Set), or leaves one (Delete): the record of the
+/// request with what the group has.
+fn membership(request: &Mad, port: &PortFacts) -> Vec<u8> {
+    let mut record: [u8; 52] = bytes(request, RECORD);
+    let mlid = mlid_of(&bytes(&record, 0));
+    put(&mut record, 36, &mlid.to_be_bytes());
+    // Exactly this MTU; a rate of 10 Gb/s; a lifetime of 4.096 µs · 2^18.
+    put(&mut record, 38, &[EXACTLY | port.active_mtu]);
+    put(&mut record, 40, &[0xff, 0xff, EXACTLY | 3, EXACTLY | 18]);
+    let mut mad = one(request, &record);
+    mad[3] = request[3] | method::RESPONSE;
+    if header_of(request).method == method::SET {
+        mad[3] = method::GET_RESP;
+    }
+    mad
+}
+
+/// The LID of a multicast group: from 0xc000 to 0xfffe, a function of its GID, so that all ports have the
+/// same.
+fn mlid_of(mgid: &Gid) -> u16 {
+    const FIRST: u32 = 0xc000;
+    const COUNT: u32 = 0x3fff;
+    // FNV-1a
+    let hash = mgid.iter().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    (FIRST + hash % COUNT) as u16
 }
 
 /// The answer to GetTable, with one record or none: the only segment of its message (13.6.2).
@@ -118,8 +156,7 @@ fn path_record(
     put(&mut record, 42, &port.lid.to_be_bytes());
     // Reversible, one path, the default P_Key, service level 0.
     put(&mut record, 49, &[0x81, 0xff, 0xff]);
-    // Exactly this MTU; a rate of 10 Gb/s; a lifetime of 4.096 µs · 2^18.
-    const EXACTLY: u8 = 2 << 6;
+    // As in `membership`.
     put(
         &mut record,
         54,
@@ -238,9 +275,31 @@ mod tests {
     }
 
     #[test]
+    fn a_group_has_one_lid() {
+        let join = |last: u8, method| {
+            let mut asked = [0; 52];
+            (asked[0], asked[15], asked[49]) = (0xff, last, 1);
+            let mad = ask(method, MC_MEMBER_RECORD, 0, &asked);
+            let kept = (mad[4..6].to_vec(), mad[RECORD + 15], mad[RECORD + 49]);
+            assert_eq!(kept, (vec![0, 0], last, 1));
+            (mad[3], u16::from_be_bytes(bytes(&mad, RECORD + 36)))
+        };
+        let (answered, mlid) = join(1, method::SET);
+        assert_eq!(answered, method::GET_RESP);
+        assert!((0xc000..0xffff).contains(&mlid), "{mlid:#x}");
+        assert_eq!(
+            join(1, method::DELETE),
+            (method::DELETE | method::RESPONSE, mlid)
+        );
+        assert_ne!(join(2, method::SET).1, mlid);
+        let none = ask(method::GET, MC_MEMBER_RECORD, 0, &[]);
+        assert_eq!(none[4..6], NO_RECORDS.to_be_bytes());
+    }
+
+    #[test]
     fn other_requests() {
         assert_eq!(ask(method::GET, CLASS_PORT_INFO, 0, &[])[RECORD + 1], 2);
-        assert_eq!(ask(method::GET, 0x38, 0, &[])[4..6], INVALID.to_be_bytes());
+        assert_eq!(ask(method::GET, 0x39, 0, &[])[4..6], INVALID.to_be_bytes());
         assert_eq!(
             ask(method::SET, NODE_RECORD, 0, &[])[4..6],
             INVALID.to_be_bytes()
