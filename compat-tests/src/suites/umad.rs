@@ -235,7 +235,7 @@ fn multicast(cx: &Context) -> Verdict {
     )
 }
 
-/// Nobody has LID 9: the program waits, and says so. On Ethernet there is no queue pair 0.
+/// A request to LID 9, which no port has, times out. On Ethernet there is no queue pair 0.
 fn refused(cx: &Context) -> Verdict {
     needs_tools(cx)?;
     let ended = program(cx, ["smpquery", "-t", "100", "nodeinfo", "9"], FIRST).run()?;

@@ -217,7 +217,7 @@ pub struct Qp {
     pub is_of_cm: bool,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
-    /// It was reset after it had sent to a peer in this process, and has posted nothing since.
+    /// The queue pair was reset after it had sent to a peer in this process, and has posted nothing since.
     pub reconnects: bool,
     /// The peer in this process was reset after it had sent, and this one was not.
     pub peer_was_reset: bool,

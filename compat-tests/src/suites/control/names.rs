@@ -91,7 +91,8 @@ pub fn in_explanations(cx: &Context) -> Verdict {
     victim.quits()
 }
 
-/// On the C library the functions return ENOSYS, on this one EINVAL for what is no object.
+/// Checks a program without names: on the C library the functions return ENOSYS, on this one EINVAL
+/// for what is no object.
 pub fn alone(cx: &Context) -> Verdict {
     for (library, errno) in [(Library::C, libc::ENOSYS), (Library::Ours, libc::EINVAL)] {
         let program = cx.program([cx.built("names")?, "alone".into()]);

@@ -46,10 +46,11 @@ const WITH_INLINE: &[&str] = &[
     "infiniband/verbs.h", "infiniband/opcode.h", "infiniband/sa.h", "infiniband/tm_types.h",
     "infiniband/arch.h",
 ];
-/// Called by old programs and other libraries of rdma-core; no packaged header declares them.
+/// Functions that no packaged header declares: called by old programs and other libraries of rdma-core, or
+/// looked up by the functions of libibverbs-rs/names.h.
 const UNDECLARED: &[&str] = &[
     "ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
-    "ibv_copy_qp_attr_from_kern", "ibv_register_driver",
+    "ibv_copy_qp_attr_from_kern", "ibv_register_driver", "ibverbs_rs_set_name",
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -259,7 +260,8 @@ fn exports(cx: &Context) -> Verdict {
     let names = list
         .lines()
         .filter_map(|line| line.split_whitespace().last());
-    let exported: BTreeSet<&str> = names.filter(|name| !name.starts_with("IBVERBS")).collect();
+    let is_node = |name: &str| name.starts_with("IBVERBS") || name.starts_with("LIBIBVERBS_RS");
+    let exported: BTreeSet<&str> = names.filter(|name| !is_node(name)).collect();
     let mut facts = our_facts(cx)?;
     let source = source(cx)?;
     for abi in ["34", "57", "59", "64", "65"] {

@@ -23,6 +23,6 @@ pub enum Error {
     Established,
     /// No connection has the communication ID.
     NoConnection,
-    /// There are too many connections, or no prefix for a communication ID is left.
+    /// The limit of connections is reached, or no prefix for a communication ID is left.
     TooMany,
 }

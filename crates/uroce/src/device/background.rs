@@ -41,11 +41,11 @@ pub(super) fn begin_on_this_thread() {
 struct BackgroundThread<'a> {
     device: &'a Device,
     policy: WakeupPolicy,
-    /// When it checks for changes of the interface next.
+    /// The time at which the thread next checks for changes of the interface.
     check_interface_at: Time,
     /// Polls of the program's threads at the last wakeup.
     polls_seen: u64,
-    /// Nothing that was deferred is left.
+    /// The thread has sent everything that was deferred.
     all_sent: bool,
 }
 

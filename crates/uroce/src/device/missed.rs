@@ -3,11 +3,8 @@
 //!
 //! They are not dropped, because a peer may end after its last ACK: nobody would retransmit it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::queue_pair::{Inner, QueuePair};
-use super::{Device, clock};
 use crate::sync::Mutex;
 use roce::engine::{Addresses, Message, MessageCopy, PacketCopy};
 use roce::wire::Packet;
@@ -37,9 +34,9 @@ impl KeptPacket {
 }
 
 /// A packet or message, and its addresses.
-struct Kept {
-    packet: KeptPacket,
-    from: Addresses,
+pub(super) struct Kept {
+    pub packet: KeptPacket,
+    pub from: Addresses,
 }
 
 /// The packets that a queue pair has missed, in the order of their arrival.
@@ -58,7 +55,7 @@ impl Missed {
     }
 
     /// Adds a packet, unless there are too many or there is no memory. Returns whether it is the first.
-    fn keep(&self, copy: impl FnOnce() -> Option<KeptPacket>, from: &Addresses) -> bool {
+    pub(super) fn keep(&self, copy: impl FnOnce() -> Option<KeptPacket>, from: &Addresses) -> bool {
         let mut packets = self.packets.lock();
         if packets.len() == MAX_MISSED || packets.try_reserve(1).is_err() {
             return false;
@@ -74,64 +71,10 @@ impl Missed {
         packets.len() == 1
     }
 
-    fn take(&self) -> Vec<Kept> {
+    /// Takes all.
+    pub(super) fn take(&self) -> Vec<Kept> {
         let mut packets = self.packets.lock();
         self.any.store(false, Ordering::Release);
         core::mem::take(&mut packets)
-    }
-}
-
-impl Inner {
-    /// Delivers what the queue pair has missed.
-    #[inline]
-    pub fn receive_missed(&mut self, qp: &QueuePair) {
-        if qp.missed.any() {
-            self.receive_kept(qp);
-        }
-    }
-
-    #[cold]
-    fn receive_kept(&mut self, qp: &QueuePair) {
-        let now = clock::now();
-        for kept in qp.missed.take() {
-            let (engine, mut host) = self.split(qp);
-            match &kept.packet {
-                KeptPacket::Packet(copy) => {
-                    engine.receive(&copy.packet(), &kept.from, now, &mut host);
-                }
-                KeptPacket::Message(copy) => {
-                    engine.receive_message(&copy.message(), &kept.from, now, &mut host);
-                }
-            }
-        }
-    }
-
-    /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has still to deliver
-    /// those. Returns whether none is left.
-    pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
-        let (engine, mut host) = self.split(qp);
-        if engine.has_early_packets() {
-            engine.deliver_early(&mut host);
-        }
-        !engine.has_early_packets()
-    }
-}
-
-impl Device {
-    /// Keeps a packet for a queue pair that cannot be locked now. Pollers and the background thread try to
-    /// lock it until they can.
-    #[cold]
-    pub(super) fn keep_missed(
-        &self,
-        qp: &Arc<QueuePair>,
-        copy: impl FnOnce() -> Option<KeptPacket>,
-        from: &Addresses,
-    ) {
-        if !qp.missed.keep(copy, from) {
-            return;
-        }
-        // Without memory, the next packet's thread delivers it.
-        self.deferred_sends.add(qp.clone());
-        self.waker.wake();
     }
 }

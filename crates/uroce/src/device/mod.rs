@@ -12,11 +12,12 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
+//! | `inboxes.rs` | who may receive |
 //! | `receiving.rs`, `qp_cache.rs` | a batch of packets, and the queue pairs of earlier ones |
 //! | `packet_hooks.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `multicast.rs` | multicast groups |
-//! | `paths.rs` | the path of packets: shared memory or UDP |
+//! | `paths.rs`, `qp_path.rs` | the path of packets: shared memory or UDP |
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
@@ -51,6 +52,7 @@ pub mod faults;
 pub mod fork;
 pub mod gsi;
 pub mod handles;
+mod inboxes;
 mod lock_holder;
 mod missed;
 mod moderation;
@@ -65,6 +67,7 @@ pub mod polled;
 mod progress;
 mod qp_cache;
 mod qp_host;
+mod qp_path;
 mod qp_table;
 pub mod queue_pair;
 mod receiving;
@@ -95,7 +98,7 @@ use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
 use events::OpenQueues;
 use handles::ObjectCounts;
-use lock_holder::Inboxes;
+use inboxes::Inboxes;
 use moderation::ModeratedQueues;
 use multicast::MulticastGroups;
 use outboxes::Outboxes;
@@ -134,7 +137,7 @@ pub struct Device {
     /// The XRC domains that a file names.
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: QpTable,
-    /// Which queue pairs are attached to which multicast groups.
+    /// The multicast groups, with the queue pairs that are attached to each.
     pub multicast_groups: MulticastGroups,
     /// The event queues of open contexts and completion channels.
     pub events: OpenQueues,

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use super::Device;
-use super::lock_holder::InboxGuard;
+use super::inboxes::InboxGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use crate::direct::Exports;
 use crate::shm::{Channel, Ends, Paths, Peers};
 use crate::transport::Net;
-use roce::engine::{AddressVector, PeerActivity, Qp, QpState, Service};
+use roce::engine::{AddressVector, Qp, QpState, Service};
 use roce::wire::{Flow, port_of};
 
 /// A poller checks the sockets at every poll of this number only. At the others it checks shared memory,
@@ -41,71 +41,6 @@ pub fn enable(peers: Option<Peers>) {
 /// Whether the program trusts the other users of the host.
 pub fn trusts_any_user() -> bool {
     ANY_USER.load(Ordering::Relaxed)
-}
-
-/// The path of a queue pair's packets, as of the last lookup.
-#[derive(Default)]
-pub struct QpPath {
-    /// [`Paths::generation`] at that time; 0 before.
-    generation: u32,
-    /// The destination of a datagram, and its port.
-    destination: Option<(AddressVector, u16)>,
-    /// None: by UDP.
-    channel: Option<Arc<Channel>>,
-    /// The position in the channel behind all that the queue pair has sent, or has found no room behind.
-    pub sent_until: u64,
-    /// The channel's peer has ended, and all that it had sent is received. The queue pair takes no other one:
-    /// a later process with the same address and port is not its peer.
-    has_peer_ended: bool,
-}
-
-impl QpPath {
-    /// Returns what the channel shows of the peer of a connected queue pair.
-    pub(super) fn peer_activity(&self) -> PeerActivity {
-        match &self.channel {
-            Some(channel) if !channel.is_dead() && !channel.has_delivered(self.sent_until) => {
-                PeerActivity::Idle
-            }
-            _ => PeerActivity::Unknown,
-        }
-    }
-
-    /// The channel of the last lookup.
-    pub(super) fn channel(&self) -> Option<&Arc<Channel>> {
-        self.channel.as_ref()
-    }
-
-    /// The peer has ended: gives its channel back. The next lookup is a slow one, as there was none before.
-    pub(super) fn end(&mut self) {
-        *self = QpPath {
-            has_peer_ended: true,
-            ..QpPath::default()
-        };
-    }
-
-    /// The queue pair has changed: its peer may have another address. `is_reset`: it has no peer.
-    pub(super) fn forget(&mut self, is_reset: bool) {
-        *self = QpPath {
-            has_peer_ended: self.has_peer_ended && !is_reset,
-            ..QpPath::default()
-        };
-    }
-
-    /// Whether [`QpPath::end`] was called since the queue pair was in RESET.
-    pub(super) fn has_peer_ended(&self) -> bool {
-        self.has_peer_ended
-    }
-
-    /// Whether nothing has changed since the last lookup, which was for this destination of a datagram, or
-    /// for the only peer of the queue pair.
-    #[inline]
-    pub(super) fn is_for(
-        &self,
-        generation: u32,
-        destination: Option<(AddressVector, u16)>,
-    ) -> bool {
-        self.generation == generation && self.destination == destination
-    }
 }
 
 /// The paths of a new device, and what peers may access directly. None if they are switched off, or the
@@ -179,7 +114,7 @@ impl Device {
     #[inline]
     pub(super) fn refresh_path(&self, qp: &QueuePair, inner: &mut Inner) {
         if let (Some(paths), Some(_), Service::Rc) = (&self.paths, &self.exports, qp.service) {
-            if inner.path.generation != paths.generation() {
+            if !inner.path.is_of(paths.generation()) {
                 self.find_path(paths, qp, inner);
             }
         }
@@ -207,7 +142,7 @@ impl Device {
         };
         // Outstanding requests fail when the peer is gone.
         let is_dead = |channel: &Arc<Channel>| channel.is_dead();
-        let is_current = inner.path.generation == paths.generation();
+        let is_current = inner.path.is_of(paths.generation());
         qp.service == Service::Ud || is_current && !inner.path.channel().is_some_and(is_dead)
     }
 
@@ -217,7 +152,7 @@ impl Device {
     pub(super) fn find_path(&self, paths: &Paths, qp: &QueuePair, inner: &mut Inner) -> bool {
         let generation = paths.generation();
         if qp.service != Service::Ud && inner.path.is_for(generation, None) {
-            return inner.path.channel.is_some();
+            return inner.path.channel().is_some();
         }
         self.look_up_path(paths, qp, inner, generation)
     }
@@ -229,7 +164,7 @@ impl Device {
         inner: &mut Inner,
         generation: u32,
     ) -> bool {
-        if inner.path.has_peer_ended {
+        if inner.path.has_peer_ended() {
             return false;
         }
         let engine = inner.engine();
@@ -238,7 +173,7 @@ impl Device {
             let found = flow.and_then(|flow| paths.find(&flow));
             // A queue pair keeps the channel of a peer that is gone, and does not take that of a later
             // process with the same address and port.
-            let old = inner.path.channel.clone();
+            let old = inner.path.channel().cloned();
             let channel = match old.filter(|old| old.is_dead()) {
                 Some(old) if old.has_ended() || found.is_none() => Some(old),
                 _ => found,
@@ -251,7 +186,7 @@ impl Device {
         let (av, dest_qpn) = (to.av, to.qpn);
         let destination = Some((av, port_of(dest_qpn)));
         if inner.path.is_for(generation, destination) {
-            return inner.path.channel.is_some();
+            return inner.path.channel().is_some();
         }
         let flow = self.net.flow(qp.qpn, &av, dest_qpn);
         let channel = flow.and_then(|flow| {
@@ -279,18 +214,9 @@ impl Device {
         if is_found {
             drop(qp.send_turn());
         }
-        let same = |old: &Arc<Channel>| channel.as_ref().is_some_and(|new| Arc::ptr_eq(old, new));
-        let is_same = inner.path.channel.as_ref().is_some_and(same);
-        if is_found && !is_same && inner.path.channel.is_some() {
+        if inner.path.switch(generation, destination, channel) {
             inner.split(qp).0.on_other_memory();
         }
-        inner.path = QpPath {
-            generation,
-            destination,
-            channel,
-            sent_until: if is_same { inner.path.sent_until } else { 0 },
-            has_peer_ended: false,
-        };
         is_found
     }
 
@@ -386,7 +312,7 @@ impl Device {
                 let Ok(mut inner) = qp.lock_unless_preempted() else {
                     return;
                 };
-                let used = inner.path.channel.as_ref();
+                let used = inner.path.channel();
                 if !used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
                     return;
                 }

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(taken(&pending), []);
     }
 
-    /// One that cannot be served now does not keep the others, nor the thread.
+    /// An item that cannot be served now delays neither the others nor the thread.
     #[test]
     fn what_is_added_again_is_left_to_the_next_call() {
         let pending = Pending::default();

@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use super::clock::NEVER;
-use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
+use super::inboxes::InboxGuard;
+use super::lock_holder::PREEMPTED_AFTER;
 use super::polled::PolledCompletions;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
@@ -181,7 +182,7 @@ impl Device {
         datagrams
     }
 
-    /// The flag for the queue pairs: see [`super::lock_holder::Inboxes::concurrent_receivers`].
+    /// The flag for the queue pairs: see [`super::inboxes::Inboxes::concurrent_receivers`].
     pub fn concurrent_receivers(&self) -> Arc<AtomicBool> {
         self.inboxes.concurrent_receivers().clone()
     }

@@ -1,14 +1,15 @@
-//! A batch of received packets: which queue pair each is for, and what the queue pairs send afterwards.
+//! A batch of received packets: which queue pair each is for, and what the queue pairs send afterwards; and
+//! what queue pairs have missed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::clock::ReadOnce;
-use super::lock_holder::InboxGuard;
+use super::inboxes::InboxGuard;
 use super::missed::KeptPacket;
 use super::polled::PolledCompletions;
 use super::qp_cache::QpCache;
-use super::queue_pair::{LockedQp, QueuePair, Unavailable};
+use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::shm::Receiver;
 use crate::transport::{GSI_QPN, SMI_QPN};
@@ -294,5 +295,60 @@ impl Device {
             }
         }
         count + inbox.channels().receive(batch).packets
+    }
+}
+
+impl Inner {
+    /// Delivers what the queue pair has missed.
+    #[inline]
+    pub fn receive_missed(&mut self, qp: &QueuePair) {
+        if qp.missed.any() {
+            self.receive_kept(qp);
+        }
+    }
+
+    #[cold]
+    fn receive_kept(&mut self, qp: &QueuePair) {
+        let now = clock::now();
+        for kept in qp.missed.take() {
+            let (engine, mut host) = self.split(qp);
+            match &kept.packet {
+                KeptPacket::Packet(copy) => {
+                    engine.receive(&copy.packet(), &kept.from, now, &mut host);
+                }
+                KeptPacket::Message(copy) => {
+                    engine.receive_message(&copy.message(), &kept.from, now, &mut host);
+                }
+            }
+        }
+    }
+
+    /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has still to deliver
+    /// those. Returns whether none is left.
+    pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
+        let (engine, mut host) = self.split(qp);
+        if engine.has_early_packets() {
+            engine.deliver_early(&mut host);
+        }
+        !engine.has_early_packets()
+    }
+}
+
+impl Device {
+    /// Keeps a packet for a queue pair that cannot be locked now. Pollers and the background thread try to
+    /// lock it until they can.
+    #[cold]
+    pub(super) fn keep_missed(
+        &self,
+        qp: &Arc<QueuePair>,
+        copy: impl FnOnce() -> Option<KeptPacket>,
+        from: &Addresses,
+    ) {
+        if !qp.missed.keep(copy, from) {
+            return;
+        }
+        // Without memory, the next packet's thread delivers it.
+        self.deferred_sends.add(qp.clone());
+        self.waker.wake();
     }
 }

@@ -50,7 +50,7 @@ struct Sent {
     message: Message,
     retries: u32,
     at: Time,
-    /// Where it is sent again. None: nowhere.
+    /// The path by which the request is sent again. None: nowhere.
     path: Option<Path>,
 }
 
@@ -122,7 +122,8 @@ impl<R> Agents<R> {
         self.files.get(&file).map(|open| open.layout)
     }
 
-    /// From now on messages have a P_Key index. EINVAL if an agent has been registered.
+    /// Gives the descriptor's messages a P_Key index from now on. EINVAL if an agent has been
+    /// registered.
     pub fn enable_pkey(&mut self, file: FileId) -> Result<(), Errno> {
         let open = self.file(file)?;
         if open.used {
@@ -143,8 +144,8 @@ impl<R> Agents<R> {
         agents.any(|agent| agent.registration.is_some_and(|own| overlaps(&own, of)))
     }
 
-    /// Where the descriptor has a place for an agent. EINVAL if the request is invalid, or another agent gets
-    /// what it asks for; ENOMEM if there is no place.
+    /// Finds the place that the descriptor has for an agent. EINVAL if the request is invalid, or
+    /// another agent gets what it asks for; ENOMEM if there is no place.
     pub fn may_register(
         &self,
         file: FileId,

@@ -10,7 +10,7 @@ pub type Mad = [u8; MAD_LEN];
 pub const HEADER_LEN: usize = 24;
 /// Bytes up to the end of the RMPP header, which a program writes at least.
 pub const RMPP_HEADER_LEN: usize = 36;
-/// Where the attribute is in MADs of subnet management and of performance management.
+/// The offset of the attribute in MADs of subnet management and of performance management.
 pub const DATA: usize = 64;
 
 /// Management classes (13.4.4).
@@ -147,7 +147,7 @@ pub fn answer(request: &Mad, status: u16, attribute: Option<&[u8]>) -> Mad {
     mad
 }
 
-/// As many bytes as the array has, from there.
+/// Reads as many bytes as the array has, from there.
 pub fn bytes<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&from[at..at + N]);

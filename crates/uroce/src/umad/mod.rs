@@ -9,14 +9,14 @@
 //! | `facts.rs` | a port as the built-in agents describe it (pure) |
 //! | `sma.rs`, `pma.rs`, `sa.rs` | subnet management, counters, subnet administration (pure) |
 //! | `port.rs`, `path.rs` | ports of open devices, and where MADs go |
-//! | `builtin.rs` | what a device answers by itself |
+//! | `builtin.rs` | the requests that a device answers by itself |
 //! | `others.rs` | the other processes of the host |
 //! | `queue.rs` | MADs that wait for the thread |
 //! | `process.rs` | the state of the process, and its thread |
 //!
 //! A MAD travels as a datagram to queue pair 0 or 1 of the peer, at port 4791. The process that has the port
-//! answers what the device answers, from its own counters, and passes on the rest to the process whose agent
-//! it is for. The communication manager's MADs are `cm`'s.
+//! answers requests to the device itself, from its own counters, and passes on the rest to the process whose
+//! agent they are for. The communication manager's MADs are `cm`'s.
 //!
 //! A descriptor is one end of a pair of sockets that keep messages apart (SOCK_SEQPACKET), so that read(2),
 //! poll(2) and epoll(7) work on it, and that closing it is noticed.
@@ -59,7 +59,7 @@ use user_mad::{
 const EINVAL: Errno = Errno(libc::EINVAL);
 const EBADF: Errno = Errno(libc::EBADF);
 
-/// From now on the devices of this process answer MADs, and pass on those for other processes.
+/// Lets the devices of this process answer MADs from now on, and pass on those for other processes.
 pub fn serve() {
     set_mad_handler(builtin::on_mad);
 }

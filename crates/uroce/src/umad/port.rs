@@ -28,15 +28,15 @@ pub struct OpenPort {
     pub number: u8,
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     Network(Path),
-    /// To this port's subnet management agent.
+    /// The subnet management agent of this port.
     Here,
-    /// To the subnet administration, which every process has for itself.
+    /// The subnet administration, which every process has for itself.
     SubnetAdministration,
-    /// It is lost.
+    /// No port: the message is lost.
     Nowhere,
 }
 
@@ -126,8 +126,9 @@ fn mtu_code(bytes: u32) -> u8 {
 }
 
 impl OpenPort {
-    /// Where a message goes, sent by the port at place `at`. EINVAL for an address that no address handle
-    /// can have: without a GRH on Ethernet, or with a GID that the port does not have.
+    /// Finds the destination of a message that the port at place `at` sends. EINVAL for an address
+    /// that no address handle can have: without a GRH on Ethernet, or with a GID that the port does
+    /// not have.
     pub fn route(&self, at: u32, message: &Message) -> Result<Destination, Errno> {
         let (device, to) = (&self.device, &message.to);
         let gids = device.net.gids();
@@ -162,7 +163,8 @@ impl OpenPort {
         Ok(self.unless_lost(to, found))
     }
 
-    /// Only the port with the cable reaches others, and only queue pairs 0 and 1 of them.
+    /// Drops what the network would lose: only the port with the cable reaches others, and only
+    /// queue pairs 0 and 1 of them.
     fn unless_lost(&self, to: &Address, destination: Destination) -> Destination {
         match destination {
             Destination::Here => destination,

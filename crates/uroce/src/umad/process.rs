@@ -61,7 +61,7 @@ pub(super) struct ProcessState {
     next_number: u32,
     /// Distinguishes the thread of this state from that of an earlier one.
     serial: u32,
-    /// When port 4791 is to be taken; None if this process has it.
+    /// The time at which port 4791 is to be taken; None if this process has it.
     claim_at: Option<Time>,
 }
 
@@ -165,7 +165,7 @@ pub fn unregister(file: FileId, slot: u32) -> Result<(), Errno> {
     with_file(file, |state| state.agents.unregister(file, slot))
 }
 
-/// From now on the descriptor's messages have a P_Key index.
+/// Gives the descriptor's messages a P_Key index from now on.
 pub fn enable_pkey(file: FileId) -> Result<(), Errno> {
     with_file(file, |state| state.agents.enable_pkey(file))
 }

@@ -17,7 +17,7 @@ const PATH_RECORD: u16 = 0x35;
 const MC_MEMBER_RECORD: u16 = 0x38;
 const CLASS_VERSION: u8 = 2;
 
-/// Where the record is in a MAD of this class.
+/// The offset of the record in a MAD of this class.
 const RECORD: usize = 56;
 /// Status: no record matches.
 const NO_RECORDS: u16 = 3 << 8;

@@ -21,16 +21,16 @@ const SM_INFO: u16 = 0x20;
 const ATTRIBUTE_LEN: usize = 64;
 type Attribute = [u8; ATTRIBUTE_LEN];
 
-/// Where an SMP with a directed route goes.
+/// The route of an SMP with a directed route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// To the port that it is sent from.
+    /// The SMP is for the port that it is sent from.
     Here,
     /// Over a cable that there is not.
     Nowhere,
 }
 
-/// Where an SMP with a directed route goes (14.2.2).
+/// Finds the route of an SMP with a directed route (14.2.2).
 pub fn route_of(mad: &Mad) -> Route {
     match mad[7] {
         0 => Route::Here,

@@ -17,7 +17,7 @@ const fn request(direction: u32, number: u32, len: usize) -> u32 {
 pub const REGISTER_LEN: usize = 28;
 /// Bytes of `ib_user_mad_reg_req2`.
 pub const REGISTER2_LEN: usize = 40;
-/// Where the flags are in `ib_user_mad_reg_req2`.
+/// The offset of the flags in `ib_user_mad_reg_req2`.
 pub const FLAGS_AT: usize = 12;
 /// `IB_USER_MAD_USER_RMPP`: the only flag.
 pub const FLAG_USER_RMPP: u32 = 1;
@@ -32,7 +32,7 @@ pub const REGISTER_AGENT2: u32 = request(3, 4, REGISTER2_LEN);
 pub struct Registration {
     pub class: u8,
     pub class_version: u8,
-    /// For a vendor's class.
+    /// The OUI of a vendor's class.
     pub oui: [u8; 3],
     /// A bit for each method.
     pub methods: u128,

@@ -76,14 +76,14 @@ impl EventQueues {
     }
 
     /// GET_EVENT: passes the bytes of the next event to `read`, and removes it unless that fails. EAGAIN if
-    /// there is none, EINVAL if the descriptor is closed.
+    /// there is none, EBADF if the descriptor is closed, or the process ends.
     pub fn read(
         &mut self,
         os: &mut impl CmOs,
         file: FileId,
         read: impl FnOnce(&[u8; EVENT_LEN]) -> Result<(), Errno>,
     ) -> Result<PendingEvent, Errno> {
-        let events = self.files.get_mut(&file).ok_or(Errno(libc::EINVAL))?;
+        let events = self.files.get_mut(&file).ok_or(Errno(libc::EBADF))?;
         let next = events.front().ok_or(Errno(libc::EAGAIN));
         let got = next.and_then(|event| read(&event.bytes));
         let got = got.and_then(|()| events.pop_front().ok_or(Errno(libc::EAGAIN)));
@@ -131,7 +131,7 @@ mod tests {
         let pass = |_: &[u8; EVENT_LEN]| Ok(());
         queues.push(&mut os, file, event(1));
         let read = queues.read(&mut os, file, pass);
-        assert_eq!(read.err(), Some(Errno(libc::EINVAL)));
+        assert_eq!(read.err(), Some(Errno(libc::EBADF)));
         queues.open(file);
         for id in [1, 2, 1] {
             queues.push(&mut os, file, event(id));

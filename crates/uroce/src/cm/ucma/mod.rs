@@ -104,6 +104,7 @@ const EINVAL: Errno = Errno(libc::EINVAL);
 const ENODEV: Errno = Errno(libc::ENODEV);
 const EAGAIN: Errno = Errno(libc::EAGAIN);
 const EACCES: Errno = Errno(libc::EACCES);
+const EBADF: Errno = Errno(libc::EBADF);
 
 /// Opens the device file: a descriptor for [`write`]. `flags` are those of open(2); O_NONBLOCK and O_CLOEXEC
 /// count. Fails as socketpair(2) does, and with EAGAIN if no thread can be started.
@@ -190,7 +191,8 @@ fn block_until_signal() -> Errno {
 enum Failure {
     /// GET_EVENT that blocks: there is no event yet.
     NoEvent,
-    /// GET_EVENT that blocks: another thread has closed the descriptor since the call began.
+    /// GET_EVENT that blocks: another thread has closed the descriptor since the call began, or the process
+    /// ends.
     Closed,
     Errno(Errno),
 }
@@ -261,6 +263,11 @@ fn execute(file: os::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(),
     observe::executed(command, &input, result, &responded);
     result.map_err(|error| match error {
         EAGAIN if blocks => Failure::NoEvent,
+        // A descriptor that is open, in a process that ends: no event comes any more.
+        EBADF if command == Command::GetEvent => match blocks {
+            true => Failure::Closed,
+            false => EAGAIN.into(),
+        },
         EACCES if blocks && !process::is_known(file) => Failure::Closed,
         other => Failure::Errno(other),
     })

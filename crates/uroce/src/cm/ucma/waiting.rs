@@ -157,19 +157,22 @@ fn nothing_stays_open_when_a_device_is_closed() {
     );
 }
 
-/// exit(3) has ended all connections, and the thread of rdma_cm has something to do.
+/// exit(3) has ended all connections, and the thread of rdma_cm has something to do. A call that begins
+/// afterwards waits, too.
 #[test]
 fn a_thread_that_blocks_is_not_disturbed_by_exit() {
     let _one = ONE_TEST.lock();
-    let fd = open(0).unwrap();
+    let (fd, nonblocking) = (open(0).unwrap(), open(libc::O_NONBLOCK).unwrap());
     let waiting = waiting_thread(file_of(&fd), fd.as_raw_fd());
     std::thread::sleep(WHILE);
     end_connections();
-    let other = open(0).unwrap();
-    let file = file_of(&other);
-    drop(other);
+    let late = waiting_thread(file_of(&fd), fd.as_raw_fd());
+    let file = file_of(&nonblocking);
+    assert_eq!(get_event(file, nonblocking.as_raw_fd()), Err(EAGAIN));
+    drop(nonblocking);
     wait_until_closed(file);
     goes_on_until_a_signal(waiting);
+    goes_on_until_a_signal(late);
 }
 
 /// A peer that does not confirm that a connection is over delays one of several devices.
