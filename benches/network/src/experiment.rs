@@ -68,8 +68,11 @@ const NETWORK: Network = Network {
     loss: 0.0,
 };
 
+/// Runs an experiment.
+pub type Run = fn(Scale) -> Experiment;
+
 /// All experiments, by the names of their files without `.svg`.
-pub const ALL: [(&str, fn(Scale) -> Experiment); 8] = [
+pub const ALL: [(&str, Run); 8] = [
     ("incast", incast),
     ("red", early),
     ("ecn", marked),

@@ -19,7 +19,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAD = 256, PING = 0x32, PERF = 4, SMI = 1, GET = 1, SET = 2, SEND = 3, RESPONSE = 0x80 };
+enum {
+	MAD = 256,
+	PING = 0x32,
+	PERF = 4,
+	SMI = 1,
+	GET = 1,
+	SET = 2,
+	SEND = 3,
+	RESPONSE = 0x80
+};
 static const uint8_t OUI[3] = { 0, 0x14, 5 };
 
 /* ib_user_mad_reg_req and ib_user_mad_reg_req2 of the kernel's rdma/ib_user_mad.h. */
@@ -202,7 +211,7 @@ static int refuses_registrations(void)
 		{ 2, PING, 1, 0, 1, EINVAL }, { 1, PING, 1, 0, 0, EINVAL }, { 1, PING, 0x83, 0, 1, EINVAL },
 		{ 1, PING, 1, 2, 1, EINVAL }, { 1, PERF, 1, 1, 1, EINVAL }, { 1, 0x50, 1, 0, 1, EINVAL },
 		{ 1, SMI, 1, 0, 1, EINVAL },  { 1, 0x81, 1, 0, 1, EINVAL }, { 1, PING, 1, 1, 1, 0 },
-		{ 1, 0, 0, 0, 0, 0 },	      { 1, 0x2f, 1, 0, 0, 0 },
+		{ 1, 0, 0, 0, 0, 0 },         { 1, 0x2f, 1, 0, 0, 0 },
 	};
 	int fd = open_port(), right = 1;
 
@@ -424,7 +433,9 @@ static int unwanted_request_is_refused(void)
 /* More messages than the descriptor's buffer holds. */
 static int many_messages_wait(void)
 {
-	enum { COUNT = 1000 };
+	enum {
+		COUNT = 1000
+	};
 	int client = open_port(), server = open_port(), agent = add(client, PING, 0), got = 0;
 	void *umad = message(PING, SEND, 0);
 
