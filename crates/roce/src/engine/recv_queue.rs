@@ -92,11 +92,11 @@ impl RecvQueue {
         self.returned = Some(wr);
     }
 
-    /// Puts `queue` in the place of this empty one, which stood in for it for one packet. A WR that the
+    /// Puts `queue` in the place of this empty one, which replaced it for one packet. A WR that the
     /// packet has returned is the next one of `queue`.
     pub fn restore(&mut self, queue: RecvQueue) {
-        let stand_in = core::mem::replace(self, queue);
-        self.returned = stand_in.returned.or(self.returned.take());
+        let meanwhile = core::mem::replace(self, queue);
+        self.returned = meanwhile.returned.or(self.returned.take());
     }
 
     /// Empties the queue, oldest WR first. The WRs of a shared receive queue stay there.

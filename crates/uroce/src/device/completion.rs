@@ -64,7 +64,7 @@ struct CqRing {
     overrun: bool,
     moderation: Moderation,
     /// Completions that an event waits with.
-    held: u16,
+    moderated: u16,
     /// The time until which the event waits.
     due: Option<Time>,
 }
@@ -75,8 +75,8 @@ impl CqRing {
         if count <= 1 {
             return Moderated::Raise;
         }
-        self.held += 1;
-        if self.held >= count {
+        self.moderated += 1;
+        if self.moderated >= count {
             return Moderated::Raise;
         }
         if self.due.is_some() || period.is_zero() {
@@ -146,7 +146,7 @@ impl CompletionQueue {
                 armed: Armed::No,
                 overrun: false,
                 moderation: Moderation::default(),
-                held: 0,
+                moderated: 0,
                 due: None,
             }),
             len: AtomicUsize::new(0),
@@ -216,7 +216,7 @@ impl CompletionQueue {
 
     /// The event is about to be raised: the next one needs the queue to be armed.
     fn disarm(&self, ring: &mut CqRing) {
-        (ring.armed, ring.held, ring.due) = (Armed::No, 0, None);
+        (ring.armed, ring.moderated, ring.due) = (Armed::No, 0, None);
         self.needs_ring.store(self.timestamps, Ordering::Release);
     }
 

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn another_inbox_stands_in_for_one_whose_holder_is_preempted() {
+    fn another_inbox_is_used_while_a_holder_is_preempted() {
         let inboxes = Inboxes::try_new().unwrap();
         let mut first = inboxes.try_take().unwrap();
         assert!(inboxes.try_take().is_none());

@@ -69,7 +69,7 @@ pub struct Requester {
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
     /// No WQE begins: what is in flight ends, and shared memory carries the rest.
-    is_held: bool,
+    is_stopped: bool,
     selective: Selective,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
@@ -123,7 +123,7 @@ impl Requester {
             force_ack_req: false,
             drain_end: None,
             draining: false,
-            is_held: false,
+            is_stopped: false,
             selective: Selective::default(),
             pacer: Pacer::new(config.service),
         }
@@ -195,15 +195,15 @@ impl Requester {
 
     /// Lets no WQE begin, so that soon nothing is in flight.
     pub fn hold(&mut self, is_reliable: bool, now: Time) {
-        if !self.is_held {
-            self.is_held = true;
+        if !self.is_stopped {
+            self.is_stopped = true;
             self.request_last_ack(is_reliable, now);
         }
     }
 
     /// Lets WQEs begin.
     pub fn release(&mut self) {
-        self.is_held = false;
+        self.is_stopped = false;
     }
 
     /// Whether nothing is in flight, and no message has been sent in part.
@@ -292,7 +292,7 @@ impl Requester {
             return Step::Skip;
         }
         let starts = self.next == wqe.first;
-        if self.is_held && wqe.first >= self.highest_sent {
+        if self.is_stopped && wqe.first >= self.highest_sent {
             return Step::Wait;
         }
         if wqe.wr.flags.fence && starts && self.rd_atomic_in_flight > 0 {

@@ -41,7 +41,7 @@ impl Requester {
             return UnreliableStep::Blocked;
         };
         if self.drain_end.is_some_and(|end| wqe.first >= end)
-            || self.is_held && wqe.first >= self.highest_sent
+            || self.is_stopped && wqe.first >= self.highest_sent
         {
             return UnreliableStep::Blocked;
         }

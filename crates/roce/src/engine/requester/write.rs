@@ -115,7 +115,7 @@ impl Requester {
             || self.since_ack_req >= (window / 2).min(ACK_REQ_INTERVAL)
             || next - self.oldest_unacked >= window
             || self.drain_end == Some(next)
-            || self.is_held
+            || self.is_stopped
             || self.exceeds_credits(wqe)
         {
             return true;

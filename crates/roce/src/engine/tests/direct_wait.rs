@@ -117,7 +117,7 @@ fn what_is_posted_together_waits_for_one_acknowledgment() {
 }
 
 #[test]
-fn what_the_host_refuses_is_sent_and_soon_not_held() {
+fn what_the_host_refuses_is_sent_and_soon_does_not_wait() {
     let mut network = network(Direct::Refused);
     for round in 0..6 {
         post(&mut network, round * 2, SendOp::Send, 8);

@@ -128,7 +128,7 @@ fn a_moderated_event_waits_for_completions_or_its_period() {
     assert_eq!(count(files.channel, 8), 1);
     // Not armed: nothing waits.
     push();
-    assert_eq!(queue.ring.lock().held, 0);
+    assert_eq!(queue.ring.lock().moderated, 0);
     queue.arm(false);
     push();
     let due = queue.ring.lock().due.unwrap();

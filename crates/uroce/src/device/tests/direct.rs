@@ -114,17 +114,16 @@ fn the_target_does_nothing() {
     assert_eq!(*both.local, [7, 5, 0, 7, 7, 7, 7, 7]);
 }
 
-/// Posts a SEND and behind it ten WRITEs of 1 MiB, which wait until it is acknowledged, then runs both
+/// Posts a SEND and behind it ten WRITEs of `len` bytes, which wait until it is acknowledged, then runs both
 /// devices until all are. Returns how many WRITEs were copied directly.
-fn held_writes() -> u64 {
-    const LEN: usize = 1 << 20;
+fn waiting_writes(len: usize) -> u64 {
     let both = Fixture::new();
-    let mut bytes = [vec![7_u8; LEN], vec![0; LEN]];
+    let mut bytes = [vec![7_u8; len], vec![0; len]];
     let mut keys = Vec::new();
     for (device, bytes) in [&both.a, &both.b].into_iter().zip(&mut bytes) {
         let range = MrRange {
             start: bytes.as_mut_ptr().expose_provenance(),
-            len: LEN as u64,
+            len: len as u64,
             iova: 0,
         };
         keys.push(device.memory.register(MemoryRegion {
@@ -138,7 +137,7 @@ fn held_writes() -> u64 {
     for _ in 0..10 {
         let sge = Sge {
             addr: 0,
-            len: LEN as u32,
+            len: len as u32,
             lkey: keys[0],
         };
         let wr = SendWr {
@@ -169,7 +168,7 @@ fn held_writes() -> u64 {
 #[test]
 fn behind_a_long_copy_a_request_is_sent() {
     let _background_threads = BACKGROUND_THREADS.lock();
-    assert_eq!(held_writes(), 9);
+    assert_eq!(waiting_writes(1 << 20), 9);
 }
 
 /// The background thread serves other peers, too, and a copy takes as long as the peer wants.
@@ -178,7 +177,7 @@ fn the_background_thread_copies_nothing() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let background = std::thread::spawn(|| {
         crate::device::background::begin_on_this_thread();
-        held_writes()
+        waiting_writes(64 << 10)
     });
     assert_eq!(background.join().unwrap(), 0);
 }

@@ -206,7 +206,7 @@ fn what_a_locked_queue_pair_misses_is_delivered_later() {
 
 /// A poller is preempted in a system call that sends, with the inbox and the send turn.
 #[test]
-fn the_background_thread_stands_in_for_a_preempted_poller() {
+fn the_background_thread_acts_for_a_preempted_poller() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let a = Device::open(&loopback("preempted-a")).unwrap();
     let b = Device::open(&loopback("preempted-b")).unwrap();
@@ -268,13 +268,13 @@ fn uc_packets_wait_while_another_thread_has_earlier_ones() {
         first.poll_all_sockets();
     }
     send(&a, &one);
-    let mut stand_in = b.inboxes.take();
-    stand_in.poll_all_sockets();
-    while b.receive(&mut stand_in, None, None).packets == 0 {
-        stand_in.poll_all_sockets();
+    let mut inbox = b.inboxes.take();
+    inbox.poll_all_sockets();
+    while b.receive(&mut inbox, None, None).packets == 0 {
+        inbox.poll_all_sockets();
     }
     assert!(!b.send_deferred() && received() == 0);
-    drop(stand_in);
+    drop(inbox);
     assert!(!b.send_deferred() && received() == 0);
     drop(first);
     drop(b.inboxes.take());
