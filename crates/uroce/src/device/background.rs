@@ -45,8 +45,6 @@ struct BackgroundThread<'a> {
     check_interface_at: Time,
     /// Polls of the program's threads at the last wakeup.
     polls_seen: u64,
-    /// The time of the last wakeup.
-    woken_at: Time,
     /// The thread has sent everything that was deferred.
     all_sent: bool,
 }
@@ -61,7 +59,6 @@ pub(super) fn run(device: &Device) {
         policy: WakeupPolicy::new(cpus),
         check_interface_at: clock::now().after(INTERFACE_CHECK_INTERVAL),
         polls_seen: device.activity.polls.load(Ordering::Relaxed),
-        woken_at: clock::now(),
         all_sent: true,
     };
     while !device.activity.stop.load(Ordering::Relaxed) {
@@ -102,7 +99,6 @@ impl BackgroundThread<'_> {
     /// Makes progress after a wakeup, and asks the policy what to do next.
     fn on_wakeup(&mut self, by_packet: bool, polls: u64) {
         let (device, activity) = (self.device, &self.device.activity);
-        let now = clock::now();
         // Blocks: its holder may be a poller that is scheduled out, and spinning would keep it from
         // running.
         let mut inbox = device.inboxes.take();
@@ -122,7 +118,6 @@ impl BackgroundThread<'_> {
             one_sided: activity.one_sided.swap(false, Ordering::Relaxed),
             raced_poller,
             polls,
-            elapsed: now.since(core::mem::replace(&mut self.woken_at, now)),
             event_expected: activity.event_expected.swap(false, Ordering::Relaxed),
         };
         if self.policy.on_wakeup(wakeup) {

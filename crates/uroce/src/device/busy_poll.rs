@@ -15,9 +15,8 @@ use roce::engine::Time;
 
 /// Consecutive redundant wakeups before the thread stops watching the sockets.
 const REDUNDANT_WAKEUPS: u32 = 8;
-/// The program counts as busy-polling if its threads poll at least this often between two wakeups, or at
-/// all between two that are at most [`SUSPEND_MIN`] apart. If they poll less often, wakeups by packets are
-/// resumed.
+/// The program counts as busy-polling if its threads poll at least this often between two wakeups. If
+/// they poll less often, wakeups by packets are resumed.
 const ACTIVE_POLLS: u64 = 4;
 /// How long wakeups by packets are suspended at first. Doubles up to [`SUSPEND_MAX`] while pollers keep
 /// up.
@@ -64,8 +63,6 @@ pub struct Wakeup {
     pub raced_poller: bool,
     /// Polls by program threads since its last wakeup.
     pub polls: u64,
-    /// The time since its last wakeup.
-    pub elapsed: Duration,
     /// The program is about to block until a completion event.
     pub event_expected: bool,
 }
@@ -74,10 +71,7 @@ impl Wakeup {
     /// Whether pollers would have taken the packets without this thread.
     fn is_redundant(&self) -> bool {
         let poller_present = if self.packets > 0 {
-            // Where the program and this thread share a CPU, each wakeup takes packets that the program was
-            // about to poll for.
-            let polls_often = self.polls > 0 && self.elapsed <= SUSPEND_MIN;
-            self.raced_poller || self.polls >= ACTIVE_POLLS || polls_often
+            self.raced_poller || self.polls >= ACTIVE_POLLS
         } else {
             self.polls > 0
         };
@@ -209,7 +203,6 @@ mod tests {
         one_sided: false,
         raced_poller: false,
         polls: 0,
-        elapsed: Duration::from_millis(1),
         event_expected: false,
     };
     /// The thread received the packet that woke it up.
@@ -237,18 +230,12 @@ mod tests {
             polls: ACTIVE_POLLS,
             ..RECEIVED
         };
-        let often = Wakeup {
-            polls: 1,
-            elapsed: SUSPEND_MIN,
-            ..RECEIVED
-        };
         let raced = Wakeup {
             raced_poller: true,
             ..RECEIVED
         };
         let needed = [
             RECEIVED,
-            Wakeup { polls: 0, ..often },
             Wakeup {
                 polls: 1,
                 ..RECEIVED
@@ -266,7 +253,7 @@ mod tests {
                 ..TAKEN
             },
         ];
-        for redundant in [TAKEN, polled, often, raced] {
+        for redundant in [TAKEN, polled, raced] {
             let mut policy = WakeupPolicy::new(2);
             for needed in needed {
                 for _ in 1..REDUNDANT_WAKEUPS {
