@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
-use super::super::shadow::{Completion, Posted, Receives, Requests};
+use super::super::shadow::{self, Completion, Posted, Receives, Requests};
 use super::super::wrap::original;
 use super::super::{facts, report};
 use super::requests::{Posts, receives, requests};
@@ -107,6 +107,9 @@ pub unsafe extern "C" fn post_send(
             false => post(qp, wr, bad_wr),
         }
     };
+    if ret == 0 && posted.is_plain && !changes_keys {
+        return ret;
+    }
     let outcome = Outcome::of(ret);
     let accepted = match ret {
         0 => posted.count,
@@ -274,13 +277,16 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let thread = facts::thread();
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let (context, poll) = unsafe { ((*cq).context, original((*cq).context).poll_cq) };
-    observe(|shadow| {
-        let found = shadow.check_process(context as usize, CALL);
-        match found.is_empty() {
-            true => shadow.polling(address, thread, CALL),
-            false => found,
-        }
-    });
+    let is_watched = shadow::polls_are_watched();
+    if is_watched {
+        observe(|shadow| {
+            let found = shadow.check_process(context as usize, CALL);
+            match found.is_empty() {
+                true => shadow.polling(address, thread, CALL),
+                false => found,
+            }
+        });
+    }
     let count_before = report::count();
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
     let count = unsafe { poll(cq, num_entries, wc) };
@@ -301,7 +307,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     look_up(address, &completions);
     let mut overdue = None;
     observe(|shadow| {
-        shadow.left(address, thread);
+        if is_watched {
+            shadow.left(address, thread);
+        }
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
         if count == 0 {

@@ -29,6 +29,7 @@ mod waiting;
 mod windows;
 
 use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
@@ -424,6 +425,19 @@ impl Shadow {
     }
 }
 
+/// Something has to be known before a poll: a CQ is for one thread, or this is a child of fork.
+static POLLS_ARE_WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`Shadow::polling`] has to be called before a poll.
+pub fn polls_are_watched() -> bool {
+    POLLS_ARE_WATCHED.load(Ordering::Relaxed)
+}
+
+/// From now on it has to.
+fn watch_polls() {
+    POLLS_ARE_WATCHED.store(true, Ordering::Relaxed);
+}
+
 static SHADOW: ForkLock<Shadow> = ForkLock::new(Shadow::new());
 
 /// Runs `work` with the state, and writes what it found. Does nothing in a signal handler that interrupted
@@ -479,6 +493,7 @@ pub fn write_summary() {
 /// After a fork, in the child, which reports what it does itself.
 pub extern "C" fn after_fork_in_child() {
     facts::after_fork_in_child();
+    watch_polls();
     SHADOW.after_fork();
     SHADOW.with(|shadow| shadow.reported.take());
 }

@@ -38,13 +38,6 @@ impl Shadow {
         Vec::new()
     }
 
-    /// A signaled request was posted whose completion goes to this CQ.
-    pub(super) fn posted_to(&mut self, cq: usize) {
-        if let Some(cq) = self.cqs.get_mut(&cq) {
-            cq.notify.posted_since = true;
-        }
-    }
-
     /// ibv_get_cq_event has received an event of this CQ.
     pub fn completion_event(&mut self, address: usize) -> Vec<Finding> {
         let Some(cq) = self.cqs.get_mut(&address) else {

@@ -241,6 +241,9 @@ impl Shadow {
     }
 
     pub fn add_cq(&mut self, address: usize, cq: Cq) {
+        if cq.single_threaded {
+            super::watch_polls();
+        }
         self.cqs.insert(address, cq);
     }
 

@@ -21,6 +21,8 @@ pub struct Posted {
     /// Serial number of the first.
     first: u64,
     pub count: usize,
+    /// Nothing is to be said, or recorded, once the provider has accepted all.
+    pub is_plain: bool,
 }
 
 /// Reports a READ or an atomic operation of a queue pair that may have none outstanding.
@@ -56,6 +58,7 @@ impl Qp {
         let mut signals = false;
         for (serial, request) in (first..).zip(&mut requests) {
             request.serial = serial;
+            request.received = self.receives_completed;
             request.signaled |= self.created.sig_all;
             signals |= request.signaled;
             if super::waiting::consumes_receive(request) {
@@ -69,6 +72,7 @@ impl Qp {
         }
         self.sends_posted += requests.len() as u64;
         self.last_posted = first + requests.len() as u64;
+        self.reconnects = false;
         self.ever_signaled |= signals;
         if let Some(last) = requests.last() {
             self.last_remote_qpn = last.remote_qpn;
@@ -97,18 +101,13 @@ impl Shadow {
         call: &'static str,
     ) -> (Posted, Vec<Finding>) {
         let mut requests: Requests = requests.into();
-        let posted = Posted {
+        let mut posted = Posted {
             first: self.serial,
             count: requests.len(),
+            is_plain: false,
         };
         self.serial += requests.len() as u64;
         let mut found = self.check_posting(address, &mut requests, thread, call);
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return (Posted::default(), found);
-        };
-        if core::mem::take(&mut qp.reconnects) {
-            found.extend(self.peer_not_reset(address, call));
-        }
         let Some(qp) = self.qps.get_mut(&address) else {
             return (Posted::default(), found);
         };
@@ -121,9 +120,14 @@ impl Shadow {
             }
         }
         let signals = qp.record(requests, posted.first);
-        let cq = qp.send_cq;
-        if signals {
-            self.posted_to(cq);
+        let max = qp.cap.max_send_wr;
+        let is_plain = !qp.single_threaded
+            && qp.state == IBV_QPS_RTS
+            && !qp.is_disconnected
+            && (max == 0 || qp.sends.len() <= max as usize);
+        if let Some(cq) = self.cqs.get_mut(&qp.created.send_cq) {
+            cq.notify.posted_since |= signals;
+            posted.is_plain = is_plain && cq.sends_at_most <= cq.entries.into();
         }
         (posted, found)
     }
@@ -164,6 +168,9 @@ impl Shadow {
         };
         let object = Object::qp(address, qp.number);
         let mut found = self.check_requests(&object, qp, requests, call);
+        if qp.reconnects {
+            found.extend(self.peer_not_reset(address, call));
+        }
         if let Some(without) = without_initiator(&object, qp, requests, call) {
             found.push(without);
         }

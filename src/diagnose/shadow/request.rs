@@ -58,6 +58,8 @@ pub struct SendRequest {
     pub is_explained: bool,
     /// A digest of the data when it was posted; 0 if there is none.
     pub digest: u64,
+    /// How many receives of its queue pair had completed when it was posted.
+    pub received: u64,
     /// Tells requests of the process apart.
     pub serial: u64,
 }
