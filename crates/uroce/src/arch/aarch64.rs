@@ -13,6 +13,7 @@ pub const ABSOLUTE: u32 = 257;
 pub const COPIES_IN_ORDER: bool = false;
 
 /// `fence(SeqCst)`.
+#[cfg(not(loom))]
 #[inline(always)]
 pub fn full_fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);

@@ -14,6 +14,7 @@ pub const COPIES_IN_ORDER: bool = true;
 
 /// `fence(SeqCst)` in half of its time: a locked instruction orders a store before later loads as MFENCE
 /// does.
+#[cfg(not(loom))]
 #[inline(always)]
 pub fn full_fence() {
     // SAFETY: it changes nothing: a word of this thread's stack, by 0.

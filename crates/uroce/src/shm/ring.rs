@@ -27,6 +27,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use std::time::Duration;
 
+#[cfg(not(loom))]
 use crate::arch;
 use lines::{LINE, LINES, Lines, WORD_LEN};
 use roce::engine::{self, Time};

@@ -223,11 +223,15 @@ fn impair(impairment: Impairment) -> Box<Impair> {
     })
 }
 
-/// Messages of 1000 that the receiver drops, because it has no memory: fewer than a network loses, as they
-/// are longer.
-fn take(impairment: Impairment) -> Box<Takes> {
-    let mut random = Random(impairment.seed);
-    Box::new(move |_, _| random.below(1000) >= impairment.loss / 4)
+/// Drops parts of messages in shared memory, as a receiver without memory does: fewer than a network loses,
+/// as they are longer, and no more than two of a message on average. A message of which a part is missing is
+/// sent again as a whole, which would hardly ever arrive otherwise.
+fn take(case: &Case) -> Box<Takes> {
+    let mut random = Random(case.impairment.seed);
+    let longest = case.messages.iter().flatten().map(|message| message.len);
+    let parts = longest.max().unwrap_or(0) as usize / case.part_len + 1;
+    let dropped = (case.impairment.loss / 4).min(2000 / parts as u64);
+    Box::new(move |_, _| random.below(1000) >= dropped)
 }
 
 /// The registered memory: areas of `SLOTS` slots, a slot for each message; after them the words that atomics
@@ -384,7 +388,7 @@ fn start(case: &Case) -> Network {
     network.transmit_delay = case.transmit_delay;
     network.shared_from = case.shared_from.map(|at| network.now.after(at));
     network.part_len = case.part_len;
-    network.takes_message = take(case.impairment);
+    network.takes_message = take(case);
     network.reuses = Some(|index| {
         let start = place(SENT, index) as usize;
         start..start + SLOT as usize
