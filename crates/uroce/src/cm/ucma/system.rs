@@ -19,6 +19,7 @@ use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
 use super::routes::Routes;
 use super::{kernel_file, names};
 
+use crate::bypass::Bypass;
 use crate::config::Config;
 use crate::descriptors::Owned;
 use crate::device::Device;
@@ -391,11 +392,13 @@ impl CmOs for System {
     }
 }
 
-/// The number that identifies an open socket; None if the descriptor is not a socket.
+/// The number that identifies an open socket; None if the descriptor is not a socket. The program sees a
+/// device file there.
 pub fn inode_of(fd: RawFd) -> Option<FileId> {
     if fd < 0 {
         return None;
     }
+    let _kernels = Bypass::new();
     // SAFETY: zeros are a valid `stat`, which is writable; a closed descriptor is an error.
     let stat = unsafe {
         let mut stat: libc::stat = core::mem::zeroed();
