@@ -214,6 +214,7 @@ impl Sender {
 
     /// Sends again from the oldest request. The WQEs that are finished have been removed.
     pub fn send_again(&mut self) {
+        self.begun = self.begun_wqes();
         self.next = self.acked;
         self.current = 0;
         self.sent = 0;

@@ -38,6 +38,8 @@ pub struct Sender {
     pub(super) current: usize,
     /// Bytes of its message that have been written.
     pub(super) sent: u32,
+    /// The WQEs at the front of the queue that had begun when they were last to be sent again.
+    pub(super) begun: usize,
     /// WQEs that have been acknowledged and not removed.
     pub(super) finished: u32,
     /// READ, atomic, ATOMIC WRITE and FLUSH requests in flight.
@@ -101,6 +103,7 @@ impl Sender {
             next,
             highest: next,
             current: 0,
+            begun: 0,
             sent: 0,
             finished: 0,
             rd_atomic_in_flight: 0,
@@ -317,6 +320,7 @@ impl Sender {
         let signaled = wqe.wr.flags.signaled;
         let completion = queue.pop_front(IBV_WC_SUCCESS)?;
         self.current = self.current.saturating_sub(1);
+        self.begun = self.begun.saturating_sub(1);
         if let Some(draining) = &mut self.draining {
             draining.left = draining.left.saturating_sub(1);
         }
@@ -329,16 +333,22 @@ impl Sender {
     /// The queue pair flushes the send queue: nothing is in flight any more.
     pub fn flush(&mut self) {
         (self.acked, self.next) = (self.highest, self.highest);
-        (self.current, self.sent, self.finished) = (0, 0, 0);
+        (self.current, self.sent, self.finished, self.begun) = (0, 0, 0, 0);
         (self.rd_atomic_in_flight, self.received) = (0, 0);
         (self.rnr_until, self.deadline, self.is_starved) = (None, None, false);
         (self.draining, self.direct_wait) = (None, DirectWait::default());
     }
 
+    /// The WQEs that have begun, and are still in the queue.
+    pub(super) fn begun_wqes(&self) -> usize {
+        let written = self.current + usize::from(self.sent > 0);
+        written.max(self.begun)
+    }
+
     /// Enters SQD.
     pub fn drain(&mut self) {
         self.draining = Some(Draining {
-            left: self.current + usize::from(self.sent > 0),
+            left: self.begun_wqes(),
             is_reported: false,
         });
     }

@@ -146,6 +146,32 @@ fn a_modify_while_draining_keeps_the_drained_event() {
     }
 }
 
+/// A request that waits after an RNR NAK has begun, so that draining takes until it is answered.
+#[test]
+fn what_waits_for_a_receive_is_drained() {
+    for shared in [false, true] {
+        let mut network = Network::rc(1024, lossless(us(100))).sharing(shared);
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 3000)]));
+        while network.sides[0].qp.counters().rcvd_rnr_err == 0 {
+            assert!(network.step());
+        }
+        let change = QpChange {
+            state: Some(QpState::Sqd),
+            sqd_async_notify: Some(true),
+            ..QpChange::default()
+        };
+        let side = &mut network.sides[0];
+        side.qp.modify(&change, network.now, &mut side.host);
+        assert!(side.qp.sq_draining());
+        network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
+        network.run();
+        let side = &network.sides[0];
+        assert!(!side.qp.sq_draining());
+        assert_eq!(side.host.events[..], [QpEvent::SendQueueDrained]);
+        assert_eq!(side.host.completions.len(), 1);
+    }
+}
+
 /// A queue pair that moves to ERR or SQE drains no more, and does not raise the event.
 #[test]
 fn an_error_ends_draining() {
