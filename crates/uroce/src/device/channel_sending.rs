@@ -39,22 +39,20 @@ impl Device {
         loop {
             let is_found = self.find_path(paths, qp, inner);
             let (engine, mut host, channel) = inner.split_path(qp);
-            let Some(channel) = channel.filter(|_| is_found) else {
+            let channel = channel.filter(|_| is_found);
+            let Some(channel) = channel.filter(|channel| !channel.is_dead()) else {
                 engine.unbind(&ReadOnce::new(clock::coarse));
-                if !inner.path.has_peer_ended() {
+                let has_channel = channel.is_some();
+                if channel.is_some_and(|channel| channel.has_ended()) {
+                    inner.path.end();
+                }
+                if inner.path.has_peer_ended() {
+                    self.fail_unreachable(qp, inner);
+                } else if !has_channel {
                     return false;
                 }
-                self.fail_unreachable(qp, inner);
                 return !inner.engine().uses_packets();
             };
-            if channel.is_dead() {
-                engine.unbind(&ReadOnce::new(clock::coarse));
-                if channel.has_ended() {
-                    inner.path.end();
-                    self.fail_unreachable(qp, inner);
-                }
-                return !inner.engine().uses_packets();
-            }
             if engine.has_direct() {
                 end_waiting(engine, &mut host);
             }

@@ -4,7 +4,7 @@
 //! processes, runs timeouts, and notices that the program has closed a descriptor. Where this process does
 //! not have port 4791, it takes the port as soon as that is free: MADs come there.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::cm::ucma::epoll::{Epoll, Token};
 use crate::cm::ucma::inbound::Inbound;
 use crate::cm::ucma::named::{NamedSocket, WeakTable};
 use crate::cm::ucma::names::{self, Incoming};
-use crate::cm::ucma::{hangs_up, inode_of, set_nonblocking};
+use crate::cm::ucma::{DeviceFile, hangs_up};
 use crate::config::Config;
 use crate::descriptors::Owned;
 use crate::device::{Device, clock};
@@ -75,31 +75,12 @@ struct Send {
     mad: Mad,
 }
 
-/// The two ends of a descriptor: the program's, and this process's. A message is read as a whole.
-fn socket_pair() -> Result<(OwnedFd, Owned<OwnedFd>), Errno> {
-    let mut fds = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    let own = names::open(|| {
-        // SAFETY: `fds` has room for two descriptors.
-        let failed = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0;
-        if failed { -1 } else { fds[1] }
-    })?;
-    // SAFETY: socketpair has just opened it, and nothing else knows it.
-    Ok((unsafe { OwnedFd::from_raw_fd(fds[0]) }, own))
-}
-
 /// Opens a port of a device: returns a new descriptor without agents. Starts the thread if there is none.
 /// Fails as the system calls do that open the device.
 pub fn open(config: &Config, port: u8, flags: i32) -> Result<OwnedFd, Errno> {
-    let (program, writer) = socket_pair()?;
-    if flags & libc::O_NONBLOCK != 0 {
-        set_nonblocking(program.as_fd())?;
-    }
-    if flags & libc::O_CLOEXEC == 0 {
-        // SAFETY: the descriptor is open; F_SETFD takes no pointers.
-        unsafe { libc::fcntl(program.as_raw_fd(), libc::F_SETFD, 0) };
-    }
-    let file = inode_of(program.as_raw_fd()).ok_or(Errno(libc::EBADF))?;
+    // A message is read as a whole.
+    let opened = DeviceFile::open(libc::SOCK_SEQPACKET, flags)?;
+    let (program, writer, file) = (opened.program, opened.own, opened.id);
     let mut locked = STATE.lock();
     if locked.is_none() {
         *locked = Some(Box::new(start()?));
@@ -177,9 +158,7 @@ pub fn send(file: FileId, message: Message) -> Result<(), Errno> {
         let send = state.send(file, message)?;
         state.flush();
         let after = state.agents.deadline();
-        if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
-            state.epoll.wake();
-        }
+        state.epoll.wake_if_earlier(before, after);
         Ok(send)
     })?;
     send_all(&Vec::from_iter(sends));

@@ -109,6 +109,13 @@ impl Epoll {
         crate::cancellation::write(self.waker.as_raw_fd(), &1_u64.to_ne_bytes());
     }
 
+    /// Wakes the thread up if the deadline that it sleeps until has become an earlier one.
+    pub fn wake_if_earlier(&self, before: Option<Time>, after: Option<Time>) {
+        if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
+            self.wake();
+        }
+    }
+
     /// Called by the thread after [`Token::Waker`].
     pub fn clear(&self) {
         let mut count = 0_u64;

@@ -93,7 +93,7 @@ use user_memory::write_user;
 
 pub use lifecycle::{after_close, after_fork, before_fork};
 pub use process::{configure, serve};
-pub use system::{hangs_up, inode_of, set_nonblocking};
+pub use system::{DeviceFile, hangs_up, inode_of};
 
 /// Bytes of `rdma_ucm_cmd_hdr`.
 const HEADER_LEN: usize = 8;

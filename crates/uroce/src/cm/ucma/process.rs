@@ -9,7 +9,7 @@
 //! soon as that is free.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -28,7 +28,7 @@ use super::manager::{Caller, Manager};
 use super::names::Blocking;
 use super::os::FileId;
 use super::send::{enqueue, send_all};
-use super::system::{InterfaceChange, System, inode_of, set_nonblocking, socket_pair};
+use super::system::{DeviceFile, InterfaceChange, System, inode_of};
 use crate::config::Config;
 use crate::device::gsi::{ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
@@ -179,15 +179,8 @@ pub(super) fn known_files() -> &'static Mutex<Vec<FileId>> {
 pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
     register_exit_handler();
     serve();
-    let (program, writer) = socket_pair()?;
-    if flags & libc::O_NONBLOCK != 0 {
-        set_nonblocking(program.as_fd())?;
-    }
-    if flags & libc::O_CLOEXEC == 0 {
-        // SAFETY: the descriptor is open; F_SETFD takes no pointers.
-        unsafe { libc::fcntl(program.as_raw_fd(), libc::F_SETFD, 0) };
-    }
-    let file = inode_of(program.as_raw_fd()).ok_or(Errno(libc::EBADF))?;
+    let opened = DeviceFile::open(libc::SOCK_STREAM, flags)?;
+    let (program, writer, file) = (opened.program, opened.own, opened.id);
     let mut state = STATE.lock();
     if state.is_none() {
         *state = Some(Box::new(start()?));
@@ -260,9 +253,7 @@ pub fn execute(
     state.manager.os().end_command();
     let sends = state.take_sends();
     let after = state.manager.deadline();
-    if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
-        state.epoll.wake();
-    }
+    state.epoll.wake_if_earlier(before, after);
     drop(locked);
     send_all(&sends, Blocking::Briefly);
     if command == Command::GetEvent {

@@ -420,21 +420,42 @@ pub fn hangs_up(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Sets or clears a status flag of a descriptor.
-pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: the descriptor is open, as it is borrowed.
     let failed = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0;
     if failed { Err(Errno::last()) } else { Ok(()) }
 }
 
-/// Opens the two ends of a descriptor, both close-on-exec: the program's first. Fails as socketpair(2) does.
-pub fn socket_pair() -> Result<(OwnedFd, Owned<OwnedFd>), Errno> {
-    let mut fds = [-1; 2];
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-    let own = names::open(|| {
-        // SAFETY: `fds` has room for two descriptors.
-        let failed = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0;
-        if failed { -1 } else { fds[1] }
-    })?;
-    // SAFETY: socketpair has just opened it, and nothing else knows it.
-    Ok((unsafe { OwnedFd::from_raw_fd(fds[0]) }, own))
+/// The two ends of an open device file, and the number that identifies it.
+pub struct DeviceFile {
+    /// The end for the program.
+    pub program: OwnedFd,
+    /// This process's end, close-on-exec.
+    pub own: Owned<OwnedFd>,
+    pub id: FileId,
+}
+
+impl DeviceFile {
+    /// Opens a socket pair of that type. `flags` are those of open(2): O_NONBLOCK and O_CLOEXEC count for the
+    /// program's end. Fails as socketpair(2) does.
+    pub fn open(socket_type: i32, flags: i32) -> Result<DeviceFile, Errno> {
+        let mut fds = [-1; 2];
+        let kind = socket_type | libc::SOCK_CLOEXEC;
+        let own = names::open(|| {
+            // SAFETY: `fds` has room for two descriptors.
+            let failed = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0;
+            if failed { -1 } else { fds[1] }
+        })?;
+        // SAFETY: socketpair has just opened it, and nothing else knows it.
+        let program = unsafe { OwnedFd::from_raw_fd(fds[0]) };
+        if flags & libc::O_NONBLOCK != 0 {
+            set_nonblocking(program.as_fd())?;
+        }
+        if flags & libc::O_CLOEXEC == 0 {
+            // SAFETY: the descriptor is open; F_SETFD takes no pointers.
+            unsafe { libc::fcntl(program.as_raw_fd(), libc::F_SETFD, 0) };
+        }
+        let id = inode_of(program.as_raw_fd()).ok_or(Errno(libc::EBADF))?;
+        Ok(DeviceFile { program, own, id })
+    }
 }
