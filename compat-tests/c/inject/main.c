@@ -20,20 +20,6 @@ static double milliseconds(void)
 	return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
 }
 
-static unsigned long long counter(const char *name)
-{
-	unsigned long long value = 0;
-	char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s", getenv("DEVICE"),
-		 name);
-	NEED(file = fopen(path, "r"));
-	NEED(fscanf(file, "%llu", &value) == 1);
-	fclose(file);
-	return value;
-}
-
 static void print_counter(const char *name)
 {
 	printf("%s=%llu\n", name, counter(name));

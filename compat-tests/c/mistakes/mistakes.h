@@ -42,6 +42,16 @@ struct ends link_up(struct rig *rig, const struct link *link);
 void unlink_qps(struct ends ends);
 int link_to(struct rig *rig, struct ibv_qp *qp, const struct link *link, uint32_t dest, union ibv_gid gid,
 	    bool is_b);
+/* An XRC domain with an SRQ. */
+struct domain {
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	uint32_t number;
+};
+struct domain new_domain(struct rig *rig);
+void end_domain(struct domain domain);
+/* Two XRC queue pairs; the receiving one, `b`, is of the domain. */
+struct ends xrc_ends(struct rig *rig, struct domain domain);
 /* Posts `wr` with one buffer of the rig. */
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len);
 /* Polls for `seconds`, or until there are `count` completions. Returns their number. */

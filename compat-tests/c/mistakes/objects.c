@@ -1,8 +1,6 @@
 /* Mistakes with shared receive queues, XRC, memory windows, regions and address handles. */
 #include "mistakes.h"
 
-#include <fcntl.h>
-
 /* A request with one buffer, and a place and a key of the peer. */
 static int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey)
 {
@@ -314,93 +312,32 @@ static void mr_with_window(struct rig *rig, bool wrong)
 	rig->mr = kept;
 }
 
-/* The connected ends of XRC: a sends to an SRQ through b. */
-struct xrc {
-	struct ibv_xrcd *xrcd;
-	struct ibv_srq *srq;
-	struct ibv_qp *a, *b;
-};
-
-static void connect_xrc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
-{
-	struct ibv_global_route grh = { .dgid = rig->gid, .sgid_index = rig->gid_index };
-	bool sends = qp->qp_type == IBV_QPT_XRC_SEND;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = dest,
-				    .ah_attr = { .is_global = 1, .port_num = PORT, .grh = grh } };
-	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-
-	NEED(to_init(qp) == 0);
-	NEED(ibv_modify_qp(qp, &attr,
-			   mask | (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) == 0);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 3, .rnr_retry = 3 };
-	mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-	       IBV_QP_MAX_QP_RD_ATOMIC;
-	if (sends)
-		NEED(ibv_modify_qp(qp, &attr, mask) == 0);
-}
-
-static struct xrc make_xrc(struct rig *rig)
-{
-	struct ibv_xrcd_init_attr xrcd = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					   .fd = -1,
-					   .oflags = O_CREAT };
-	struct xrc x = { .xrcd = ibv_open_xrcd(rig->context, &xrcd) };
-	struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 8, .max_sge = 1 },
-					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-							 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-					    .srq_type = IBV_SRQT_XRC,
-					    .pd = rig->pd,
-					    .xrcd = x.xrcd,
-					    .cq = rig->cq };
-	struct ibv_qp_init_attr_ex send = { .send_cq = rig->cq,
-					    .cap = { 8, 0, 1, 0, 0 },
-					    .qp_type = IBV_QPT_XRC_SEND,
-					    .sq_sig_all = 1,
-					    .pd = rig->pd,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD };
-	struct ibv_qp_init_attr_ex recv = { .qp_type = IBV_QPT_XRC_RECV,
-					    .xrcd = x.xrcd,
-					    .comp_mask = IBV_QP_INIT_ATTR_XRCD };
-
-	NEED(x.xrcd && (x.srq = ibv_create_srq_ex(rig->context, &srq)));
-	NEED((x.a = ibv_create_qp_ex(rig->context, &send)) && (x.b = ibv_create_qp_ex(rig->context, &recv)));
-	connect_xrc(rig, x.b, x.a->qp_num);
-	connect_xrc(rig, x.a, x.b->qp_num);
-	return x;
-}
-
-static void end_xrc(struct xrc x)
-{
-	CHECK(ibv_destroy_qp(x.a) == 0 && ibv_destroy_qp(x.b) == 0);
-	CHECK(ibv_destroy_srq(x.srq) == 0 && ibv_close_xrcd(x.xrcd) == 0);
-}
-
 /* The number of the SRQ was not exchanged. */
 static void xrc_no_srqn(struct rig *rig, bool wrong)
 {
-	struct xrc x = make_xrc(rig);
+	struct domain domain = new_domain(rig);
+	struct ends ends = xrc_ends(rig, domain);
 	struct ibv_sge sge = part(rig, 0, 64);
 	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-	uint32_t srqn;
 
-	NEED(ibv_get_srq_num(x.srq, &srqn) == 0);
-	NEED(srq_recv(x.srq, rig, 64) == 0);
-	wr.qp_type.xrc.remote_srqn = wrong ? 0 : srqn;
-	NEED(ibv_post_send(x.a, &wr, &bad) == 0);
+	NEED(srq_recv(domain.srq, rig, 64) == 0);
+	wr.qp_type.xrc.remote_srqn = wrong ? 0 : domain.number;
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	poll_for(rig->cq, 1, 0.3);
-	end_xrc(x);
+	unlink_qps(ends);
+	end_domain(domain);
 }
 
 /* XRC receives from the SRQ, and not from the queue pair. */
 static void xrc_recv_post(struct rig *rig, bool wrong)
 {
-	struct xrc x = make_xrc(rig);
+	struct domain domain = new_domain(rig);
+	struct ends ends = xrc_ends(rig, domain);
 
-	CHECK(!(wrong ? post_recv(x.b, rig, 1, 4096, 64) : srq_recv(x.srq, rig, 64)) == !wrong);
-	end_xrc(x);
+	CHECK(!(wrong ? post_recv(ends.b, rig, 1, 4096, 64) : srq_recv(domain.srq, rig, 64)) == !wrong);
+	unlink_qps(ends);
+	end_domain(domain);
 }
 
 /* The buffer of a datagram is passed without its 40 bytes for the GRH in mind. */

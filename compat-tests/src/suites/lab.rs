@@ -96,7 +96,7 @@ fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -
 }
 
 /// A program that gets the library by LD_PRELOAD.
-fn program<S: Into<String>>(
+pub(super) fn program<S: Into<String>>(
     cx: &Context,
     argv: impl IntoIterator<Item = S>,
     config: &str,
@@ -105,7 +105,8 @@ fn program<S: Into<String>>(
     program.env("LD_PRELOAD", cx.library(Library::Ours))
 }
 
-fn contains(ended: &Ended, wanted: &[&str]) -> Verdict {
+/// The program has printed all of these.
+pub(super) fn contains(ended: &Ended, wanted: &[&str]) -> Verdict {
     for line in wanted {
         let verdict = ensure(ended.out.contains(line), format!("there is no {line:?}"));
         verdict.map_err(|failure| failure.with(&ended.out))?;

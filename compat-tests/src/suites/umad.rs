@@ -2,9 +2,10 @@
 //! infiniband-diags, which know nothing of libibverbs.
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, succeeded};
 use crate::place::Place;
-use crate::process::{Ended, Program};
+use crate::process::Ended;
+use crate::suites::lab::{contains, program};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Two nodes of one subnet, with LIDs 1 and 2.
@@ -107,29 +108,11 @@ fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -
         .limit(60)
 }
 
-/// A program that gets the library by LD_PRELOAD.
-fn program<S: Into<String>>(
-    cx: &Context,
-    argv: impl IntoIterator<Item = S>,
-    config: &str,
-) -> Program {
-    let program = cx.program(argv).env("IBV_UROCE", config);
-    program.env("LD_PRELOAD", cx.library(Library::Ours))
-}
-
 fn needs_tools(cx: &Context) -> Verdict {
     match cx.program(["ibstat", "-V"]).run() {
         Ok(_) => Ok(()),
         Err(_) => Err(Failure::skip("ibstat is not installed: run make deps")),
     }
-}
-
-fn contains(ended: &Ended, wanted: &[&str]) -> Verdict {
-    for line in wanted {
-        let verdict = ensure(ended.out.contains(line), format!("there is no {line:?}"));
-        verdict.map_err(|failure| failure.with(&ended.out))?;
-    }
-    Ok(())
 }
 
 fn calls(cx: &Context, config: &str, checks: usize) -> Verdict {

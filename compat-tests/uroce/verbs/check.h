@@ -49,6 +49,8 @@ void join(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
 struct ibv_wc next_wc(struct ibv_cq *cq);
 /* Type of the next asynchronous event, which is acknowledged; -1 after 2 s. */
 int next_event(struct rig *rig);
+/* A hardware counter of $DEVICE's port, as sysfs has it. */
+unsigned long long counter(const char *name);
 /* Posts one request with one buffer of the rig. */
 int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to,
 	 uint32_t rkey);

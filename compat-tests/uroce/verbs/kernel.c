@@ -113,27 +113,12 @@ static void refused_write_with_immediate(struct rig *rig)
 	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
-/* The RNR NAKs that the device has received. */
-static unsigned long long rnr_naks(void)
-{
-	unsigned long long count = 0;
-	char path[200];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/rcvd_rnr_err",
-		 getenv("DEVICE"));
-	file = fopen(path, "r");
-	NEED(file && fscanf(file, "%llu", &count) == 1);
-	fclose(file);
-	return count;
-}
-
 /* Setting an attribute while the send queue drains does not cancel the event. */
 static void modified_while_draining(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1, .rnr_retry = 7 };
-	unsigned long long before = rnr_naks();
+	unsigned long long before = counter("rcvd_rnr_err");
 	struct ibv_qp_init_attr init;
 	struct ibv_wc wc;
 
@@ -146,7 +131,7 @@ static void modified_while_draining(struct rig *rig)
 	attr.qp_state = IBV_QPS_SQD;
 	CHECK(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	/* A message that has not begun before SQD does not begin then. */
-	for (int tries = 0; tries < 5000 && rnr_naks() == before; tries++) {
+	for (int tries = 0; tries < 5000 && counter("rcvd_rnr_err") == before; tries++) {
 		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
 		usleep(1000);
 	}

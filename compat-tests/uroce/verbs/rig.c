@@ -196,3 +196,17 @@ int run_checks(const struct check *checks, size_t count, const char *name)
 	}
 	return failures != 0;
 }
+
+unsigned long long counter(const char *name)
+{
+	unsigned long long value = 0;
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s", getenv("DEVICE"),
+		 name);
+	NEED(file = fopen(path, "r"));
+	NEED(fscanf(file, "%llu", &value) == 1);
+	fclose(file);
+	return value;
+}
