@@ -354,8 +354,8 @@ mod tests {
             dest_qpn: Some(qp.connection.dest_qpn.into()),
             path_mtu: Some(qp.connection.mtu.into()),
             first_rq_psn: Some(qp.connection.rq_psn.into()),
-            posted: Some(qp.receives_posted),
-            consumed: Some(qp.receives_completed),
+            posted: Some(qp.receives.posted),
+            consumed: Some(qp.receives.completed),
             min_rnr_timer: Some(0),
             ..Peer::default()
         }
@@ -411,8 +411,8 @@ mod tests {
             (4, 4, "4 receives posted in all, and each is consumed"),
             (5, 4, "too late for this message"),
         ] {
-            b.receives_posted = posted;
-            b.receives_completed = completed;
+            b.receives.posted = posted;
+            b.receives.completed = completed;
             a.evidence.peer = Some(known(&b));
             assert!(line(&a).contains(text), "{}", line(&a));
             assert!(line(&a).contains("min_rnr_timer is 0 (655.36 ms)"));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ibverbs_abi::*;
 
-use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Srq, Waiting};
+use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Waiting};
 use crate::diagnose::check::{reasons, vendor};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
@@ -192,7 +192,7 @@ impl Shadow {
         let has = |qp: &Qp| {
             let id = completion.wr_id;
             qp.send_cq == cq && qp.sends.iter().any(|request| request.wr_id == id)
-                || qp.recv_cq == cq && qp.receives.iter().any(|receive| receive.wr_id == id)
+                || qp.recv_cq == cq && qp.receives.list.iter().any(|receive| receive.wr_id == id)
         };
         let mut having = self.qps.iter().filter(|(_, qp)| has(qp));
         let only = having.next()?;
@@ -218,9 +218,9 @@ impl Shadow {
         };
         let mut done = retire(qp, cq, completion, srq.is_some());
         if let Done::Receive(receive) = &mut done {
-            qp.receives_completed += 1;
+            qp.receives.completed += 1;
             if let Some(srq) = srq {
-                *receive = srq.take(completion.wr_id);
+                *receive = srq.receives.take(completion.wr_id);
             }
         }
         match completion.status {
@@ -230,7 +230,7 @@ impl Shadow {
                     Done::Send(request) => {
                         self.changed(address, request, call).into_iter().collect()
                     }
-                    Done::Receive(receive) if qp.receives_completed <= FIRST => {
+                    Done::Receive(receive) if qp.receives.completed <= FIRST => {
                         self.received(address, receive).into_iter().collect()
                     }
                     _ => Vec::new(),
@@ -436,7 +436,7 @@ fn retire(qp: &mut Qp, cq: usize, completion: &Completion, has_srq: bool) -> Don
         sends.position(|request| request.wr_id == id && (request.signaled || failed))
     });
     let receive = (qp.recv_cq == cq && (failed || receives)).then(|| {
-        let mut receives = qp.receives.iter();
+        let mut receives = qp.receives.list.iter();
         receives.position(|receive| receive.wr_id == id)
     });
     let (send, receive) = (send.flatten(), receive.flatten());
@@ -456,7 +456,7 @@ fn retire(qp: &mut Qp, cq: usize, completion: &Completion, has_srq: bool) -> Don
         receives
     };
     if is_receive {
-        let receive = receive.and_then(|at| qp.receives.remove(at));
+        let receive = receive.and_then(|at| qp.receives.list.remove(at));
         return Done::Receive(receive.unwrap_or_default());
     }
     match send.and_then(|at| qp.sends.drain(..=at).next_back()) {
@@ -479,26 +479,16 @@ impl Qp {
             is_first
         } else {
             let is_first = self.created.recv_cq == cq
-                && self.receives_completed >= FIRST
-                && self.receives.front().is_some_and(|of| of.wr_id == id);
+                && self.receives.completed >= FIRST
+                && self.receives.list.front().is_some_and(|of| of.wr_id == id);
             if is_first {
-                self.receives.pop_front();
-                self.receives_completed += 1;
+                self.receives.list.pop_front();
+                self.receives.completed += 1;
             }
             is_first
         };
         self.answered += u64::from(is_first);
         is_first
-    }
-}
-
-impl Srq {
-    /// Takes out a receive that has completed.
-    fn take(&mut self, wr_id: u64) -> Receive {
-        self.completed += 1;
-        let at = self.receives.iter().position(|of| of.wr_id == wr_id);
-        at.and_then(|at| self.receives.remove(at))
-            .unwrap_or_default()
     }
 }
 

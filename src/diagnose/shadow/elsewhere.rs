@@ -10,16 +10,16 @@ impl Shadow {
     pub(super) fn receives_elsewhere(&self, address: usize) -> Option<String> {
         let (at, peer) = self
             .peer(address)
-            .filter(|(_, peer)| peer.receives_posted == 0)?;
+            .filter(|(_, peer)| peer.receives.posted == 0)?;
         let mut others = self.qps.iter().filter(|(of, other)| {
             let is_candidate = **of != at && other.context == peer.context && other.srq == 0;
-            is_candidate && other.receives_completed == 0 && other.kind == peer.kind
+            is_candidate && other.receives.completed == 0 && other.kind == peer.kind
         });
-        let (_, other) = others.find(|(_, other)| !other.receives.is_empty())?;
+        let (_, other) = others.find(|(_, other)| !other.receives.list.is_empty())?;
         Some(format!(
             "{} receives are posted to another queue pair of that program, {:#x}, and none of them was \
              consumed",
-            other.receives.len(),
+            other.receives.list.len(),
             other.number
         ))
     }

@@ -244,14 +244,7 @@ impl Shadow {
         let connection = &qp.connection;
         let receives = |value: u32| connection.receives.then_some(u64::from(value));
         let srq = self.srqs.get(&qp.srq);
-        let (posted, consumed, last) = match srq {
-            Some(srq) => (srq.posted, srq.completed, srq.last_posted),
-            None => (
-                qp.receives_posted,
-                qp.receives_completed,
-                qp.last_receive_posted,
-            ),
-        };
+        let queue = srq.map_or(&qp.receives, |srq| &srq.receives);
         let mut peer = Peer {
             place: super::IN_THIS_PROCESS.into(),
             qpn: Some(qp.number.into()),
@@ -266,11 +259,13 @@ impl Shadow {
             has_srq: Some(srq.is_some().into()),
             sends_posted: Some(qp.sends_posted),
             sends_consuming: Some(qp.sends_consuming),
-            posted: Some(posted),
-            consumed: Some(consumed),
+            posted: Some(queue.posted),
+            consumed: Some(queue.completed),
             waits_ms: self.waits_ms(qp.recv_cq),
-            posted_ms_ago: last.map(|last| last.elapsed().as_millis() as u64),
-            room: qp.receives.front().map(room),
+            posted_ms_ago: queue
+                .last_posted
+                .map(|last| last.elapsed().as_millis() as u64),
+            room: qp.receives.list.front().map(room),
             error_status: qp.first_error.as_ref().map(|error| error.status.into()),
             knows_keys: Some(1),
             ..Peer::default()

@@ -26,7 +26,7 @@ impl Shadow {
             return None;
         }
         let qp = self.qps.get(&address)?;
-        if qp.kind == IBV_QPT_UD && qp.receives_completed != request.received {
+        if qp.kind == IBV_QPT_UD && qp.receives.completed != request.received {
             return None;
         }
         let now = facts::digest(&request.sges).ok()?;
@@ -53,7 +53,7 @@ impl Shadow {
                 .any(|sge| u128::from(sge.addr) < end(other) && u128::from(other.addr) < end(sge))
         };
         self.qps.values().any(|qp| {
-            let receives = qp.receives.iter().flat_map(|receive| &receive.sges);
+            let receives = qp.receives.list.iter().flat_map(|receive| &receive.sges);
             let reads = qp
                 .sends
                 .iter()
@@ -66,7 +66,7 @@ impl Shadow {
     /// program that posts the same buffer twice may not look at the data: it is reported when the peer sends
     /// different data.
     pub(super) fn received(&mut self, address: usize, receive: &Receive) -> Option<Finding> {
-        let found = match self.qps.get(&address)?.receives_completed {
+        let found = match self.qps.get(&address)?.receives.completed {
             1 => self.overlapping(address, core::slice::from_ref(receive)),
             _ => None,
         };
@@ -89,10 +89,10 @@ impl Shadow {
     /// many: it does not look at their data.
     fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<(Finding, bool)> {
         let qp = self.qps.get(&address)?;
-        if qp.receives.len() > MAX_SAME {
+        if qp.receives.list.len() > MAX_SAME {
             return None;
         }
-        let posted = qp.receives.iter().chain(receives);
+        let posted = qp.receives.list.iter().chain(receives);
         let ranges =
             posted.flat_map(|receive| receive.sges.iter().map(move |sge| (sge, receive.wr_id)));
         let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();

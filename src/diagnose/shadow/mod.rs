@@ -49,6 +49,7 @@ pub use modify::Change;
 pub use names::{Named, Names};
 pub use objects::NewQp;
 pub use post::Posted;
+pub use receives::ReceiveQueue;
 pub use request::{Receive, Receives, Remote, Requests, SendRequest, Sge, Sges};
 pub use waiting::{IN_THIS_PROCESS, Waiting, limit as wait_limit, set_limit};
 
@@ -183,7 +184,7 @@ pub struct Qp {
     pub port_mtu: u32,
     pub connection: Connection,
     pub sends: VecDeque<SendRequest>,
-    pub receives: VecDeque<Receive>,
+    pub receives: ReceiveQueue,
     /// Requests of ibv_wr_* functions between ibv_wr_start and ibv_wr_complete.
     pub building: Vec<SendRequest>,
     /// The thread that is between these two calls, or 0.
@@ -205,9 +206,6 @@ pub struct Qp {
     pub messages_vary: bool,
     /// Two receives of one buffer, which matter if the messages vary.
     pub same_buffer: Option<Finding>,
-    pub receives_posted: u64,
-    pub receives_completed: u64,
-    pub last_receive_posted: Option<Instant>,
     /// Completions without error, which show that the peer has answered.
     pub answered: u64,
     pub first_error: Option<FirstError>,
@@ -249,11 +247,7 @@ pub struct Srq {
     pub pd: usize,
     pub max: u32,
     pub max_sge: u32,
-    /// Outstanding ones.
-    pub receives: VecDeque<Receive>,
-    pub posted: u64,
-    pub completed: u64,
-    pub last_posted: Option<Instant>,
+    pub receives: ReceiveQueue,
     /// The limit that is armed; 0 if none is.
     pub limit: u32,
     pub async_events: u64,
@@ -418,7 +412,7 @@ impl Shadow {
                 counts.0 += qp.sends.iter().filter(|request| request.signaled).count();
             }
             if qp.recv_cq == cq {
-                counts.1 += qp.receives.len();
+                counts.1 += qp.receives.list.len();
             }
         }
         counts

@@ -128,7 +128,7 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;
     }
-    let outstanding = (qp.sends.len(), qp.receives.len());
+    let outstanding = (qp.sends.len(), qp.receives.list.len());
     qp.ended = match change.state() {
         Some(state @ (IBV_QPS_RESET | IBV_QPS_ERR)) => Some((state, outstanding.0, outstanding.1)),
         Some(_) => None,
@@ -139,7 +139,7 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
             qp.state = IBV_QPS_RESET;
             qp.connection = super::Connection::default();
             qp.sends.clear();
-            qp.receives.clear();
+            qp.receives.list.clear();
             qp.first_error = None;
             qp.answered = 0;
             qp.is_disconnected = false;

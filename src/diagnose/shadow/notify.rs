@@ -263,6 +263,7 @@ mod tests {
             .get_mut(&30)
             .unwrap()
             .receives
+            .list
             .push_back(receive(1, 7));
         shadow
     }

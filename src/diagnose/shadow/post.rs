@@ -58,7 +58,7 @@ impl Qp {
         let mut signals = false;
         for (serial, request) in (first..).zip(&mut requests) {
             request.serial = serial;
-            request.received = self.receives_completed;
+            request.received = self.receives.completed;
             request.signaled |= self.created.sig_all;
             signals |= request.signaled;
             if super::waiting::consumes_receive(request) {

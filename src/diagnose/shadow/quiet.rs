@@ -23,7 +23,7 @@ impl Shadow {
     /// Datagrams that this process has sent to a group to which none of its queue pairs is attached, though
     /// one of them waits.
     fn group_not_joined(&self, qp: &Qp) -> Option<Reason> {
-        if qp.receives.is_empty() || qp.sends_posted > 0 {
+        if qp.receives.list.is_empty() || qp.sends_posted > 0 {
             return None;
         }
         let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
@@ -86,7 +86,7 @@ pub(super) fn ended(qp: &Qp) -> Option<Reason> {
     let (state, sends, receives) = qp.ended.filter(|_| qp.sends.is_empty())?;
     let number = qp.number;
     match (state, sends + receives) {
-        (IBV_QPS_ERR, 0) if qp.receives.is_empty() => Some((
+        (IBV_QPS_ERR, 0) if qp.receives.list.is_empty() => Some((
             format!(
                 "queue pair {number:#x} was modified to ERR when it had no request and no receive \
                  outstanding, so that nothing is flushed"

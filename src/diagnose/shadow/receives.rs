@@ -1,23 +1,60 @@
 //! Posted receives, of queue pairs and of shared receive queues. They are recorded before the provider gets
 //! them, as requests are; those that it has refused are taken back.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use ibverbs_abi::*;
 
 use super::post::post_state;
-use super::{MAX_RECORDED, Receives, Shadow};
+use super::{MAX_RECORDED, Receive, Receives, Shadow};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::report;
 use crate::diagnose::rules::Rule;
+
+/// The receives that were posted to a queue pair, or to an SRQ.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiveQueue {
+    /// The outstanding ones, unless they are too many to be recorded.
+    pub list: VecDeque<Receive>,
+    pub posted: u64,
+    pub completed: u64,
+    pub last_posted: Option<Instant>,
+}
+
+impl ReceiveQueue {
+    /// Records receives that are about to be posted.
+    fn post(&mut self, receives: Receives) {
+        self.posted += receives.len() as u64;
+        self.last_posted = Some(Instant::now());
+        self.list.extend(receives);
+        if self.list.len() > MAX_RECORDED {
+            self.list.clear();
+        }
+    }
+
+    /// Takes out a receive that has completed.
+    pub fn take(&mut self, wr_id: u64) -> Receive {
+        self.completed += 1;
+        let at = self.list.iter().position(|of| of.wr_id == wr_id);
+        at.and_then(|at| self.list.remove(at)).unwrap_or_default()
+    }
+
+    /// Takes back the last `count` receives, which the provider has refused. Returns how many are left.
+    fn take_back(&mut self, count: usize) -> usize {
+        self.posted = self.posted.saturating_sub(count as u64);
+        let left = self.list.len().saturating_sub(count);
+        self.list.truncate(left);
+        left
+    }
+}
 
 /// Precedes the data of a datagram in its receive.
 const GRH_BYTES: u64 = 40;
 
 impl Shadow {
-    /// Receives were posted to a queue pair; the provider has accepted the first `accepted`. They are
-    /// recorded before, as requests are: then `outcome` is [`Outcome::Called`].
-    /// Reports a receive of a UD queue pair that has no room for the GRH.
+    /// Receives are about to be posted to a queue pair. Reports one of a UD queue pair that has no room for
+    /// the GRH.
     pub fn posting_receives(
         &mut self,
         address: usize,
@@ -47,12 +84,7 @@ impl Shadow {
                             .with("room", room)
                     });
             }
-            qp.receives_posted += receives.len() as u64;
-            qp.last_receive_posted = Some(Instant::now());
-            qp.receives.extend(receives);
-            if qp.receives.len() > MAX_RECORDED {
-                qp.receives.clear();
-            }
+            qp.receives.post(receives);
         }
         found
     }
@@ -70,9 +102,7 @@ impl Shadow {
         let Some(qp) = self.qps.get_mut(&address) else {
             return Vec::new();
         };
-        qp.receives_posted = qp.receives_posted.saturating_sub(refused as u64);
-        let left = qp.receives.len().saturating_sub(refused);
-        qp.receives.truncate(left);
+        let left = qp.receives.take_back(refused);
         let finding = |rule| Finding::new(rule, object.clone(), CALL, outcome.clone());
         let argument = |what: &str, why: &str, todo: &str| {
             let found = finding(Rule::Argument).with("what", what);
@@ -122,12 +152,7 @@ impl Shadow {
     /// Receives are about to be posted to a shared receive queue: they are recorded before.
     pub fn srq_posting(&mut self, address: usize, receives: Receives) {
         if let Some(srq) = self.srqs.get_mut(&address) {
-            srq.posted += receives.len() as u64;
-            srq.last_posted = Some(Instant::now());
-            srq.receives.extend(receives);
-            if srq.receives.len() > MAX_RECORDED {
-                srq.receives.clear();
-            }
+            srq.receives.post(receives);
         }
     }
 
@@ -142,9 +167,7 @@ impl Shadow {
         let Some(srq) = self.srqs.get_mut(&address) else {
             return Vec::new();
         };
-        srq.posted = srq.posted.saturating_sub(refused as u64);
-        let left = srq.receives.len().saturating_sub(refused);
-        srq.receives.truncate(left);
+        srq.receives.take_back(refused);
         let object = Object::at(Kind::Srq, address);
         let finding = |rule| Finding::new(rule, object, "ibv_post_srq_recv", outcome.clone());
         if sges > srq.max_sge as usize {
@@ -158,7 +181,10 @@ impl Shadow {
         if outcome.is(libc::ENOMEM) {
             return vec![
                 finding(Rule::RecvQueueFull)
-                    .with("outstanding", srq.posted.saturating_sub(srq.completed))
+                    .with(
+                        "outstanding",
+                        srq.receives.posted.saturating_sub(srq.receives.completed),
+                    )
                     .with("max", srq.max),
             ];
         }

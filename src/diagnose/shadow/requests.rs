@@ -356,8 +356,8 @@ mod tests {
         let shadow = |others: Vec<Receive>, vary: bool| {
             let mut shadow = shadow_with_qp(IBV_QPS_RTS);
             let qp = shadow.qps.get_mut(&30).unwrap();
-            qp.receives.extend(others);
-            qp.receives_completed = 1;
+            qp.receives.list.extend(others);
+            qp.receives.completed = 1;
             // It is its own peer.
             qp.connection.receives = true;
             qp.connection.dest_qpn = 17;
@@ -379,7 +379,7 @@ mod tests {
         let mut later = shadow(vec![at(2, 0x1000)], false);
         assert_eq!(later.received(30, &at(1, 0x1000)), None);
         let qp = later.qps.get_mut(&30).unwrap();
-        qp.receives_completed = 2;
+        qp.receives.completed = 2;
         qp.messages_vary = true;
         assert!(later.received(30, &at(2, 0x1000)).is_some());
     }

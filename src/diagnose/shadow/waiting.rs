@@ -199,7 +199,8 @@ impl Shadow {
     fn receives_stay(&self, qp: &Qp) -> Option<Reason> {
         let number = qp.number;
         let srq = self.srqs.get(&qp.srq);
-        let posted = !qp.receives.is_empty() || srq.is_some_and(|srq| srq.posted > srq.completed);
+        let posted = !qp.receives.list.is_empty()
+            || srq.is_some_and(|srq| srq.receives.posted > srq.receives.completed);
         let counter = |name| qp.evidence.counter(name).filter(|count| *count > 0);
         if let Some(count) = counter("qkey_violation") {
             let why = format!(
@@ -300,8 +301,8 @@ impl Shadow {
                     "wait on the memory that is written, or use RDMA WRITE with immediate data",
                 ))
             }
-            (Some(_), Some(sent)) if qp.kind == IBV_QPT_UC && sent > qp.receives_completed => {
-                let done = qp.receives_completed;
+            (Some(_), Some(sent)) if qp.kind == IBV_QPT_UC && sent > qp.receives.completed => {
+                let done = qp.receives.completed;
                 let why = format!(
                     "has sent {sent} messages that consume a receive, of which {done} have arrived: UC \
                      drops a message without a word if no receive was posted when it came, if the receive \

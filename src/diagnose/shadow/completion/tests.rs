@@ -77,6 +77,7 @@ fn local_keys() {
         .get_mut(&30)
         .unwrap()
         .receives
+        .list
         .push_back(receive(2, 8));
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_PROT_ERR),
@@ -114,6 +115,7 @@ fn rxe_flushes_requests_with_wrong_keys() {
         .get_mut(&30)
         .unwrap()
         .receives
+        .list
         .push_back(receive(2, 99));
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_QP_OP_ERR),
@@ -129,6 +131,7 @@ fn messages_that_are_too_long() {
         .get_mut(&30)
         .unwrap()
         .receives
+        .list
         .push_back(receive(2, 7));
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_LEN_ERR),

@@ -112,7 +112,7 @@ fn receives() {
     shadow.posting_receives(30, vec![Receive::default(); 3], 1);
     let refused = shadow.receives_refused(30, 1, 1, Outcome::of(libc::ENOMEM));
     assert_eq!(rules(&refused), [Rule::RecvQueueFull]);
-    assert_eq!(shadow.qps[&30].receives_posted, 2);
+    assert_eq!(shadow.qps[&30].receives.posted, 2);
     let refused = shadow.receives_refused(30, 0, 9, Outcome::of(libc::EINVAL));
     assert_eq!(rules(&refused), [Rule::SgeLimit]);
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RESET;

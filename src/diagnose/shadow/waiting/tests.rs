@@ -25,7 +25,7 @@ fn the_cq_of_no_queue_pair() {
     let waits = shadow.no_completion(99, two).unwrap().0;
     assert!(waits.starts_with("no queue pair") && waits.contains("2 completions wait"));
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.receives.push_back(receive(1, 7));
+    qp.receives.list.push_back(receive(1, 7));
     let waits = shadow.no_completion(99, none).unwrap().0;
     assert!(
         waits.contains("1 receives are outstanding on the CQ 0x14"),
@@ -60,7 +60,7 @@ fn requests() {
 fn receives_of_an_idle_server_are_right() {
     let mut shadow = shadow_with_qp(IBV_QPS_INIT);
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.receives.push_back(receive(1, 7));
+    qp.receives.list.push_back(receive(1, 7));
     assert!(why(&shadow).contains("is in INIT"));
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
     assert_eq!(why(&shadow), "");
@@ -73,7 +73,7 @@ fn receives_of_an_idle_server_are_right() {
         assert!(why(&shadow).contains(text), "{}", why(&shadow));
     }
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.receives.clear();
+    qp.receives.list.clear();
     qp.evidence.own = vec![("send_rnr_err", 2)];
     assert!(why(&shadow).contains("answered 2 messages"));
 }
