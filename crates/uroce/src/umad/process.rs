@@ -381,37 +381,17 @@ fn write(writer: &Owned<OwnedFd>, message: &[u8]) -> bool {
     cancellation::send(fd, message, flags) >= 0 || Errno::last() != Errno(libc::EAGAIN)
 }
 
-/// Accepts connections and reads MADs of other processes, without the lock of the state.
-fn read_inbound(inbound: &mut Inbound, tokens: &[Token], serial: u32) {
-    let now = clock::now();
-    inbound.resume(now);
-    for token in tokens {
-        match *token {
-            Token::Listener(number) => {
-                let locked = STATE.lock();
-                let Some(state) = locked.as_ref().filter(|state| state.serial == serial) else {
-                    return;
-                };
-                let listener = state.listeners.get(&number);
-                let gids = state.ports.iter().flat_map(|port| addresses(&port.device));
-                inbound.set_gids(gids.collect());
-                drop(locked);
-                if let Some(listener) = listener {
-                    inbound.accept(*token, &listener, now);
-                }
-            }
-            Token::Connection(number) => inbound.read(number, now),
-            Token::Waker | Token::File(_) | Token::Kernel(_) => {}
-        }
-    }
-}
-
 /// The thread's main function.
 fn run(epoll: &Arc<Epoll>, serial: u32) {
     let mut tokens = Vec::new();
     let mut inbound = Inbound::new(Arc::clone(epoll));
     loop {
-        read_inbound(&mut inbound, &tokens, serial);
+        inbound.serve(&tokens, clock::now(), |number| {
+            let locked = STATE.lock();
+            let state = locked.as_ref().filter(|state| state.serial == serial)?;
+            let gids = state.ports.iter().flat_map(|port| addresses(&port.device));
+            Some((state.listeners.get(&number), gids.collect()))
+        });
         let mut locked = STATE.lock();
         let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
             return;

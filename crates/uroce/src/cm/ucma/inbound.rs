@@ -79,13 +79,35 @@ impl Inbound {
         std::mem::take(&mut self.closed)
     }
 
-    /// The GIDs of this process's devices have been read.
-    pub fn set_gids(&mut self, gids: Vec<Gid>) {
-        self.trust.gids = gids;
+    /// Accepts connections and reads messages of other processes, without a lock of the caller. `look_up`
+    /// returns the socket with a number, if it still exists, and the GIDs of this process's devices; None if
+    /// the caller's state is gone.
+    pub fn serve(
+        &mut self,
+        tokens: &[Token],
+        now: Time,
+        mut look_up: impl FnMut(u32) -> Option<(Option<Arc<NamedSocket>>, Vec<Gid>)>,
+    ) {
+        self.resume(now);
+        for token in tokens {
+            match *token {
+                Token::Listener(number) => {
+                    let Some((listener, gids)) = look_up(number) else {
+                        return;
+                    };
+                    self.trust.gids = gids;
+                    if let Some(listener) = listener {
+                        self.accept(*token, &listener, now);
+                    }
+                }
+                Token::Connection(number) => self.read(number, now),
+                Token::Waker | Token::File(_) | Token::Kernel(_) => {}
+            }
+        }
     }
 
     /// Accepts the connections of a name, and reads what has come through them.
-    pub fn accept(&mut self, token: Token, listener: &Arc<NamedSocket>, now: Time) {
+    fn accept(&mut self, token: Token, listener: &Arc<NamedSocket>, now: Time) {
         self.accept_by(token, listener, now, names::accept);
     }
 
@@ -124,7 +146,7 @@ impl Inbound {
     }
 
     /// Accepts connections again where that has been paused for long enough.
-    pub fn resume(&mut self, now: Time) {
+    fn resume(&mut self, now: Time) {
         let epoll = &self.epoll;
         self.paused.retain(|paused| {
             let is_due = paused.until <= now;
@@ -163,7 +185,7 @@ impl Inbound {
     }
 
     /// Reads the messages that have come through a connection that is kept.
-    pub fn read(&mut self, number: u32, now: Time) {
+    fn read(&mut self, number: u32, now: Time) {
         let Some(connection) = self.connections.remove(&number) else {
             return;
         };
@@ -280,7 +302,7 @@ mod tests {
     fn another_user_passes_on_messages_to_its_address_only() {
         let (mut inbound, listener, name) = listening("other");
         inbound.trust = Trust::new(|| vec![(roce::wire::ip_of(&[2; 16]), 1001)]);
-        inbound.set_gids(vec![[2; 16], [3; 16]]);
+        inbound.trust.gids = vec![[2; 16], [3; 16]];
         let client = names::connect(&name).unwrap();
         send(&client, 1);
         let mut connection = |user| {

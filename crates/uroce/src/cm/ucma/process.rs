@@ -344,30 +344,6 @@ impl ProcessState {
 /// The other process has ended, or nobody has the name.
 const GONE: Errno = Errno(libc::ECONNREFUSED);
 
-/// Accepts connections and reads messages of other processes, without the lock of the state.
-fn read_inbound(inbound: &mut Inbound, tokens: &[Token], serial: u32) {
-    let now = clock::now();
-    inbound.resume(now);
-    for token in tokens {
-        match *token {
-            Token::Listener(number) => {
-                let mut locked = STATE.lock();
-                let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
-                    return;
-                };
-                let listener = state.manager.os().listener(number);
-                inbound.set_gids(state.manager.os().gids());
-                drop(locked);
-                if let Some(listener) = listener {
-                    inbound.accept(*token, &listener, now);
-                }
-            }
-            Token::Connection(number) => inbound.read(number, now),
-            Token::Waker | Token::File(_) | Token::Kernel(_) => {}
-        }
-    }
-}
-
 /// Messages of devices, [`HANDLED_MAX`] at most, and whether there are more.
 fn take_queued() -> (Vec<Incoming>, bool) {
     let mut queue = QUEUE.lock();
@@ -381,7 +357,12 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
     let mut tokens = Vec::new();
     let mut inbound = Inbound::new(Arc::clone(epoll));
     loop {
-        read_inbound(&mut inbound, &tokens, serial);
+        inbound.serve(&tokens, clock::now(), |number| {
+            let mut locked = STATE.lock();
+            let state = locked.as_mut().filter(|state| state.serial == serial)?;
+            let os = state.manager.os();
+            Some((os.listener(number), os.gids()))
+        });
         let mut locked = STATE.lock();
         let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
             return;
