@@ -271,6 +271,10 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
     rdma_create_qp, rdma_connect; \
          or rdma_bind_addr, rdma_listen, and rdma_create_qp and rdma_accept with the id of the event; after \
          each call that resolves or connects, wait for its event";
+    if failure.state.is_none() && failure.errno == libc::EACCES {
+        let (why, todo) = cm_calls::FORKED;
+        return ("of another process".into(), why.into(), todo);
+    }
     let Some(state) = failure.state else {
         let why = "there is no such id: it was destroyed, or never created".into();
         return (
@@ -302,6 +306,10 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
             "bind an address of an interface with an RDMA device (`ibv_devinfo -v`, `rdma link`) or \
              the wildcard \
              address, and a port that is free",
+        ),
+        libc::EACCES => (
+            "a port number below 1024 is for privileged programs (CAP_NET_BIND_SERVICE)",
+            "bind a port from 1024 on, or give the program the capability",
         ),
         libc::ENODEV => (
             "the id is bound to no device, or no RDMA device has the address or the route to it",
@@ -356,7 +364,8 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
         ),
         (8, CONSUMER) => (
             "RDMA_CM_EVENT_REJECTED",
-            "the peer's program has called rdma_reject",
+            "the peer's program has called rdma_reject, or has destroyed the id of the request or ended \
+             without an answer",
             "see why it does not accept; private_data of the event may say so",
         ),
         (8, INVALID_SERVICE_ID) => (
@@ -414,6 +423,10 @@ mod tests {
         assert!(early.contains("ROUTE_RESOLVED"), "{early}");
         let long = line("rdma_connect", libc::EINVAL, Some("route resolved"), 57);
         assert!(long.contains("private_data_len is 57"), "{long}");
+        let inherited = line("rdma_listen", libc::EACCES, None, 0);
+        assert!(inherited.contains("forked later"), "{inherited}");
+        let low = line("rdma_bind_addr", libc::EACCES, Some("new"), 0);
+        assert!(low.contains("below 1024"), "{low}");
         let gone = line("rdma_listen", libc::ENOENT, None, 0);
         assert!(gone.contains("there is no such id"), "{gone}");
         let used = line("rdma_bind_addr", libc::EADDRINUSE, Some("new"), 0);

@@ -115,6 +115,46 @@ static void create_qp_early(bool wrong)
 	finish(cm);
 }
 
+/* The route is resolved before the event of the address has come. */
+static void resolve_route_early(bool wrong)
+{
+	struct sockaddr_in to = address("127.0.0.1");
+	struct cm cm;
+
+	if (wrong && fork() == 0) {
+		cm = begin();
+		CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
+		/* librdmacm may end here. */
+		rdma_resolve_route(cm.id, 2000);
+		_exit(0);
+	}
+	if (wrong)
+		wait(NULL);
+	cm = begin();
+	resolve(cm, true);
+	finish(cm);
+}
+
+/* The client does not acknowledge the event of its connection: rdma_destroy_id waits for that. */
+static void client_unacked(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+	struct rdma_cm_event *event;
+
+	connect_it(&p, param);
+	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_RC) == 0);
+	CHECK(rdma_accept(p.server, &param) == 0);
+	CHECK(rdma_get_cm_event(p.client.channel, &event) == 0);
+	CHECK(event->event == RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(next(p.listener) == RDMA_CM_EVENT_ESTABLISHED);
+	if (wrong)
+		leave_after(3);
+	else
+		rdma_ack_cm_event(event);
+	drop(p);
+}
+
 /* The protection domain is that of a device that the program has opened itself. */
 static void pd_of_own_context(bool wrong)
 {
@@ -444,6 +484,8 @@ static void accept_data_long(bool wrong)
 
 const struct mistake connected_mistakes[] = {
 	{ "create-qp-early", create_qp_early, "argument", "the id has no device yet" },
+	{ "resolve-route-early", resolve_route_early, "argument", "rdma_resolve_addr only begins that" },
+	{ "client-unacked", client_unacked, "events-unacked", "rdma_ack_cm_event" },
 	{ "pd-of-own-context", pd_of_own_context, "argument", "pd belongs to the device context" },
 	{ "space-of-other-type", space_of_other_type, "argument", "qp_type does not fit the port space" },
 	{ "never-accepted", never_accepted, "no-cm-event", "has neither accepted nor rejected it" },
