@@ -1,7 +1,7 @@
 //! The transport protocol of a queue pair (specification chapters 9 and 10).
 //!
 //! The engine is pure: it does no I/O and reads no clock. Its caller passes in work requests, received
-//! packets and the time, and gets packets to send and completions. [`Host`] is the engine's only way
+//! packets and the time, and gets packets to send and completions. [`Hca`] is the engine's only way
 //! to memory, receive queues outside the queue pair, completion queues and asynchronous events.
 //!
 //! | module | responsible for |
@@ -33,7 +33,7 @@ mod congestion;
 mod counters;
 mod emit;
 mod encoding;
-mod host;
+mod hca;
 mod pacer;
 mod packet_copy;
 mod qp;
@@ -58,8 +58,8 @@ use std::time::Duration;
 
 pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service, Target};
 pub use counters::Counters;
-pub use host::{
-    Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
+pub use hca::{
+    Access, Hca, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
 pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::clock::ReadOnce;
 use super::lock_holder::PREEMPTED_AFTER;
-use super::qp_host::QpHost;
+use super::qp_hca::QpHca;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
 use crate::shm::Sender;
@@ -38,7 +38,7 @@ impl Device {
         };
         loop {
             let is_found = self.find_path(paths, qp, inner);
-            let (engine, mut host, channel) = inner.split_path(qp);
+            let (engine, mut hca, channel) = inner.split_path(qp);
             let channel = channel.filter(|_| is_found);
             let Some(channel) = channel.filter(|channel| !channel.is_dead()) else {
                 engine.unbind(&ReadOnce::new(clock::coarse));
@@ -54,7 +54,7 @@ impl Device {
                 return !inner.engine().uses_packets();
             };
             if engine.has_direct() {
-                end_waiting(engine, &mut host);
+                end_waiting(engine, &mut hca);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
                 return self.defer_until_room(qp, inner);
@@ -65,10 +65,10 @@ impl Device {
                 false => clock::coarse,
             });
             let mut filled = match qp.service {
-                Service::Ud => self.send_datagram(engine, &mut host, &mut sender),
+                Service::Ud => self.send_datagram(engine, &mut hca, &mut sender),
                 _ => {
                     engine.bind(clock);
-                    fill_channel(engine, &mut host, clock, &mut sender)
+                    fill_channel(engine, &mut hca, clock, &mut sender)
                 }
             };
             if matches!(filled, Filled::Starved) {
@@ -77,7 +77,7 @@ impl Device {
                 if qp.service.is_reliable() {
                     engine.on_no_room(now);
                 } else if is_stalled {
-                    filled = self.drop_unsent(engine, &mut host, now);
+                    filled = self.drop_unsent(engine, &mut hca, now);
                 }
             }
             let unlocked = sender.finish();
@@ -97,13 +97,13 @@ impl Device {
 
     /// Drops the next datagram or part of a message, as the peer takes none.
     #[cold]
-    fn drop_unsent(&self, engine: &mut Qp, host: &mut QpHost<'_>, now: Time) -> Filled {
+    fn drop_unsent(&self, engine: &mut Qp, hca: &mut QpHca<'_>, now: Time) -> Filled {
         let mut buffer = [0; MAX_PACKET];
         let is_dropped = match engine.config().service {
             Service::Ud => engine
-                .transmit_datagram(Pace::Unlimited, host, &mut buffer)
+                .transmit_datagram(Pace::Unlimited, hca, &mut buffer)
                 .is_some(),
-            _ => engine.transmit_message(now, host, &mut buffer).is_some(),
+            _ => engine.transmit_message(now, hca, &mut buffer).is_some(),
         };
         if !is_dropped {
             return Filled::All;
@@ -116,7 +116,7 @@ impl Device {
     fn send_datagram(
         &self,
         engine: &mut Qp,
-        host: &mut QpHost<'_>,
+        hca: &mut QpHca<'_>,
         sender: &mut Sender<'_>,
     ) -> Filled {
         let Some(room) = sender.room() else {
@@ -124,7 +124,7 @@ impl Device {
         };
         let to = engine.next_destination().map(|to| (to.av, to.qpn));
         let is_sent = sender.write_datagram(room, |buffer| {
-            let packet = engine.transmit_datagram(Pace::Unlimited, host, buffer)?;
+            let packet = engine.transmit_datagram(Pace::Unlimited, hca, buffer)?;
             // If the WQE that the channel was looked up for had failed, those behind it would be flushed.
             let is_for_peer = to == Some((packet.av, packet.dest_qpn));
             debug_assert!(is_for_peer);
@@ -146,11 +146,11 @@ impl Device {
 
 /// Lets a queue pair execute, or send, what has waited for direct access.
 #[cold]
-fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
+fn end_waiting(engine: &mut Qp, hca: &mut QpHca<'_>) {
     // The peer could hold up the copy, in a page fault that it serves.
     match background::is_this_thread() {
         true => engine.send_waiting(),
-        false => engine.execute_direct(host),
+        false => engine.execute_direct(hca),
     }
 }
 
@@ -158,7 +158,7 @@ fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
 #[inline]
 fn fill_channel(
     engine: &mut Qp,
-    host: &mut QpHost<'_>,
+    hca: &mut QpHca<'_>,
     clock: impl Clock,
     sender: &mut Sender<'_>,
 ) -> Filled {
@@ -167,13 +167,13 @@ fn fill_channel(
         let Some(room) = sender.room() else {
             // An ACK must not wait behind the requests of other queue pairs.
             while let Some(room) = sender.room_for_response() {
-                if !sender.write_message(room, |buffer| engine.transmit_answer(host, buffer)) {
+                if !sender.write_message(room, |buffer| engine.transmit_answer(hca, buffer)) {
                     break;
                 }
             }
             return Filled::Starved;
         };
-        if !sender.write_message(room, |buffer| engine.transmit_message(clock, host, buffer)) {
+        if !sender.write_message(room, |buffer| engine.transmit_message(clock, hca, buffer)) {
             break;
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
 
 use super::Device;
-use super::qp_host::QpHost;
+use super::qp_hca::QpHca;
 use super::queue_pair::{Export, Inner, QueuePair};
 use crate::direct::{ExportedQp, Exports, Request};
 use roce::engine::{Gid, SendOp, SendWr, Target};
@@ -124,7 +124,7 @@ impl Device {
     }
 }
 
-impl QpHost<'_> {
+impl QpHca<'_> {
     /// The access that executes a WRITE or READ; None if the peer's responder is to do it.
     fn request(&self, gid: Gid, wr: &SendWr, target: Target) -> Option<Request> {
         let (va, rkey, flag) = match wr.op {
@@ -145,7 +145,7 @@ impl QpHost<'_> {
         })
     }
 
-    /// Whether [`QpHost::access_directly`] would probably execute a WRITE or READ.
+    /// Whether [`QpHca::access_directly`] would probably execute a WRITE or READ.
     pub(super) fn may_access_directly(&self, wr: &SendWr, target: Target) -> bool {
         self.channel.is_some_and(|channel| {
             let request = self.request(channel.gid(), wr, target);

@@ -10,7 +10,7 @@
 //! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
 //! | `polled.rs` | completions for a program that is polling |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
-//! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
+//! | `qp_hca.rs` | the device as a queue pair's engine sees it: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
 //! | `inboxes.rs` | who may receive |
 //! | `receiving.rs`, `qp_cache.rs` | a batch of packets, and the queue pairs of earlier ones |
@@ -66,7 +66,7 @@ mod pending;
 pub mod polled;
 mod progress;
 mod qp_cache;
-mod qp_host;
+mod qp_hca;
 mod qp_path;
 mod qp_table;
 pub mod queue_pair;

@@ -235,8 +235,8 @@ impl Device {
             fence(Ordering::SeqCst);
         }
         if !qp.has_unread_completions() {
-            let (engine, mut host) = inner.split(qp);
-            engine.fail_unreachable(&mut host);
+            let (engine, mut hca) = inner.split(qp);
+            engine.fail_unreachable(&mut hca);
         }
     }
 

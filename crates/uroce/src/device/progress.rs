@@ -21,7 +21,7 @@ use super::clock::NEVER;
 use super::inboxes::InboxGuard;
 use super::lock_holder::PREEMPTED_AFTER;
 use super::polled::PolledCompletions;
-use super::qp_host::QpHost;
+use super::qp_hca::QpHca;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
 use super::{Device, clock, faults};
@@ -62,7 +62,7 @@ impl Device {
     pub fn run_qp<T>(
         &self,
         qp: &QueuePair,
-        work: impl FnOnce(&mut Qp, &mut QpHost<'_>, Time) -> T,
+        work: impl FnOnce(&mut Qp, &mut QpHca<'_>, Time) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
         qp.holder.locked();
@@ -73,8 +73,8 @@ impl Device {
         }
         // Packets that came before the change must not be handled after it.
         inner.receive_missed(qp);
-        let (engine, mut host) = inner.split(qp);
-        let result = work(engine, &mut host, now);
+        let (engine, mut hca) = inner.split(qp);
+        let result = work(engine, &mut hca, now);
         let is_reset = engine.state() == QpState::Reset;
         inner.path.forget(is_reset);
         inner.follow_peer(qp, &self.net);
@@ -90,13 +90,13 @@ impl Device {
     pub fn post<T>(
         &self,
         qp: &Arc<QueuePair>,
-        work: impl FnOnce(&mut Qp, &mut QpHost<'_>) -> T,
+        work: impl FnOnce(&mut Qp, &mut QpHca<'_>) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
         qp.holder.locked();
         self.refresh_path(qp, &mut inner);
-        let (engine, mut host) = inner.split(qp);
-        let result = work(engine, &mut host);
+        let (engine, mut hca) = inner.split(qp);
+        let result = work(engine, &mut hca);
         if !(engine.may_defer_transmit() && self.defer_send(qp, &mut inner)) {
             self.send(qp, inner);
         }
@@ -366,9 +366,9 @@ impl Device {
         qp.timer_at.store(NEVER);
         let now = clock::now();
         let peer = inner.path.peer_activity();
-        let (engine, mut host) = inner.split(qp);
+        let (engine, mut hca) = inner.split(qp);
         if engine.next_timeout().is_some_and(|at| at <= now) {
-            engine.handle_timeout(now, peer, &mut host);
+            engine.handle_timeout(now, peer, &mut hca);
         }
         self.send(qp, inner);
     }

@@ -20,7 +20,7 @@ use super::completion_counter::AttachedCounters;
 use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
 use super::missed::Missed;
-use super::qp_host::QpHost;
+use super::qp_hca::QpHca;
 use super::qp_path::QpPath;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
@@ -337,11 +337,11 @@ impl Drop for LockedQp {
 }
 
 impl Inner {
-    /// The engine, and the host that its calls take.
+    /// The engine, and the HCA that its calls take.
     #[inline]
-    pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHost<'a>) {
-        let (engine, host, _) = self.split_path(qp);
-        (engine, host)
+    pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHca<'a>) {
+        let (engine, hca, _) = self.split_path(qp);
+        (engine, hca)
     }
 
     /// [`Inner::split`], and the channel that [`super::Device::find_path`] has found.
@@ -349,9 +349,9 @@ impl Inner {
     pub fn split_path<'a>(
         &'a mut self,
         qp: &'a QueuePair,
-    ) -> (&'a mut Qp, QpHost<'a>, Option<&'a Arc<Channel>>) {
+    ) -> (&'a mut Qp, QpHca<'a>, Option<&'a Arc<Channel>>) {
         let channel = self.path.channel();
-        let host = QpHost {
+        let hca = QpHca {
             qp,
             xrc_srq: &mut self.xrc_srq,
             regions: &mut self.regions,
@@ -361,7 +361,7 @@ impl Inner {
             channel,
             polled: None,
         };
-        (&mut self.engine, host, channel)
+        (&mut self.engine, hca, channel)
     }
 
     /// The queue pair has sent through the channel of its path. The thread that has it locked wakes up a peer

@@ -47,9 +47,9 @@ pub(super) fn receive(
     polled: Option<&mut PolledCompletions>,
 ) {
     let (qp, inner) = locked.split();
-    let (engine, mut host) = inner.split(qp);
-    host.polled = polled;
-    engine.receive(packet, from, clock, &mut host);
+    let (engine, mut hca) = inner.split(qp);
+    hca.polled = polled;
+    engine.receive(packet, from, clock, &mut hca);
 }
 
 impl Receiver for Batch<'_> {
@@ -76,9 +76,9 @@ impl Receiver for Batch<'_> {
         };
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
-            let (engine, mut host) = inner.split(qp);
-            host.polled = self.polled.as_deref_mut();
-            engine.receive_message(message, from, clock, &mut host);
+            let (engine, mut hca) = inner.split(qp);
+            hca.polled = self.polled.as_deref_mut();
+            engine.receive_message(message, from, clock, &mut hca);
         }
     }
 }
@@ -166,8 +166,8 @@ impl<'a> Batch<'a> {
         }
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
-            let (engine, mut host) = inner.split(qp);
-            engine.receive_without_receives(packet, from, &self.exact, &mut host);
+            let (engine, mut hca) = inner.split(qp);
+            engine.receive_without_receives(packet, from, &self.exact, &mut hca);
         }
     }
 
@@ -311,13 +311,13 @@ impl Inner {
     fn receive_kept(&mut self, qp: &QueuePair) {
         let now = clock::now();
         for kept in qp.missed.take() {
-            let (engine, mut host) = self.split(qp);
+            let (engine, mut hca) = self.split(qp);
             match &kept.packet {
                 KeptPacket::Packet(copy) => {
-                    engine.receive(&copy.packet(), &kept.from, now, &mut host);
+                    engine.receive(&copy.packet(), &kept.from, now, &mut hca);
                 }
                 KeptPacket::Message(copy) => {
-                    engine.receive_message(&copy.message(), &kept.from, now, &mut host);
+                    engine.receive_message(&copy.message(), &kept.from, now, &mut hca);
                 }
             }
         }
@@ -326,9 +326,9 @@ impl Inner {
     /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has still to deliver
     /// those. Returns whether none is left.
     pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
-        let (engine, mut host) = self.split(qp);
+        let (engine, mut hca) = self.split(qp);
         if engine.has_early_packets() {
-            engine.deliver_early(&mut host);
+            engine.deliver_early(&mut hca);
         }
         !engine.has_early_packets()
     }

@@ -92,9 +92,9 @@ impl Device {
         now: Time,
         outbox: &mut Outbox,
     ) -> bool {
-        let (engine, mut host) = inner.split(qp);
+        let (engine, mut hca) = inner.split(qp);
         while !outbox.is_full() {
-            let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
+            let Some(packet) = engine.transmit(now, &mut hca, outbox.buffer()) else {
                 return false;
             };
             self.push(outbox, qp.qpn, &packet);

@@ -79,7 +79,7 @@ impl Fixture {
         };
         let posted = self
             .a
-            .post(&self.one, |engine, host| engine.post_send(wr, host));
+            .post(&self.one, |engine, hca| engine.post_send(wr, hca));
         assert!(posted);
         is_acknowledged(&self.one)
     }
@@ -97,7 +97,7 @@ fn grant(device: &Device, qp: &QueuePair, access: u32) {
         access: Some(access),
         ..QpChange::default()
     };
-    device.run_qp(qp, |engine, host, now| engine.modify(&change, now, host));
+    device.run_qp(qp, |engine, hca, now| engine.modify(&change, now, hca));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn waiting_writes(len: usize) -> u64 {
             ..send_wr()
         };
         let (device, qp) = (&both.a, &both.one);
-        assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+        assert!(device.post(qp, |engine, hca| engine.post_send(wr, hca)));
     }
     assert_eq!(depth(), 11);
     let direct_ops = || both.one.inner.lock().engine().counters().direct_ops;
@@ -216,7 +216,7 @@ fn a_long_request_is_copied_in_order() {
             ..send_wr()
         };
         let (device, qp) = (&both.a, &both.one);
-        assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+        assert!(device.post(qp, |engine, hca| engine.post_send(wr, hca)));
         assert!(is_acknowledged(qp));
     };
     post(SendOp::Write { va: 0, rkey });
@@ -263,8 +263,8 @@ fn rights_that_are_withdrawn_hold_no_longer() {
                 state: Some(QpState::Err),
                 ..QpChange::default()
             };
-            both.b.run_qp(&both.other, |engine, host, now| {
-                engine.modify(&change, now, host)
+            both.b.run_qp(&both.other, |engine, hca, now| {
+                engine.modify(&change, now, hca)
             });
         },
         |both| both.b.remove_queue_pair(&both.other),
@@ -333,8 +333,8 @@ fn a_peer_of_an_earlier_connection_has_no_access() {
         rq_psn: Some(Psn::new(5)),
         ..QpChange::default()
     };
-    both.b.run_qp(&both.other, |engine, host, now| {
-        engine.modify(&change, now, host)
+    both.b.run_qp(&both.other, |engine, hca, now| {
+        engine.modify(&change, now, hca)
     });
     assert!(!both.write());
 }

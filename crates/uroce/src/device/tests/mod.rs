@@ -183,7 +183,7 @@ fn peers_are_known_while_queue_pairs_are_connected() {
         state: Some(QpState::Err),
         ..QpChange::default()
     };
-    device.run_qp(&one, |engine, host, now| engine.modify(&error, now, host));
+    device.run_qp(&one, |engine, hca, now| engine.modify(&error, now, hca));
     assert_eq!(known(), 1);
     device.remove_queue_pair(&other);
     assert_eq!(known(), 0);

@@ -147,7 +147,7 @@ fn requests_without_memory_are_refused() {
     let (a, b) = two_devices();
     let (one, _) = pair(&a, &b);
     let mut inner = one.inner.lock();
-    let (connected, mut host) = inner.split(&one);
+    let (connected, mut hca) = inner.split(&one);
     let limits = Limits {
         max_send_wr: 1000,
         max_recv_wr: 1000,
@@ -161,27 +161,27 @@ fn requests_without_memory_are_refused() {
         active_mtu: Some(1024),
         ..QpChange::default()
     };
-    engine.modify(&sizes, clock::now(), &mut host);
+    engine.modify(&sizes, clock::now(), &mut hca);
     let posted = without_memory(|| {
         (0..1000)
-            .take_while(|_| engine.post_send(send_wr(), &mut host))
+            .take_while(|_| engine.post_send(send_wr(), &mut hca))
             .count()
     });
     assert!(posted < 1000, "nothing was allocated");
     assert_eq!(engine.send_depth() as usize, posted);
-    assert!(engine.post_send(send_wr(), &mut host));
+    assert!(engine.post_send(send_wr(), &mut hca));
     let receive = || RecvWr {
         wr_id: 1,
         sges: Default::default(),
     };
     let posted = without_memory(|| {
         (0..1000)
-            .take_while(|_| engine.post_recv(receive(), &mut host))
+            .take_while(|_| engine.post_recv(receive(), &mut hca))
             .count()
     });
     assert!(posted < 1000, "nothing was allocated");
     assert_eq!(engine.recv_depth() as usize, posted);
-    assert!(engine.post_recv(receive(), &mut host));
+    assert!(engine.post_recv(receive(), &mut hca));
 }
 
 /// Opening and creating fail where they need much memory, or a table of the process grows.

@@ -85,14 +85,14 @@ pub fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
         ..change(QpState::Rts)
     };
     for change in [change(QpState::Init), rtr, rts] {
-        device.run_qp(qp, |engine, host, now| engine.modify(&change, now, host));
+        device.run_qp(qp, |engine, hca, now| engine.modify(&change, now, hca));
     }
-    device.run_qp(qp, |engine, host, _| {
+    device.run_qp(qp, |engine, hca, _| {
         let wr = || RecvWr {
             wr_id: 0,
             sges: Sges::default(),
         };
-        assert!((0..16).all(|_| engine.post_recv(wr(), host)));
+        assert!((0..16).all(|_| engine.post_recv(wr(), hca)));
     });
 }
 
@@ -111,7 +111,7 @@ pub fn send_wr() -> SendWr {
 
 pub fn send(device: &Device, qp: &Arc<QueuePair>) {
     let wr = send_wr();
-    assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+    assert!(device.post(qp, |engine, hca| engine.post_send(wr, hca)));
 }
 
 pub fn is_acknowledged(qp: &QueuePair) -> bool {

@@ -1,4 +1,4 @@
-//! The engine's [`Host`] for a queue pair of the device: memory, receive queues, completion queues and
+//! The engine's [`Hca`] for a queue pair of the device: memory, receive queues, completion queues and
 //! events. It holds no state of its own; keys are checked against the memory table at each call.
 
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::shared_queue::SharedReceiveQueue;
 use crate::memory::{AccessingQp, MrCache, PdHandle};
 use crate::shm::Channel;
 use roce::engine::{
-    Access, Bind, Completion, Host, LocalError, Overrun, PolledSends, QpEvent, RecvWr, RemoteError,
+    Access, Bind, Completion, Hca, LocalError, Overrun, PolledSends, QpEvent, RecvWr, RemoteError,
     RemoteKey, SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
 
-/// The host of one queue pair, while a thread runs it.
-pub struct QpHost<'a> {
+/// The device as one queue pair's engine sees it, while a thread runs the queue pair.
+pub struct QpHca<'a> {
     /// The queue pair.
     pub qp: &'a QueuePair,
     /// See [`super::queue_pair::Inner`].
@@ -34,7 +34,7 @@ pub struct QpHost<'a> {
     pub polled: Option<&'a mut PolledCompletions>,
 }
 
-impl QpHost<'_> {
+impl QpHca<'_> {
     /// The protection domain that the L_Keys of send requests belong to.
     fn pd(&self) -> Result<PdHandle, LocalError> {
         self.qp.pd.ok_or(LocalError::Protection)
@@ -67,7 +67,7 @@ impl QpHost<'_> {
     }
 }
 
-impl Host for QpHost<'_> {
+impl Hca for QpHca<'_> {
     fn check_local(&mut self, sges: &[Sge], writable: bool) -> Result<u64, LocalError> {
         self.qp.memory.check_local(sges, writable, self.pd()?)
     }
@@ -327,10 +327,10 @@ mod tests {
             slots_by_completion: false,
         });
         let mut inner = qp.inner.lock();
-        let (_, mut host) = inner.split(&qp);
+        let (_, mut hca) = inner.split(&qp);
         let mut write = |rkey, xrc_srqn| {
             let key = RemoteKey { rkey, xrc_srqn };
-            host.write_remote(key, 0, b"12345678")
+            hca.write_remote(key, 0, b"12345678")
         };
         for (rkey, own, other) in [(keys[0], 8, 9), (keys[1], 9, 8)] {
             assert_eq!(write(rkey, Some(own)), Ok(()));
