@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::busy_poll::{BUSY_POLL_MAX_PACKETS, BusyPoll, SleepMode, Wakeup, WakeupPolicy};
 use super::clock::NEVER;
+use super::peer_channels::PeerChannels;
 use super::wait::{self, Readable};
 use super::{Device, clock, exit};
 use roce::engine::Time;
@@ -187,13 +188,14 @@ impl BackgroundThread<'_> {
             let timeout = (until != NEVER).then(|| until.since(now));
             let watches = mode == SleepMode::WatchSockets;
             let sockets = device.net.fd().filter(|_| watches);
-            readable.other = watches && device.prepare_sleep();
+            let channels = device.channels.as_ref().filter(|_| watches);
+            readable.other = channels.is_some_and(PeerChannels::prepare_sleep);
             let must_not_sleep = readable.other;
             if !must_not_sleep {
                 readable = wait::readable(&device.waker, sockets, timeout);
             }
-            if watches {
-                device.end_sleep(readable.other && !must_not_sleep);
+            if let Some(channels) = channels {
+                channels.end_sleep(readable.other && !must_not_sleep);
             }
         }
         activity.end_sleep();

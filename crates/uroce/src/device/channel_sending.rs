@@ -1,5 +1,5 @@
 //! Sending through channels: what a queue pair may send now, packet by packet, until it has no more or the
-//! channel is full. Which channel it is, `paths.rs` decides.
+//! channel is full. Which channel it is, `peer_channels.rs` decides.
 //!
 //! A peer that does not run takes nothing from its channel, which is full then. Its own queue pairs wait for
 //! it, others do not: what it does not take for [`STALLED_AFTER`] is dropped by unreliable services, as a UD
@@ -33,21 +33,21 @@ impl Device {
     /// Sends through shared memory what a queue pair may send now, if there is a channel to its peer. Returns
     /// false if the rest is to be sent by UDP.
     pub(super) fn send_through_channels(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
-        let Some(paths) = &self.paths else {
+        let Some(channels) = &self.channels else {
             return false;
         };
         loop {
-            let is_found = self.find_path(paths, qp, inner);
-            let (engine, mut hca, channel) = inner.split_path(qp);
+            let is_found = channels.find(&self.net, qp, inner);
+            let (engine, mut hca, channel) = inner.split_with_channel(qp);
             let channel = channel.filter(|_| is_found);
             let Some(channel) = channel.filter(|channel| !channel.is_dead()) else {
                 engine.unbind(&ReadOnce::new(clock::coarse));
                 let has_channel = channel.is_some();
                 if channel.is_some_and(|channel| channel.has_ended()) {
-                    inner.path.end();
+                    inner.channel.end();
                 }
-                if inner.path.has_peer_ended() {
-                    self.fail_unreachable(qp, inner);
+                if inner.channel.has_peer_ended() {
+                    self.unreachable.fail(&self.queue_pairs, qp, inner);
                 } else if !has_channel {
                     return false;
                 }
@@ -140,7 +140,7 @@ impl Device {
     /// pair is being destroyed, or there is no memory.
     fn defer_until_room(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         let qp = self.queue_pair(qp.qpn);
-        qp.is_some_and(|qp| self.defer_send(&qp, inner))
+        qp.is_some_and(|qp| self.deferred_sends.add(&qp, inner))
     }
 }
 

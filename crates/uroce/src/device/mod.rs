@@ -17,11 +17,12 @@
 //! | `packet_hooks.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `multicast.rs` | multicast groups |
-//! | `paths.rs`, `qp_path.rs` | the path of packets: shared memory or UDP |
+//! | `peer_channels.rs`, `qp_channel.rs` | which packets take shared memory, and which channel; the rest: UDP |
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
-//! | `pending.rs` | queue pairs that are left to a thread that runs later (pure) |
+//! | `deferred.rs`, `unreachable.rs` | queue pairs that send later; those whose peer has ended |
+//! | `pending.rs` | a list of what is left to a thread that runs later (pure) |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
@@ -45,6 +46,7 @@ pub mod command_file;
 pub mod completion;
 pub mod completion_counter;
 pub mod counters;
+mod deferred;
 pub mod direct;
 pub mod events;
 pub mod exit;
@@ -61,13 +63,13 @@ mod open;
 mod open_devices;
 mod outboxes;
 mod packet_hooks;
-pub mod paths;
+pub mod peer_channels;
 mod pending;
 pub mod polled;
 mod progress;
 mod qp_cache;
+mod qp_channel;
 mod qp_hca;
-mod qp_path;
 mod qp_table;
 pub mod queue_pair;
 mod receiving;
@@ -75,6 +77,7 @@ mod sending;
 pub mod shared_queue;
 pub mod status;
 mod timers;
+mod unreachable;
 mod wait;
 pub mod xrc;
 
@@ -90,12 +93,12 @@ use crate::direct::Exports;
 use crate::memory::{Busy, Memory, Reregistration};
 use crate::process;
 use crate::profile::Profile;
-use crate::shm::Paths;
 use crate::sync::Mutex;
 use crate::transport::{self, Net, NetChange};
 use activity::Activity;
 use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
+use deferred::DeferredSends;
 use events::OpenQueues;
 use handles::ObjectCounts;
 use inboxes::Inboxes;
@@ -103,11 +106,12 @@ use moderation::ModeratedQueues;
 use multicast::MulticastGroups;
 use outboxes::Outboxes;
 use packet_hooks::PacketHooks;
-use pending::Pending;
+use peer_channels::PeerChannels;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
 use roce::engine::Time;
 use timers::Timers;
+use unreachable::UnreachableQps;
 use wait::Waker;
 use xrc::NamedDomains;
 
@@ -126,7 +130,7 @@ pub struct Device {
     /// Sockets, GID table, port state, queue pair numbers.
     pub net: Net,
     /// Channels to processes of this host; None if they are switched off.
-    paths: Option<Paths>,
+    channels: Option<PeerChannels>,
     /// Faults and recording of packets; None if there are none.
     hooks: Option<PacketHooks>,
     /// The table of memory that peers of this host may access directly; None if they may access
@@ -154,9 +158,9 @@ pub struct Device {
     /// Completion queues whose events may wait.
     moderated: ModeratedQueues,
     /// Queue pairs that have something to send, which was deferred.
-    deferred_sends: Pending<Arc<QueuePair>>,
+    deferred_sends: DeferredSends,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
-    unreachable: Pending<Arc<QueuePair>>,
+    unreachable: UnreachableQps,
     outboxes: Outboxes,
     /// Held by the thread that receives.
     inboxes: Inboxes,
@@ -171,7 +175,7 @@ impl Device {
         let hooks = PacketHooks::open(&net);
         let memory = Arc::<Memory>::default();
         let waker = Arc::new(Waker::new()?);
-        let (paths, exports) = paths::open(&net, hooks.is_some())?;
+        let (channels, exports) = PeerChannels::open(&net, hooks.is_some())?;
         if let Some(exports) = &exports {
             memory.set_exports(Arc::clone(exports));
         }
@@ -183,7 +187,7 @@ impl Device {
                 vectors => vectors,
             },
             profile: config.profile,
-            paths,
+            channels,
             exports,
             hooks,
             net,
@@ -199,8 +203,8 @@ impl Device {
             generation: process::generation(),
             timers: Mutex::default(),
             moderated: ModeratedQueues::default(),
-            deferred_sends: Pending::default(),
-            unreachable: Pending::default(),
+            deferred_sends: DeferredSends::default(),
+            unreachable: UnreachableQps::default(),
             outboxes: Outboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
@@ -214,8 +218,8 @@ impl Device {
         self.waker.wake();
         let _ = background_thread.join();
         self.send_deferred_at_exit();
-        if let Some(paths) = &self.paths {
-            paths.close();
+        if let Some(channels) = &self.channels {
+            channels.close();
         }
         self.log_counters();
         // Queue pairs that the program has not destroyed hold references to the device's objects.

@@ -20,6 +20,7 @@ use std::time::Duration;
 use super::clock::NEVER;
 use super::inboxes::InboxGuard;
 use super::lock_holder::PREEMPTED_AFTER;
+use super::peer_channels::PeerChannels;
 use super::polled::PolledCompletions;
 use super::qp_hca::QpHca;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
@@ -76,9 +77,11 @@ impl Device {
         let (engine, mut hca) = inner.split(qp);
         let result = work(engine, &mut hca, now);
         let is_reset = engine.state() == QpState::Reset;
-        inner.path.forget(is_reset);
+        inner.channel.forget(is_reset);
         inner.follow_peer(qp, &self.net);
-        self.open_path(qp, inner.engine());
+        if let Some(channels) = &self.channels {
+            channels.meet_peer(&self.net, qp, inner.engine());
+        }
         let was_exported = self.export_qp(qp, &mut inner);
         self.send(qp, inner);
         self.await_peers_accesses(qp, was_exported);
@@ -94,13 +97,27 @@ impl Device {
     ) -> T {
         let mut inner = qp.inner.lock();
         qp.holder.locked();
-        self.refresh_path(qp, &mut inner);
+        if let Some(channels) = &self.channels {
+            channels.refresh(&self.net, qp, &mut inner);
+        }
         let (engine, mut hca) = inner.split(qp);
         let result = work(engine, &mut hca);
-        if !(engine.may_defer_transmit() && self.defer_send(qp, &mut inner)) {
+        if !(engine.may_defer_transmit() && self.deferred_sends.add(qp, &mut inner)) {
             self.send(qp, inner);
         }
         result
+    }
+
+    /// The program has moved a queue pair to RTS, and may post next: waits a moment for the answer to the
+    /// offer of a channel. A stream of requests that begins by UDP keeps later ones from direct access, as
+    /// there is always one outstanding.
+    pub fn await_channel(&self, qp: &QueuePair) {
+        let channels = self.channels.as_ref();
+        if channels.is_some_and(|channels| channels.await_answer(&self.net, qp)) {
+            let inner = qp.inner.lock();
+            qp.holder.locked();
+            self.send(qp, inner);
+        }
     }
 
     /// Arms the device's timer for the queue pair, unless it is armed for an earlier time already. Wakes
@@ -137,7 +154,10 @@ impl Device {
         activity.polls.store(polls + 1, Ordering::Relaxed);
         self.send_deferred();
         self.retry_unreachable();
-        let skips_sockets = self.skips_sockets(polls);
+        let skips_sockets = self
+            .channels
+            .as_ref()
+            .is_some_and(|channels| channels.lets_skip_sockets(polls));
         if skips_sockets && !self.has_local_packets(&mut inbox) {
             drop(inbox);
             return self.on_empty_poll();
@@ -192,7 +212,7 @@ impl Device {
     pub fn expect_event(&self) {
         let activity = &self.activity;
         activity.event_expected.store(true, Ordering::Relaxed);
-        // The program has read completions, and may not poll again. See `Device::fail_unreachable`.
+        // The program has read completions, and may not poll again. See `UnreachableQps::fail`.
         fence(Ordering::SeqCst);
         let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
         if suspended || self.unreachable.any() {
@@ -226,7 +246,8 @@ impl Device {
         skips_sockets: bool,
         polled: Option<&mut PolledCompletions>,
     ) -> Received {
-        let has_dead_peers = !skips_sockets && self.has_dead_peers();
+        let channels = self.channels.as_ref().filter(|_| !skips_sockets);
+        let has_dead_peers = channels.is_some_and(PeerChannels::has_dead);
         if has_dead_peers {
             inbox.poll_all_sockets();
         }
@@ -243,7 +264,7 @@ impl Device {
         inbox.keep_qp_cache(qp_cache);
         let drained = has_dead_peers && by_udp < Inbox::BATCH;
         if !skips_sockets {
-            self.serve_paths(inbox, drained);
+            self.serve_channels(inbox, drained);
         }
         let packets = by_channels + by_udp;
         Received { packets, at }
@@ -295,7 +316,7 @@ impl Device {
         locked.release(|qp, mut inner| {
             if inner.engine().has_early_packets() {
                 // Delivered when the threads that have received earlier packets have ended their batches.
-                self.defer_send(qp, &mut inner);
+                self.deferred_sends.add(qp, &mut inner);
                 self.waker.wake();
             }
             let may_defer = inner.take_recv_completed() && may_defer;
@@ -304,7 +325,7 @@ impl Device {
             }
             if may_defer {
                 self.arm_timer(qp, &inner);
-                let deferred = self.defer_send(qp, &mut inner);
+                let deferred = self.deferred_sends.add(qp, &mut inner);
                 if deferred && self.activity.may_leave_deferred() {
                     inner.count_deferred_ack();
                     return;
@@ -365,7 +386,7 @@ impl Device {
         }
         qp.timer_at.store(NEVER);
         let now = clock::now();
-        let peer = inner.path.peer_activity();
+        let peer = inner.channel.peer_activity();
         let (engine, mut hca) = inner.split(qp);
         if engine.next_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now, peer, &mut hca);

@@ -28,7 +28,7 @@ pub struct QpHca<'a> {
     pub receives: &'a mut u32,
     /// See [`super::queue_pair::Inner`].
     pub export: &'a mut Export,
-    /// The channel of its path.
+    /// The channel of its last lookup.
     pub channel: Option<&'a Arc<Channel>>,
     /// The unreported completions of a program that is polling.
     pub polled: Option<&'a mut PolledCompletions>,

@@ -1,5 +1,5 @@
 //! Queue pairs of a device: the engine's state machine under a lock, and the objects around it:
-//! completion queues, receives, counters, listeners, path.
+//! completion queues, receives, counters, listeners, channel.
 //!
 //! Not here: the protocol (`engine`), receiving and sending packets (`receiving.rs`, `sending.rs`),
 //! the object that C sees (`provider/qp.rs`).
@@ -20,8 +20,8 @@ use super::completion_counter::AttachedCounters;
 use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
 use super::missed::Missed;
+use super::qp_channel::QpChannel;
 use super::qp_hca::QpHca;
-use super::qp_path::QpPath;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::memory::{Memory, MrCache, PdHandle};
@@ -95,8 +95,8 @@ pub struct Inner {
     pub send_deferred: bool,
     /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
     pub is_unreachable: bool,
-    /// The path of its packets.
-    pub path: QpPath,
+    /// The channel that its packets take.
+    pub channel: QpChannel,
     /// While it is connected: see [`Net::connect`].
     peer: Option<ConnectedPeer>,
     /// A peer to wake up once the queue pair is unlocked: a system call.
@@ -200,7 +200,7 @@ impl QueuePair {
                 receives: 0,
                 send_deferred: false,
                 is_unreachable: false,
-                path: QpPath::default(),
+                channel: QpChannel::default(),
                 peer: None,
                 wakes: None,
                 export: Export::None,
@@ -340,17 +340,17 @@ impl Inner {
     /// The engine, and the HCA that its calls take.
     #[inline]
     pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHca<'a>) {
-        let (engine, hca, _) = self.split_path(qp);
+        let (engine, hca, _) = self.split_with_channel(qp);
         (engine, hca)
     }
 
-    /// [`Inner::split`], and the channel that [`super::Device::find_path`] has found.
+    /// [`Inner::split`], and the channel of the last lookup.
     #[inline]
-    pub fn split_path<'a>(
+    pub fn split_with_channel<'a>(
         &'a mut self,
         qp: &'a QueuePair,
     ) -> (&'a mut Qp, QpHca<'a>, Option<&'a Arc<Channel>>) {
-        let channel = self.path.channel();
+        let channel = self.channel.get();
         let hca = QpHca {
             qp,
             xrc_srq: &mut self.xrc_srq,
@@ -364,18 +364,18 @@ impl Inner {
         (&mut self.engine, hca, channel)
     }
 
-    /// The queue pair has sent through the channel of its path. The thread that has it locked wakes up a peer
+    /// The queue pair has sent through its channel. The thread that has it locked wakes up a peer
     /// that sleeps when it unlocks it.
     #[inline]
     pub fn on_sent(&mut self, unlocked: &Unlocked) {
-        self.path.sent_until = unlocked.position;
+        self.channel.sent_until = unlocked.position;
         if unlocked.peer_sleeps {
             self.wake_after_unlock();
         }
     }
 
     fn wake_after_unlock(&mut self) {
-        let Some(channel) = self.path.channel().cloned() else {
+        let Some(channel) = self.channel.get().cloned() else {
             return;
         };
         let other = self.wakes.take();

@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 use super::clock::ReadOnce;
 use super::inboxes::InboxGuard;
 use super::missed::KeptPacket;
+use super::peer_channels::PeerChannels;
 use super::polled::PolledCompletions;
 use super::qp_cache::QpCache;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::shm::Receiver;
 use crate::transport::{GSI_QPN, SMI_QPN};
-use roce::engine::{Addresses, Clock, Message, Time};
+use roce::engine::{Addresses, Clock, Message, Service, Time};
 use roce::wire::{MULTICAST_QPN, Packet};
 
 /// Batches of datagrams that are received before the first packets of a new channel.
@@ -264,6 +265,48 @@ impl<'a> Batch<'a> {
 }
 
 impl Device {
+    /// Whether a packet waits in shared memory.
+    #[inline]
+    pub(super) fn has_local_packets(&self, inbox: &mut InboxGuard<'_>) -> bool {
+        let channels = self.channels.as_ref();
+        channels.is_some_and(|channels| channels.has_packet(inbox.channels()))
+    }
+
+    /// Handles what has come through the connections of channels. `drained`: all datagrams were received that
+    /// came before a peer hung up, so that such peers have ended once their channels are empty.
+    pub(super) fn serve_channels(&self, inbox: &mut InboxGuard<'_>, drained: bool) {
+        let Some(channels) = &self.channels else {
+            return;
+        };
+        if self.net.take_channels_readable() && channels.serve(&self.net) {
+            self.waker.wake();
+        }
+        if drained {
+            self.end_dead_peers(channels);
+            // Drops the channels that are gone.
+            channels.has_packet(inbox.channels());
+        }
+    }
+
+    fn end_dead_peers(&self, channels: &PeerChannels) {
+        while let Some(channel) = channels.take_dead() {
+            self.queue_pairs.for_each(|qp| {
+                // Otherwise it fails when it has something to send.
+                let Ok(mut inner) = qp.lock_unless_preempted() else {
+                    return;
+                };
+                let used = inner.channel.get();
+                if !used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
+                    return;
+                }
+                if qp.service == Service::Ud {
+                    inner.channel.forget(true);
+                }
+                self.send(qp, inner);
+            });
+        }
+    }
+
     /// Receives the packets that [`Device::has_local_packets`] has found. Returns their number.
     pub(super) fn receive_locally(
         &self,
@@ -347,8 +390,7 @@ impl Device {
         if !qp.missed.keep(copy, from) {
             return;
         }
-        // Without memory, the next packet's thread delivers it.
-        self.deferred_sends.add(qp.clone());
+        self.deferred_sends.add_missed(qp);
         self.waker.wake();
     }
 }

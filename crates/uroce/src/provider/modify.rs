@@ -55,7 +55,7 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         Ok(())
     })?;
     if change.state == Some(QpState::Rts) {
-        device.await_path(&object.qp);
+        device.await_channel(&object.qp);
     }
     if mask & IBV_QP_PORT != 0 {
         object.port.store(attr.port_num, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_abi::*;
 
-use super::paths::{connect_channel, exchange, two_devices_with};
+use super::channels::{connect_channel, exchange, two_devices_with};
 use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
@@ -154,9 +154,9 @@ fn waiting_writes(len: usize) -> u64 {
     assert_eq!(depth(), 11);
     let direct_ops = || both.one.inner.lock().engine().counters().direct_ops;
     let before = direct_ops();
-    super::paths::until(|| {
-        super::paths::make_progress(&both.b);
-        super::paths::make_progress(&both.a);
+    super::channels::until(|| {
+        super::channels::make_progress(&both.b);
+        super::channels::make_progress(&both.a);
         depth() == 0
     });
     assert!(bytes[0] == bytes[1]);
@@ -235,9 +235,9 @@ fn a_request_that_is_not_granted_is_sent() {
         va: 0x1038,
         rkey: both.rkey,
     }));
-    super::paths::until(|| {
-        super::paths::make_progress(&both.b);
-        super::paths::make_progress(&both.a);
+    super::channels::until(|| {
+        super::channels::make_progress(&both.b);
+        super::channels::make_progress(&both.a);
         both.one.inner.lock().engine().state() == QpState::Err
     });
     assert_eq!(*both.remote, [0; 8]);
@@ -290,7 +290,7 @@ fn taking_away_waits_for_accesses_that_name_it_and_blocks_nobody() {
     for withdraw in withdraw {
         let both = Fixture::new();
         assert!(both.write());
-        let channel = both.one.inner.lock().path.channel().unwrap().clone();
+        let channel = both.one.inner.lock().channel.get().unwrap().clone();
         let request = Request {
             qpn: both.one.qpn,
             gid: channel.gid(),
@@ -313,7 +313,7 @@ fn taking_away_waits_for_accesses_that_name_it_and_blocks_nobody() {
                 has_returned.store(true, Ordering::SeqCst);
             });
             // The target has withdrawn it.
-            super::paths::until(|| !both.write());
+            super::channels::until(|| !both.write());
             drop(both.other.inner.lock());
             register();
             assert!(!has_returned.load(Ordering::SeqCst));
@@ -376,9 +376,9 @@ fn earlier_requests_come_first() {
     super::preemption::send(&both.a, &both.one);
     assert!(!both.write());
     assert_eq!(*both.remote, [0; 8]);
-    super::paths::until(|| {
-        super::paths::make_progress(&both.b);
-        super::paths::make_progress(&both.a);
+    super::channels::until(|| {
+        super::channels::make_progress(&both.b);
+        super::channels::make_progress(&both.a);
         is_acknowledged(&both.one)
     });
     assert_eq!(*both.remote, [0, 0, 7, 7, 0, 0, 0, 0]);

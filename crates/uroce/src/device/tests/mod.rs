@@ -1,8 +1,8 @@
+mod channels;
 mod counters;
 mod direct;
 mod fork;
 pub mod out_of_memory;
-mod paths;
 mod preemption;
 mod regions;
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::super::*;
-use super::paths::{connect_channel, exchange, make_progress, two_devices_with, until};
+use super::channels::{connect_channel, exchange, make_progress, two_devices_with, until};
 use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
 use super::{BACKGROUND_THREADS, QpState};
 use crate::device::handles::ObjectKind;
@@ -109,7 +109,7 @@ fn the_end_of_a_peer_needs_no_memory() {
     exchange(&a, &b, &pair(&a, &b).0);
     connect_channel(&a, &b);
     pairs.iter().for_each(|(one, _)| send(&a, one));
-    b.paths.as_ref().unwrap().close();
+    b.channels.as_ref().unwrap().close();
     let states = || {
         pairs
             .iter()
@@ -119,9 +119,9 @@ fn the_end_of_a_peer_needs_no_memory() {
     without_memory(|| {
         until(|| {
             make_progress(&a);
-            states().all(|state| state == QpState::Err) && !a.has_dead_peers()
+            states().all(|state| state == QpState::Err) && !a.channels.as_ref().unwrap().has_dead()
         });
-        assert!(!a.prepare_sleep());
+        assert!(!a.channels.as_ref().unwrap().prepare_sleep());
     });
     assert!(FAILED.get() > before, "nothing was allocated");
 }

@@ -314,7 +314,7 @@ fn a_locked_queue_pair_does_not_stop_the_others() {
     let (two, _free) = pair(&a, &b);
     let inbox = b.inboxes.take();
     let mut guard = locked.inner.lock();
-    assert!(b.defer_send(&locked, &mut guard));
+    assert!(b.deferred_sends.add(&locked, &mut guard));
     let at = clock::now();
     locked.timer_at.store(at);
     assert!(b.timers.lock().add(at, locked.qpn));
