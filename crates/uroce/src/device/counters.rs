@@ -122,10 +122,7 @@ impl Device {
         DeviceCounters {
             local_sent_pkts,
             local_rcvd_pkts,
-            without_export: self
-                .exports
-                .as_ref()
-                .map_or(0, |exports| exports.without_place()),
+            without_export: self.direct.without_place(),
             queue_pairs: self.queue_pairs.counters(),
             send_err: read(&self.net.unsent),
             link_downed: read(&self.link_downed),

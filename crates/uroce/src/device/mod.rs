@@ -89,7 +89,6 @@ use std::thread::JoinHandle;
 use ibverbs_abi::*;
 
 use crate::config::Config;
-use crate::direct::Exports;
 use crate::memory::{Busy, Memory, Reregistration};
 use crate::process;
 use crate::profile::Profile;
@@ -99,6 +98,7 @@ use activity::Activity;
 use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
 use deferred::DeferredSends;
+use direct::DirectAccess;
 use events::OpenQueues;
 use handles::ObjectCounts;
 use inboxes::Inboxes;
@@ -133,9 +133,8 @@ pub struct Device {
     channels: Option<PeerChannels>,
     /// Faults and recording of packets; None if there are none.
     hooks: Option<PacketHooks>,
-    /// The table of memory that peers of this host may access directly; None if they may access
-    /// none.
-    exports: Option<Arc<Exports>>,
+    /// The memory that peers of this host may access directly.
+    direct: DirectAccess,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
     /// The XRC domains that a file names.
@@ -154,7 +153,7 @@ pub struct Device {
     pub objects: Arc<ObjectCounts>,
     /// [`process::generation`] when the device was opened.
     generation: u32,
-    timers: Mutex<Timers>,
+    timers: Timers,
     /// Completion queues whose events may wait.
     moderated: ModeratedQueues,
     /// Queue pairs that have something to send, which was deferred.
@@ -188,7 +187,7 @@ impl Device {
             },
             profile: config.profile,
             channels,
-            exports,
+            direct: DirectAccess::new(exports),
             hooks,
             net,
             memory,
@@ -201,7 +200,7 @@ impl Device {
             link_downed: AtomicU64::new(0),
             objects: Arc::default(),
             generation: process::generation(),
-            timers: Mutex::default(),
+            timers: Timers::new(),
             moderated: ModeratedQueues::default(),
             deferred_sends: DeferredSends::default(),
             unreachable: UnreachableQps::default(),
@@ -214,7 +213,7 @@ impl Device {
 
     /// Ends the background thread, and lets go of the objects that the program has not destroyed.
     fn end(&self, background_thread: JoinHandle<()>) {
-        self.activity.stop.store(true, Ordering::SeqCst);
+        self.activity.stop();
         self.waker.wake();
         let _ = background_thread.join();
         self.send_deferred_at_exit();
@@ -238,7 +237,7 @@ impl Device {
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
         let count = self.queue_pairs.insert(qp);
         // Space for a deadline of each, so that a timer can be armed without memory: see `add_timer`.
-        self.timers.lock().reserve(2 * count);
+        self.timers.reserve(2 * count);
     }
 
     /// Removes a queue pair. Sends what was deferred for it, unbinds its type 2 memory windows and frees

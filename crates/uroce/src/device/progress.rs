@@ -14,7 +14,7 @@
 //! How packets are sent is in `sending.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::clock::NEVER;
@@ -30,11 +30,6 @@ use crate::transport::Inbox;
 use roce::engine::{Addresses, Clock, Qp, QpState, Time};
 use roce::wire::Packet;
 
-/// A polling thread yields its CPU after this many empty polls in a row, and then at every
-/// [`YIELD_INTERVAL`]th.
-const EMPTY_POLLS_BEFORE_YIELD: u32 = 64;
-/// The polls from one yield of the CPU to the next; see [`EMPTY_POLLS_BEFORE_YIELD`].
-const YIELD_INTERVAL: u32 = 8;
 /// How many batches the background thread receives before it returns to its other duties.
 const RECEIVE_ROUNDS: usize = 4;
 /// How many batches are received before a due timer runs although more packets are waiting.
@@ -82,9 +77,9 @@ impl Device {
         if let Some(channels) = &self.channels {
             channels.meet_peer(&self.net, qp, inner.engine());
         }
-        let was_exported = self.export_qp(qp, &mut inner);
+        let was_exported = self.direct.allow(qp, &mut inner);
         self.send(qp, inner);
-        self.await_peers_accesses(qp, was_exported);
+        self.direct.await_ended(qp, was_exported);
         result
     }
 
@@ -149,9 +144,7 @@ impl Device {
         let Some(mut inbox) = self.inboxes.try_take() else {
             return self.on_empty_poll();
         };
-        let activity = &self.activity;
-        let polls = activity.polls.load(Ordering::Relaxed);
-        activity.polls.store(polls + 1, Ordering::Relaxed);
+        let polls = self.activity.count_poll();
         self.send_deferred();
         self.retry_unreachable();
         let skips_sockets = self
@@ -172,17 +165,13 @@ impl Device {
             if !skips_sockets {
                 self.run_timers(&mut inbox, TIMER_SLACK, received.at);
             }
-            activity.empty_polls.store(0, Ordering::Relaxed);
+            self.activity.end_empty_polls();
         }
     }
 
-    /// Counts an empty poll, and yields the CPU at intervals: with more threads than CPUs, the thread
-    /// that this one waits for may need it.
+    /// Counts an empty poll, and yields the CPU at intervals.
     fn on_empty_poll(&self) {
-        let empty = &self.activity.empty_polls;
-        let count = empty.load(Ordering::Relaxed).wrapping_add(1);
-        empty.store(count, Ordering::Relaxed);
-        if count > EMPTY_POLLS_BEFORE_YIELD && count % YIELD_INTERVAL == 0 {
+        if self.activity.count_empty_poll() {
             std::thread::yield_now();
         }
     }
@@ -210,13 +199,9 @@ impl Device {
     /// The program is about to block until a completion event: the background thread is to watch the
     /// sockets.
     pub fn expect_event(&self) {
-        let activity = &self.activity;
-        activity.event_expected.store(true, Ordering::Relaxed);
-        // The program has read completions, and may not poll again. See `UnreachableQps::fail`.
-        fence(Ordering::SeqCst);
-        let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
+        let suspended = self.activity.expect_event();
         if suspended || self.unreachable.any() {
-            activity.wakeups_suspended.store(false, Ordering::Relaxed);
+            self.activity.end_suspension();
             self.waker.wake();
         }
     }
@@ -232,8 +217,7 @@ impl Device {
         inbox.on_batch();
         // A poller that does not come back must not strand what it defers: the background thread sends it
         // at its next wakeup, which is soon while wakeups are suspended.
-        let may_defer =
-            polling.is_some() && self.activity.wakeups_suspended.load(Ordering::Relaxed);
+        let may_defer = polling.is_some() && self.activity.are_wakeups_suspended();
         let skips_sockets = polling.is_some_and(|polling| polling.skips_sockets);
         self.receive_batch(inbox, may_defer, skips_sockets, polled)
     }
@@ -344,8 +328,8 @@ impl Device {
         slack: Duration,
         now: Option<Time>,
     ) {
-        let next = self.activity.next_timer.load();
-        if next == NEVER || now.unwrap_or_else(clock::now) < next.after(slack) {
+        let now = || now.unwrap_or_else(clock::now);
+        if !self.timers.any_due(slack, now) {
             return;
         }
         for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
@@ -355,14 +339,7 @@ impl Device {
             }
         }
         let now = clock::now();
-        loop {
-            let mut timers = self.timers.lock();
-            let due = timers.take_due(now);
-            self.activity
-                .next_timer
-                .store(timers.next().unwrap_or(NEVER));
-            drop(timers);
-            let Some(due) = due else { return };
+        while let Some(due) = self.timers.take_due(now) {
             match self.queue_pair(due.qpn) {
                 Some(qp) => self.run_timer(&qp, due.at),
                 None => {
@@ -406,16 +383,10 @@ impl Device {
     /// Adds a deadline, which [`QueuePair::timer_at`] says already. Without memory, the entries that do not
     /// count any more make room.
     pub(super) fn add_timer(&self, at: Time, qpn: u32) {
-        let mut timers = self.timers.lock();
-        if !timers.add(at, qpn) {
-            timers.retain(|deadline| {
-                deadline.qpn == faults::TIMER_QPN
-                    || self.queue_pairs.has_timer(deadline.qpn, deadline.at)
-            });
-            let _ = timers.add(at, qpn);
-        }
-        self.activity
-            .next_timer
-            .store(timers.next().unwrap_or(NEVER));
+        // There is room: `add_queue_pair` has reserved it.
+        let _ = self.timers.add(at, qpn, |deadline| {
+            deadline.qpn == faults::TIMER_QPN
+                || self.queue_pairs.has_timer(deadline.qpn, deadline.at)
+        });
     }
 }

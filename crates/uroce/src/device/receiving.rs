@@ -2,7 +2,6 @@
 //! what queue pairs have missed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::clock::ReadOnce;
 use super::inboxes::InboxGuard;
@@ -253,13 +252,7 @@ impl<'a> Batch<'a> {
     pub(super) fn finish(mut self) -> (Option<Time>, QpCache) {
         self.end_receiving();
         let activity = &self.device.activity;
-        if self.one_sided {
-            activity.one_sided.store(true, Ordering::Relaxed);
-        }
-        let before = activity.packets.load(Ordering::Relaxed);
-        activity
-            .packets
-            .store(before + self.packets, Ordering::Relaxed);
+        activity.count_packets(self.packets, self.one_sided);
         (self.exact.get(), self.qp_cache)
     }
 }

@@ -57,9 +57,9 @@ impl Device {
             inner = qp.inner.lock();
         }
         inner.destroy(&self.net);
-        let was_exported = self.end_direct_access(qp, &mut inner);
+        let was_exported = self.direct.end(qp, &mut inner);
         drop(inner);
-        self.await_peers_accesses(qp, was_exported);
+        self.direct.await_ended(qp, was_exported);
         qp.wait_until_sent(SEND_WAIT);
     }
 
@@ -106,7 +106,7 @@ impl Device {
     /// Arms the queue pair's timer, unlocks it and wakes up the peer that sleeps.
     pub(super) fn unlock(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
         self.arm_timer(qp, &inner);
-        self.update_export(qp, &mut inner);
+        self.direct.update(qp, &mut inner);
         let wake = inner.take_wake();
         drop(inner);
         if let Some(channel) = wake {

@@ -43,7 +43,7 @@ fn region(bytes: &mut [u64; 8], access: u32) -> MemoryRegion {
 impl Fixture {
     fn new() -> Fixture {
         let (a, b) = two_devices_with(Some(Peers::SameUser), true);
-        b.exports.as_ref().unwrap().begin_for_good();
+        b.direct.begin_for_good();
         let (one, other) = pair(&a, &b);
         grant(&b, &other, REMOTE);
         let (mut local, mut remote) = (Box::new([7; 8]), Box::new([0; 8]));
@@ -344,7 +344,7 @@ fn the_memory_of_an_ended_process_is_not_accessed() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let both = Fixture::new();
     assert!(both.write());
-    drop(both.b.begin_exports());
+    drop(both.b.direct.begin());
     assert!(!both.write());
 }
 

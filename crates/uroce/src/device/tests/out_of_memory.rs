@@ -130,15 +130,13 @@ fn the_end_of_a_peer_needs_no_memory() {
 fn a_timer_takes_the_place_of_one_that_does_not_count() {
     let (a, b) = two_devices();
     let (one, _) = pair(&a, &b);
-    let mut timers = a.timers.lock();
     let at = clock::now();
     // Entries that have been replaced by earlier ones, until there is no space.
-    while without_memory(|| timers.add(at, one.qpn)) {}
-    drop(timers);
+    while without_memory(|| a.timers.add(at, one.qpn, |_| true)) {}
     let later = at.after(Duration::from_secs(1));
     one.timer_at.store(later);
     without_memory(|| a.add_timer(later, one.qpn));
-    assert_eq!(a.timers.lock().next(), Some(later));
+    assert_eq!(a.timers.next(), later);
 }
 
 /// Posting fails, and changes nothing; later it succeeds.

@@ -147,28 +147,28 @@ pub fn two_devices() -> (Device, Device) {
 fn an_ack_is_not_stranded_that_a_late_poller_defers() {
     let (a, b) = two_devices();
     let (one, _other) = pair(&a, &b);
-    let suspended = &b.activity.wakeups_suspended;
+    let activity = &b.activity;
     let take_request = || {
         let mut inbox = b.inboxes.take();
         while b.receive_batch(&mut inbox, true, false, None).packets == 0 {
             inbox.poll_all_sockets();
         }
     };
-    suspended.store(true, Ordering::Relaxed);
+    activity.suspend_wakeups();
     assert!(b.send_deferred());
-    suspended.store(false, Ordering::Relaxed);
+    activity.end_suspension();
     send(&a, &one);
     take_request();
     await_ack(&one, || {
         receive(&a);
     });
     // The other way round: the background thread finds what the poller has deferred.
-    suspended.store(true, Ordering::Relaxed);
+    activity.suspend_wakeups();
     send(&a, &one);
     take_request();
     assert_eq!(receive(&a), 0);
     assert!(!is_acknowledged(&one));
-    suspended.store(false, Ordering::Relaxed);
+    activity.end_suspension();
     assert!(b.send_deferred());
     await_ack(&one, || {
         receive(&a);
@@ -317,8 +317,8 @@ fn a_locked_queue_pair_does_not_stop_the_others() {
     assert!(b.deferred_sends.add(&locked, &mut guard));
     let at = clock::now();
     locked.timer_at.store(at);
-    assert!(b.timers.lock().add(at, locked.qpn));
-    b.activity.next_timer.store(at);
+    assert!(b.timers.add(at, locked.qpn, |_| true));
+    assert_eq!(b.timers.next(), at);
     b.waker.wake();
     send(&a, &one);
     for _ in 0..8 {
