@@ -74,7 +74,7 @@ impl DirectAccess {
                 first_psn: peer.first_psn.get(),
             });
             if exported {
-                inner.export = Export::Current;
+                inner.hca.export = Export::Current;
             }
         }
         was_exported
@@ -84,7 +84,7 @@ impl DirectAccess {
     /// It has failed: accesses of its peer begin no longer.
     #[inline]
     pub fn update(&self, qp: &QueuePair, inner: &mut Inner) {
-        match inner.export {
+        match inner.hca.export {
             Export::Due => self.allow_due(qp, inner),
             Export::Current if inner.engine().direct_access().is_none() => {
                 self.withdraw(qp, inner);
@@ -101,7 +101,7 @@ impl DirectAccess {
 
     #[cold]
     fn withdraw(&self, qp: &QueuePair, inner: &mut Inner) {
-        inner.export = Export::Withdrawn;
+        inner.hca.export = Export::Withdrawn;
         if let Some(exports) = &self.exports {
             exports.withdraw_qp(qp.qpn);
         }
@@ -110,10 +110,10 @@ impl DirectAccess {
     /// The queue pair is being changed or destroyed. Returns whether accesses of its peer may be in progress.
     #[must_use]
     pub fn end(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
-        if inner.export == Export::Current {
+        if inner.hca.export == Export::Current {
             self.withdraw(qp, inner);
         }
-        core::mem::take(&mut inner.export) == Export::Withdrawn
+        core::mem::take(&mut inner.hca.export) == Export::Withdrawn
     }
 
     /// Blocks until the accesses of a queue pair's peer that were in progress have ended, if there may be
@@ -199,7 +199,7 @@ impl QpHca<'_> {
         let (qp, mut offset) = (self.qp, 0);
         while offset < request.len {
             let range = (offset, (request.len - offset).min(MAX_COPY) as usize);
-            let regions = (&mut *self.regions, qp.qpn);
+            let regions = (&mut self.state.regions, qp.qpn);
             let copy = |local: &[libc::iovec]| {
                 // SAFETY: the program's keys allow this access, which the table or what is known of it has
                 // checked.

@@ -21,7 +21,6 @@ use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
 use super::missed::Missed;
 use super::qp_channel::QpChannel;
-use super::qp_hca::QpHca;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::memory::{Memory, MrCache, PdHandle};
@@ -83,14 +82,8 @@ impl QpListener {
 /// The state that is locked while a thread runs the queue pair.
 pub struct Inner {
     engine: Qp,
-    /// The SRQ of the XRC receive that is being filled.
-    xrc_srq: Option<Arc<SharedReceiveQueue>>,
-    /// Memory regions that it uses without the table.
-    pub regions: MrCache,
-    /// A receive has completed since [`Inner::take_recv_completed`].
-    recv_completed: bool,
-    /// Completions of its receive queue, modulo 2^32.
-    receives: u32,
+    /// What the engine's calls of its HCA leave behind.
+    pub hca: HcaState,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
     pub send_deferred: bool,
     /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
@@ -101,10 +94,23 @@ pub struct Inner {
     peer: Option<ConnectedPeer>,
     /// A peer to wake up once the queue pair is unlocked: a system call.
     wakes: Option<Arc<Channel>>,
-    /// Whether its peer may access memory directly ([`super::Device`], `direct.rs`).
-    pub export: Export,
     /// The program has destroyed the queue pair. A thread that looked it up before must not run it.
     destroyed: bool,
+}
+
+/// The state of a queue pair that the device changes when the engine calls it (`qp_hca.rs`).
+#[derive(Default)]
+pub struct HcaState {
+    /// The SRQ of the XRC receive that is being filled.
+    pub xrc_srq: Option<Arc<SharedReceiveQueue>>,
+    /// Memory regions that the queue pair uses without the table.
+    pub regions: MrCache,
+    /// A receive has completed since [`Inner::take_recv_completed`].
+    pub recv_completed: bool,
+    /// Completions of the queue pair's receive queue, modulo 2^32.
+    pub receives: u32,
+    /// Whether the queue pair's peer may access memory directly (`direct.rs`).
+    pub export: Export,
 }
 
 /// Whether the peer of a queue pair may access memory directly.
@@ -194,16 +200,12 @@ impl QueuePair {
             is_retired: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 engine: Qp::new(config.engine),
-                xrc_srq: None,
-                regions: MrCache::default(),
-                recv_completed: false,
-                receives: 0,
+                hca: HcaState::default(),
                 send_deferred: false,
                 is_unreachable: false,
                 channel: QpChannel::default(),
                 peer: None,
                 wakes: None,
-                export: Export::None,
                 destroyed: false,
             }),
             holder: LockHolder::default(),
@@ -337,31 +339,10 @@ impl Drop for LockedQp {
 }
 
 impl Inner {
-    /// The engine, and the HCA that its calls take.
+    /// The engine, the state that its HCA changes, and the channel of the last lookup.
     #[inline]
-    pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHca<'a>) {
-        let (engine, hca, _) = self.split_with_channel(qp);
-        (engine, hca)
-    }
-
-    /// [`Inner::split`], and the channel of the last lookup.
-    #[inline]
-    pub fn split_with_channel<'a>(
-        &'a mut self,
-        qp: &'a QueuePair,
-    ) -> (&'a mut Qp, QpHca<'a>, Option<&'a Arc<Channel>>) {
-        let channel = self.channel.get();
-        let hca = QpHca {
-            qp,
-            xrc_srq: &mut self.xrc_srq,
-            regions: &mut self.regions,
-            recv_completed: &mut self.recv_completed,
-            receives: &mut self.receives,
-            export: &mut self.export,
-            channel,
-            polled: None,
-        };
-        (&mut self.engine, hca, channel)
+    pub(super) fn parts(&mut self) -> (&mut Qp, &mut HcaState, Option<&Arc<Channel>>) {
+        (&mut self.engine, &mut self.hca, self.channel.get())
     }
 
     /// The queue pair has sent through its channel. The thread that has it locked wakes up a peer
@@ -413,7 +394,7 @@ impl Inner {
 
     /// Whether a receive has completed since the last call.
     pub fn take_recv_completed(&mut self) -> bool {
-        core::mem::take(&mut self.recv_completed)
+        core::mem::take(&mut self.hca.recv_completed)
     }
 
     /// Takes the counts since the last call.
