@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ibverbs_host::unix::Peer;
+use ibverbs_os::unix::Peer;
 use rustc_hash::FxHashMap;
 
 use super::handshake::{self, Hello, HelloBytes};

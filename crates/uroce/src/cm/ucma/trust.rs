@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ibverbs_host::unix::{self, Peer};
+use ibverbs_os::unix::{self, Peer};
 
 use crate::device::peer_channels;
 use crate::transport::udp_owners::{self, PortOwner};

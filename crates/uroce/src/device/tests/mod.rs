@@ -8,7 +8,7 @@ mod regions;
 
 use std::time::Duration;
 
-use ibverbs_host::thread::SYNCHRONOUS_SIGNALS;
+use ibverbs_os::thread::SYNCHRONOUS_SIGNALS;
 
 use super::polled::PolledCompletions;
 use super::queue_pair::{QueuePairConfig, Unavailable};

@@ -76,7 +76,7 @@ fn silent_connections_make_room() {
 #[test]
 fn a_port_has_an_owner() {
     let mut offers = offers::Offers::default();
-    let own = ibverbs_host::unix::own_user();
+    let own = ibverbs_os::unix::own_user();
     let ip: std::net::IpAddr = std::net::Ipv4Addr::new(127, 88, 39, 1).into();
     assert!(!offers.owns(own, ip, 1));
     let socket = std::net::UdpSocket::bind((ip, 0)).unwrap();
