@@ -13,7 +13,7 @@ use crate::sync::RawMutex;
 /// The queue pairs that have something to send, which was deferred. Thread-safe.
 #[derive(Default)]
 pub(super) struct DeferredSends {
-    /// Those with [`Inner::send_deferred`], and those that have missed packets.
+    /// The queue pairs with [`Inner::send_deferred`], and those that have missed packets.
     waiting: Pending<Arc<QueuePair>>,
 }
 

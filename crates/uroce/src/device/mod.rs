@@ -1,35 +1,50 @@
 //! The device of a process: one per name, shared by all its contexts.
 //!
+//! [`Device`] makes its queue pairs progress: it receives packets, sends what queue pairs have to send, and runs
+//! their timers, in threads of the program and in one of its own. Methods of it are in these files:
+//!
 //! | file | responsible for |
 //! |---|---|
-//! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
-//! | `open.rs`, `open_devices.rs` | opening and closing; the devices that the process has open |
-//! | `qp_table.rs` | the queue pairs that packets reach |
-//! | `command_file.rs` | the command descriptors of contexts |
-//! | `moderation.rs` | completion queues whose events may wait |
-//! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
-//! | `polled.rs` | completions for a program that is polling |
-//! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
-//! | `qp_hca.rs` | the device as a queue pair's engine sees it: memory, receive queues, completion queues |
-//! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `inboxes.rs` | who may receive |
-//! | `receiving.rs`, `qp_cache.rs` | a batch of packets, and the queue pairs of earlier ones |
+//! | `open.rs`, `exit.rs` | opening and closing the device; what is sent at the end of the process |
+//! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, the background thread |
+//! | `receiving.rs` | a batch of packets, and the queue pairs that each is for |
+//! | `sending.rs`, `channel_sending.rs` | sending by UDP, in PSN order; sending through shared memory |
 //! | `packet_hooks.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
-//! | `gsi.rs` | queue pair 1: management datagrams |
-//! | `multicast.rs` | multicast groups |
-//! | `peer_channels.rs`, `qp_channel.rs` | which packets take shared memory, and which channel; the rest: UDP |
-//! | `channel_sending.rs` | sending through shared memory |
+//! | `gsi.rs`, `multicast.rs` | queue pair 1: management datagrams; multicast groups |
+//! | `counters.rs`, `status.rs` | counters, as kernel devices name them; a snapshot for the control socket |
+//!
+//! It consists of these parts, each a type with private fields that is thread-safe by itself:
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `qp_table.rs` | the queue pairs that packets reach |
+//! | `inboxes.rs`, `qp_cache.rs` | who may receive; the queue pairs of earlier packets |
+//! | `outboxes.rs` | where a thread collects packets to send |
+//! | `timers.rs` | when each queue pair's timer is due |
+//! | `activity.rs`, `busy_poll.rs` | what pollers and the background thread know of each other; when that sleeps |
+//! | `deferred.rs`, `unreachable.rs` | queue pairs that send later; queue pairs whose peer has ended |
+//! | `peer_channels.rs` | channels of shared memory, and which of them a queue pair takes |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
-//! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
-//! | `deferred.rs`, `unreachable.rs` | queue pairs that send later; those whose peer has ended |
-//! | `pending.rs` | a list of what is left to a thread that runs later (pure) |
-//! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
-//! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
-//! | `timers.rs` | when each queue pair's timer is due (pure) |
-//! | `counters.rs` | the device's counters, as kernel devices name them |
-//! | `status.rs` | a snapshot of devices and queue pairs, for the control socket |
-//! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
-//! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |
+//! | `events.rs`, `handles.rs`, `moderation.rs` | events that a program reads; what they name; which may wait |
+//! | `command_file.rs` | the command descriptors of contexts |
+//!
+//! Objects that the program creates, as packets need them:
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `queue_pair.rs`, `qp_channel.rs`, `missed.rs` | a queue pair, its channel, the packets it has missed |
+//! | `qp_hca.rs` | the device as a queue pair's engine sees it: memory, receives, completions, events |
+//! | `completion.rs`, `polled.rs` | completion queues; completions for a program that is polling |
+//! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
+//! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
+//!
+//! Below them: `clock.rs`, `wait.rs` (blocking and waking up), `lock_holder.rs` (a lock whose holder is
+//! preempted), `pending.rs` (a list for a later thread), `open_devices.rs`, `fork.rs`.
+//!
+//! Calls: `provider`, `cm` and `umad` call the device, and `provider` the objects. The device calls its parts
+//! and the objects, and passes a part what that needs of the others. A part calls objects, never the device.
+//! An object calls neither, but for a completion queue whose events wait: it adds a timer
+//! (`Device::add_moderation_timer`). The engine of a queue pair calls `qp_hca.rs` only.
 //!
 //! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
 //! protocol (`engine`).

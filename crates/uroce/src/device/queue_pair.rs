@@ -82,11 +82,11 @@ impl QpListener {
 /// The state that is locked while a thread runs the queue pair.
 pub struct Inner {
     engine: Qp,
-    /// What the engine's calls of its HCA leave behind.
+    /// The state that the engine's calls of its HCA change.
     pub hca: HcaState,
-    /// The queue pair is in [`super::Device`]'s list of deferred sends.
+    /// The queue pair is among [`super::deferred::DeferredSends`].
     pub send_deferred: bool,
-    /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
+    /// The queue pair is among [`super::unreachable::UnreachableQps`].
     pub is_unreachable: bool,
     /// The channel that its packets take.
     pub channel: QpChannel,

@@ -19,7 +19,7 @@ use crate::sync::RawMutex;
 /// The queue pairs that fail once the program has read their completions. Thread-safe.
 #[derive(Default)]
 pub(super) struct UnreachableQps {
-    /// Those with [`Inner::is_unreachable`].
+    /// The queue pairs with [`Inner::is_unreachable`].
     waiting: Pending<Arc<QueuePair>>,
 }
 
