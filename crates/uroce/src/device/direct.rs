@@ -37,8 +37,8 @@ pub fn open() -> Option<Arc<Exports>> {
     exports.ok().map(Arc::new)
 }
 
-/// What this process lets the peers of a device's queue pairs access. Thread-safe. Methods that take a queue
-/// pair's [`Inner`] are called with the queue pair locked.
+/// The memory that this process lets the peers of a device's queue pairs access. Thread-safe. Methods that
+/// take a queue pair's [`Inner`] are called with the queue pair locked.
 pub(super) struct DirectAccess {
     /// The table of what they may access; None if they may access nothing.
     exports: Option<Arc<Exports>>,

@@ -18,7 +18,7 @@ use roce::engine::{
 pub struct QpHca<'a> {
     /// The queue pair.
     pub qp: &'a QueuePair,
-    /// Its state that these calls change.
+    /// The queue pair's state that these calls change.
     pub state: &'a mut HcaState,
     /// The channel of its last lookup.
     pub channel: Option<&'a Arc<Channel>>,
