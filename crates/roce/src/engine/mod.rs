@@ -18,10 +18,14 @@
 //! | `congestion`, `rtt`, `pacer` | how many packets may be in flight, the RTO, bursts |
 //! | `timer`, `encoding` | the timers of a queue pair; times and counts in encoded form |
 //! | `counters` | what a queue pair counts |
+//! | `attributes`, `work` | attributes of a queue pair; work requests and completions |
+//! | `hca` | what a queue pair calls: the trait [`Hca`] |
 //! | `emit` | a packet's headers and payload in the send buffer |
+//! | `packet_copy` | a received packet that is delivered later |
 //!
-//! Each part owns its fields. The entry points of a part return what the queue pair has to do; only
-//! `qp` changes the state and reports completions and events.
+//! Each part owns its fields. The caller calls [`Qp`], `qp` calls the parts, and these call [`Hca`] to access
+//! memory; no part calls `qp`. The entry points of a part return what the queue pair has to do: only `qp`
+//! changes the state, completes send WRs and raises events. The responder completes receives.
 //!
 //! A [`Qp`] is used by one thread at a time. Order of calls: after each `post_send`, `receive`,
 //! `handle_timeout` and `modify`, call [`Qp::transmit`] until it returns None, then read

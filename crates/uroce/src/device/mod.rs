@@ -1,7 +1,7 @@
 //! The device of a process: one per name, shared by all its contexts.
 //!
-//! [`Device`] makes its queue pairs progress: it receives packets, sends what queue pairs have to send, and runs
-//! their timers, in threads of the program and in one of its own. Methods of it are in these files:
+//! [`Device`] makes its queue pairs progress: it receives packets, sends what queue pairs have to send, and
+//! runs their timers, in threads of the program and in one of its own. Methods of it are in these files:
 //!
 //! | file | responsible for |
 //! |---|---|
@@ -21,11 +21,11 @@
 //! | `inboxes.rs`, `qp_cache.rs` | who may receive; the queue pairs of earlier packets |
 //! | `outboxes.rs` | where a thread collects packets to send |
 //! | `timers.rs` | when each queue pair's timer is due |
-//! | `activity.rs`, `busy_poll.rs` | what pollers and the background thread know of each other; when that sleeps |
+//! | `activity.rs`, `busy_poll.rs` | what pollers and the background thread share; when the latter sleeps |
 //! | `deferred.rs`, `unreachable.rs` | queue pairs that send later; queue pairs whose peer has ended |
 //! | `peer_channels.rs` | channels of shared memory, and which of them a queue pair takes |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
-//! | `events.rs`, `handles.rs`, `moderation.rs` | events that a program reads; what they name; which may wait |
+//! | `events.rs`, `handles.rs`, `moderation.rs` | events of the program; what they name; which may wait |
 //! | `command_file.rs` | the command descriptors of contexts |
 //!
 //! Objects that the program creates, as packets need them:
