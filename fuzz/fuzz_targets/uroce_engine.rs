@@ -4,7 +4,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use host::TestHost;
+use hca::TestHca;
 use libfuzzer_sys::{
     arbitrary::{Result, Unstructured},
     fuzz_target,
@@ -15,10 +15,10 @@ use roce::wire::{
     Reth,
 };
 
-/// The host of the engine's unit tests, which the crate does not export.
-#[path = "../../crates/roce/src/engine/tests/host.rs"]
+/// The HCA of the engine's unit tests, which the crate does not export.
+#[path = "../../crates/roce/src/engine/tests/hca.rs"]
 #[allow(dead_code)]
-mod host;
+mod hca;
 
 const KEY: u32 = 0x100;
 /// The key that SEND with invalidate and local invalidate name.
@@ -254,7 +254,7 @@ fn forged(
 struct Play {
     now: Time,
     qps: Vec<Qp>,
-    hosts: Vec<TestHost>,
+    hcas: Vec<TestHca>,
     /// Whether each side has shared memory to the other.
     shares: Vec<bool>,
     /// Send and receive WRs that each side has posted; the count is the next WR's wr_id.
@@ -281,12 +281,12 @@ impl Play {
     fn transmit(&mut self, side: usize) {
         let mut buffer = [0; 12 << 10];
         let mut count = 0;
-        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
+        let (qp, hca) = (&mut self.qps[side], &mut self.hcas[side]);
         let mut sent = Vec::new();
         if self.shares[side] {
-            qp.execute_direct(host);
+            qp.execute_direct(hca);
             qp.bind(self.now);
-            while let Some(len) = qp.transmit_message(self.now, host, &mut buffer[..1000]) {
+            while let Some(len) = qp.transmit_message(self.now, hca, &mut buffer[..1000]) {
                 let head = head_of(&buffer[..len]);
                 Message::parse(&head, &buffer[..len]).expect("wrote no message");
                 sent.push((buffer[..len].to_vec(), true));
@@ -296,7 +296,7 @@ impl Play {
         } else {
             qp.unbind(self.now);
         }
-        while let Some(packet) = qp.transmit(self.now, host, &mut buffer) {
+        while let Some(packet) = qp.transmit(self.now, hca, &mut buffer) {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();
             Packet::parse(&datagram).expect("transmitted a malformed packet");
             sent.push((datagram, false));
@@ -320,14 +320,14 @@ impl Play {
             grh: [1; 40],
             pkey_index: 0,
         };
-        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
+        let (qp, hca) = (&mut self.qps[side], &mut self.hcas[side]);
         if packet.is_message {
             let head = head_of(&packet.bytes);
             if let Some(message) = Message::parse(&head, &packet.bytes) {
-                qp.receive_message(&message, &from, self.now, host);
+                qp.receive_message(&message, &from, self.now, hca);
             }
         } else if let Ok(parsed) = Packet::parse(&packet.bytes) {
-            qp.receive(&parsed, &from, self.now, host);
+            qp.receive(&parsed, &from, self.now, hca);
         }
         self.transmit(side);
     }
@@ -348,18 +348,18 @@ impl Play {
                     sges: sges(script)?,
                 };
                 let config = *self.qps[side].config();
-                let host = &mut self.hosts[side];
+                let hca = &mut self.hcas[side];
                 if self.qps[side].state() == QpState::Reset {
                     return Ok(());
                 }
                 let taken = if config.service == Service::XrcRecv {
-                    host.xrc[0].1.push_back(receive);
+                    hca.xrc[0].1.push_back(receive);
                     true
                 } else if config.has_srq {
-                    host.shared.push_back(receive);
+                    hca.shared.push_back(receive);
                     true
                 } else {
-                    self.qps[side].post_recv(receive, host)
+                    self.qps[side].post_recv(receive, hca)
                 };
                 self.posted[side][1] += u64::from(taken);
             }
@@ -406,7 +406,7 @@ impl Play {
                             true => PeerActivity::Idle,
                             false => PeerActivity::Unknown,
                         };
-                        self.qps[side].handle_timeout(self.now, peer, &mut self.hosts[side]);
+                        self.qps[side].handle_timeout(self.now, peer, &mut self.hcas[side]);
                         self.transmit(side);
                     }
                 }
@@ -444,7 +444,7 @@ impl Play {
             xrc_srqn: SRQN,
             ..SendWr::new(self.posted[side][0], kind, flags)
         };
-        let taken = self.qps[side].post_send(request, &mut self.hosts[side]);
+        let taken = self.qps[side].post_send(request, &mut self.hcas[side]);
         self.posted[side][0] += u64::from(taken);
         self.transmit(side);
         Ok(())
@@ -459,8 +459,8 @@ impl Play {
             (2.., QpState::Sqd | QpState::Sqe) => QpState::Rts,
             (2.., QpState::Reset) => return self.start(script, side),
             (4, _) => {
-                self.hosts[side].region(KEY).valid ^= true;
-                self.hosts[side].region(WINDOW).valid = true;
+                self.hcas[side].region(KEY).valid ^= true;
+                self.hcas[side].region(WINDOW).valid = true;
                 return Ok(());
             }
             _ => return Ok(()),
@@ -472,10 +472,10 @@ impl Play {
         };
         if state == QpState::Reset {
             // RESET discards the receive WRs of the queue pair; discard those of the SRQs too.
-            self.hosts[side].shared.clear();
-            self.hosts[side].xrc[0].1.clear();
+            self.hcas[side].shared.clear();
+            self.hcas[side].xrc[0].1.clear();
         }
-        self.qps[side].modify(&change, self.now, &mut self.hosts[side]);
+        self.qps[side].modify(&change, self.now, &mut self.hcas[side]);
         self.transmit(side);
         Ok(())
     }
@@ -503,7 +503,7 @@ impl Play {
                 sq_psn: (state == QpState::Rts).then(|| psn(side)),
                 ..usual
             };
-            self.qps[side].modify(&change, self.now, &mut self.hosts[side]);
+            self.qps[side].modify(&change, self.now, &mut self.hcas[side]);
         }
         Ok(())
     }
@@ -522,7 +522,7 @@ fn play(script: &mut Unstructured) -> Result<()> {
     let mut play = Play {
         now: Time(1_000_000),
         qps: Vec::new(),
-        hosts: Vec::new(),
+        hcas: Vec::new(),
         shares: Vec::new(),
         posted: [[0; 2]; 2],
         in_flight: VecDeque::new(),
@@ -538,26 +538,26 @@ fn play(script: &mut Unstructured) -> Result<()> {
             sq_sig_all: false,
             has_srq,
         }));
-        let mut host = TestHost::default();
-        host.add(KEY, BASE, LEN);
-        host.add(WINDOW, BASE, 8);
-        host.xrc.push((SRQN, VecDeque::new()));
-        host.room = (room < 100).then_some(room);
+        let mut hca = TestHca::default();
+        hca.add(KEY, BASE, LEN);
+        hca.add(WINDOW, BASE, 8);
+        hca.xrc.push((SRQN, VecDeque::new()));
+        hca.room = (room < 100).then_some(room);
         play.shares.push(script.arbitrary()?);
-        play.hosts.push(host);
+        play.hcas.push(hca);
         play.start(script, side)?;
     }
     while !script.is_empty() {
         play.step(script)?;
     }
-    for ((qp, host), posted) in play.qps.iter().zip(&play.hosts).zip(play.posted) {
+    for ((qp, hca), posted) in play.qps.iter().zip(&play.hcas).zip(play.posted) {
         // A queue pair in ERR has flushed its queues.
         if qp.state() == QpState::Err {
             assert_eq!(qp.send_depth() + qp.recv_depth(), 0);
         }
         // Each WR has completed at most once.
         let mut seen = HashSet::new();
-        for (queue, completion) in &host.completions {
+        for (queue, completion) in &hca.completions {
             let of = usize::from(*queue != WorkQueue::Send);
             assert!(completion.wr_id < posted[of]);
             assert!(seen.insert((of, completion.wr_id)), "completed twice");

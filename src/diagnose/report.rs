@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ibverbs_abi::Errno;
 use ibverbs_abi::disable_cancellation;
-use ibverbs_host::file_size;
+use ibverbs_os::file_size;
 
 use super::backtrace;
 use super::finding::{Finding, Kind, quote};

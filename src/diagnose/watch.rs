@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use ibverbs_host::thread;
+use ibverbs_os::thread;
 
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;

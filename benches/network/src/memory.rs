@@ -10,7 +10,7 @@ pub struct Memory {
     pub completions: Vec<Completion>,
 }
 
-impl Host for Memory {
+impl Hca for Memory {
     fn check_local(&mut self, sges: &[Sge], _writable: bool) -> Result<u64, LocalError> {
         Ok(sges.iter().map(|sge| u64::from(sge.len)).sum())
     }

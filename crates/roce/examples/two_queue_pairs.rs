@@ -32,9 +32,8 @@ impl Memory {
     }
 }
 
-/// A host that allows WRITEs from one region, and refuses other operations. Other operations are
-/// refused.
-impl Host for Memory {
+/// An HCA that allows WRITEs to one region, and refuses other operations of the peer.
+impl Hca for Memory {
     fn check_local(&mut self, sges: &[Sge], _writable: bool) -> Result<u64, LocalError> {
         let lens = sges
             .iter()

@@ -51,7 +51,7 @@
 //!
 //! # Two queue pairs
 //!
-//! A [`Host`](engine::Host) is what a queue pair needs around it. This one has memory that begins at address
+//! An [`Hca`](engine::Hca) is what a queue pair needs around it. This one has memory that begins at address
 //! 0, and keeps completions. `examples/two_queue_pairs.rs` has a line that loses packets.
 //!
 //! ```
@@ -71,7 +71,7 @@
 //!     }
 //! }
 //!
-//! impl Host for Memory {
+//! impl Hca for Memory {
 //!     fn check_local(&mut self, sges: &[Sge], _writable: bool) -> Result<u64, LocalError> {
 //!         Ok(sges.iter().map(|sge| u64::from(sge.len)).sum())
 //!     }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use clap::ArgMatches;
-use ibverbs_host::unix::{Peer, abstract_address, own_user, owned};
+use ibverbs_os::unix::{Peer, abstract_address, own_user, owned};
 use serde_json::Value;
 
 use crate::exchange::{self, Exchange};

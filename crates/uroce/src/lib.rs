@@ -81,7 +81,7 @@ pub use config::{
 };
 pub use device::direct::enable as enable_direct_access;
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_gids, set_packet_hook};
-pub use device::paths::enable as enable_shared_memory;
+pub use device::peer_channels::enable as enable_shared_memory;
 pub use device::status::{DeviceStatus, QpStatus, status};
 pub use provider::{new_device, unread_completions, unread_failure};
 pub use shm::Peers as SharedMemoryPeers;

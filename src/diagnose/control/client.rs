@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
-use ibverbs_host::unix::Peer as Process;
+use ibverbs_os::unix::Peer as Process;
 
 use super::super::peer::Peer;
 

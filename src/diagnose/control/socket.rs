@@ -14,8 +14,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use ibverbs_host::thread;
-use ibverbs_host::unix::Peer;
+use ibverbs_os::thread;
+use ibverbs_os::unix::Peer;
 
 use super::request;
 use crate::memory::lock::ForkLock;

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ibverbs_faults::{Action, Applied};
-use ibverbs_host::thread;
+use ibverbs_os::thread;
 
 use super::file::{INTERVAL, Watched};
 use super::{RULES, log_injected, now, objects};

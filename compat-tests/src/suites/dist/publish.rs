@@ -12,7 +12,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// The crates in the order in which they can be published.
 const CRATES: &[&str] = &[
-    "ibverbs-abi", "ibverbs-faults", "ibverbs-host", "ibverbs-netlink", "roce", "uroce",
+    "ibverbs-abi", "ibverbs-faults", "ibverbs-netlink", "ibverbs-os", "roce", "uroce",
     "libibverbs-rs", "with-ibverbs-rs", "uroce-ctl",
 ];
 

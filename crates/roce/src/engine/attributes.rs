@@ -65,7 +65,7 @@ pub struct QpConfig {
     pub limits: Limits,
     /// Every send WR is signaled (`sq_sig_all`).
     pub sq_sig_all: bool,
-    /// Receive WRs come from the shared receive queue, through [`super::Host::take_srq_wr`].
+    /// Receive WRs come from the shared receive queue, through [`super::Hca::take_srq_wr`].
     pub has_srq: bool,
 }
 

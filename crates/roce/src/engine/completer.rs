@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
 use super::retries::{Exhausted, Retries};
-use super::{Host, PeerActivity, Time};
+use super::{Hca, PeerActivity, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet};
 
 /// A sequence-error NAK for a packet is ignored within this time of the packet's retransmission, or
@@ -125,9 +125,9 @@ impl Completer {
         packet: &Packet,
         attributes: &Attributes,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Result<(), ibv_wc_status> {
-        let acked = requester.on_response(operation, packet, attributes, now, host)?;
+        let acked = requester.on_response(operation, packet, attributes, now, hca)?;
         self.on_progress(acked, attributes);
         Ok(())
     }

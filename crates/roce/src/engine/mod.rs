@@ -1,7 +1,7 @@
 //! The transport protocol of a queue pair (specification chapters 9 and 10).
 //!
 //! The engine is pure: it does no I/O and reads no clock. Its caller passes in work requests, received
-//! packets and the time, and gets packets to send and completions. [`Host`] is the engine's only way
+//! packets and the time, and gets packets to send and completions. [`Hca`] is the engine's only way
 //! to memory, receive queues outside the queue pair, completion queues and asynchronous events.
 //!
 //! | module | responsible for |
@@ -18,10 +18,14 @@
 //! | `congestion`, `rtt`, `pacer` | how many packets may be in flight, the RTO, bursts |
 //! | `timer`, `encoding` | the timers of a queue pair; times and counts in encoded form |
 //! | `counters` | what a queue pair counts |
+//! | `attributes`, `work` | attributes of a queue pair; work requests and completions |
+//! | `hca` | what a queue pair calls: the trait [`Hca`] |
 //! | `emit` | a packet's headers and payload in the send buffer |
+//! | `packet_copy` | a received packet that is delivered later |
 //!
-//! Each part owns its fields. The entry points of a part return what the queue pair has to do; only
-//! `qp` changes the state and reports completions and events.
+//! Each part owns its fields. The caller calls [`Qp`], `qp` calls the parts, and these call [`Hca`] to access
+//! memory; no part calls `qp`. The entry points of a part return what the queue pair has to do: only `qp`
+//! changes the state, completes send WRs and raises events. The responder completes receives.
 //!
 //! A [`Qp`] is used by one thread at a time. Order of calls: after each `post_send`, `receive`,
 //! `handle_timeout` and `modify`, call [`Qp::transmit`] until it returns None, then read
@@ -33,7 +37,7 @@ mod congestion;
 mod counters;
 mod emit;
 mod encoding;
-mod host;
+mod hca;
 mod pacer;
 mod packet_copy;
 mod qp;
@@ -58,8 +62,8 @@ use std::time::Duration;
 
 pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service, Target};
 pub use counters::Counters;
-pub use host::{
-    Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
+pub use hca::{
+    Access, Hca, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
 pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};

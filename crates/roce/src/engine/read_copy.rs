@@ -1,6 +1,6 @@
 //! A copy of the bytes of a READ that waits, from before a later request of the same queue pair.
 
-use super::{Host, RemoteKey};
+use super::{Hca, RemoteKey};
 
 /// Bytes of a peer's READ.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +17,12 @@ impl ReadCopy {
         va: u64,
         len: usize,
         earlier: Option<&ReadCopy>,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Option<ReadCopy> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
         bytes.resize(len, 0);
-        host.read_remote(key, va, &mut bytes).ok()?;
+        hca.read_remote(key, va, &mut bytes).ok()?;
         if let Some(earlier) = earlier {
             let start = usize::try_from(earlier.va.wrapping_sub(va)).unwrap_or(len);
             for (to, from) in bytes.iter_mut().skip(start).zip(&earlier.bytes) {

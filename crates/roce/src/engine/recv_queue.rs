@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Host, RecvWr};
+use super::{Hca, RecvWr};
 
 /// A receive queue.
 #[derive(Debug)]
@@ -34,14 +34,14 @@ impl RecvQueue {
     /// Whether a WR can be posted to a queue of `max` slots. As on an RNIC, a slot is free again when the
     /// program has polled the completion of its WR.
     #[inline]
-    pub fn has_slot(&mut self, max: u32, host: &impl Host) -> bool {
+    pub fn has_slot(&mut self, max: u32, hca: &impl Hca) -> bool {
         if self.posted.wrapping_sub(self.freed) < max {
             return true;
         }
         let left = self.depth() + u32::from(self.returned.is_some());
         let taken = self.posted.wrapping_sub(left);
         // More were not taken: that is an entry of an older queue pair with the same number.
-        let unpolled = host.unpolled_receives();
+        let unpolled = hca.unpolled_receives();
         let unpolled = if unpolled <= taken { unpolled } else { 0 };
         self.freed = taken.wrapping_sub(unpolled);
         self.posted.wrapping_sub(self.freed) < max
@@ -79,9 +79,9 @@ impl RecvQueue {
     }
 
     /// The WR for the next message; None if the queue is empty.
-    pub fn take(&mut self, host: &mut impl Host) -> Option<RecvWr> {
+    pub fn take(&mut self, hca: &mut impl Hca) -> Option<RecvWr> {
         match self.returned.take() {
-            None if self.has_srq => host.take_srq_wr(),
+            None if self.has_srq => hca.take_srq_wr(),
             None => self.wrs.pop_front(),
             returned => returned,
         }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::read_copy::ReadCopy;
-use super::{Host, RemoteError, RemoteKey};
+use super::{Hca, RemoteError, RemoteKey};
 use crate::wire::{AethKind, NakCode, Psn};
 
 /// The most responses that wait. A request whose response finds no room is dropped.
@@ -35,11 +35,11 @@ pub struct ReadResponse {
 
 impl ReadResponse {
     /// Reads the bytes of the next response packet.
-    pub fn read(&self, into: &mut [u8], host: &mut impl Host) -> Result<(), RemoteError> {
+    pub fn read(&self, into: &mut [u8], hca: &mut impl Hca) -> Result<(), RemoteError> {
         let copy = self.copy.as_ref();
         match copy.and_then(|copy| copy.get(self.va, into.len())) {
             Some(bytes) => into.copy_from_slice(bytes),
-            None => host.read_remote(self.key, self.va, into)?,
+            None => hca.read_remote(self.key, self.va, into)?,
         }
         Ok(())
     }
@@ -52,13 +52,13 @@ impl ReadResponse {
 
     /// Copies the bytes that have not been sent. False if there is no memory, or the peer may not read any
     /// more.
-    fn try_copy(&mut self, host: &mut impl Host) -> bool {
+    fn try_copy(&mut self, hca: &mut impl Hca) -> bool {
         let len = self.remaining as usize;
         let copy = self.copy.as_deref();
         if len == 0 || copy.is_some_and(|copy| copy.get(self.va, len).is_some()) {
             return true;
         }
-        let copied = ReadCopy::try_new(self.key, self.va, len, copy, host);
+        let copied = ReadCopy::try_new(self.key, self.va, len, copy, hca);
         let is_copied = copied.is_some();
         if is_copied {
             self.copy = copied.map(Box::new);
@@ -209,7 +209,7 @@ impl ResponseQueue {
     /// Copies what the READs that wait have still to read: a request is about to be executed that may change
     /// memory, or after which the program may do so. False: that is too much, there is no memory, or the peer
     /// may not read any more.
-    pub fn try_copy_reads(&mut self, host: &mut impl Host) -> bool {
+    pub fn try_copy_reads(&mut self, hca: &mut impl Hca) -> bool {
         if !self.may_need_copies {
             return true;
         }
@@ -225,7 +225,7 @@ impl ResponseQueue {
             let Response::Read(read) = response else {
                 return true;
             };
-            let has_copy = read.try_copy(host);
+            let has_copy = read.try_copy(hca);
             // The peer may ask for a duplicate once more.
             is_copied &= has_copy || read.duplicate;
             has_copy || !read.duplicate

@@ -7,7 +7,7 @@ use ibverbs_abi::*;
 
 use super::slot_count::{PolledSends, SlotCount};
 use super::slots::Slots;
-use super::{Completion, Data, Host, LocalError, SendFlags, SendOp, SendWr};
+use super::{Completion, Data, Hca, LocalError, SendFlags, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
 
 /// The longest message, in bytes (9.7.1.1).
@@ -43,7 +43,7 @@ pub enum OpClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WqeState {
     Pending,
-    /// Executed: a local operation, or what the host did in place of sending it.
+    /// Executed: a local operation, or what the HCA did in place of sending it.
     Executed,
     /// Completes with that status once all earlier WQEs have completed.
     Failed(ibv_wc_status),
@@ -107,11 +107,11 @@ impl Wqe {
 
     /// Checks the memory of a message that is sent in several parts: none must be started that cannot be
     /// finished.
-    pub fn check_payload(&self, host: &mut impl Host) -> Result<(), LocalError> {
+    pub fn check_payload(&self, hca: &mut impl Hca) -> Result<(), LocalError> {
         if self.wr.inline().is_some() {
             return Ok(());
         }
-        let found = host.check_local(self.wr.sges(), false)?;
+        let found = hca.check_local(self.wr.sges(), false)?;
         let is_enough = found >= u64::from(self.len);
         is_enough.then_some(()).ok_or(LocalError::Length)
     }
@@ -122,7 +122,7 @@ impl Wqe {
         &self,
         offset: u64,
         into: &mut [u8],
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Result<(), LocalError> {
         match (&self.wr.op, &self.wr.data) {
             (SendOp::AtomicWrite { data, .. }, _) => into.copy_from_slice(data),
@@ -131,7 +131,7 @@ impl Wqe {
                 let bytes = inline.get(start..start + into.len());
                 into.copy_from_slice(bytes.ok_or(LocalError::Length)?);
             }
-            (_, Data::Sges(sges)) => host.gather(sges, offset, into)?,
+            (_, Data::Sges(sges)) => hca.gather(sges, offset, into)?,
         }
         Ok(())
     }
@@ -192,10 +192,10 @@ fn packets_per_read(mtu: u32) -> u64 {
 }
 
 /// Executes a local operation. Returns the new state of its WQE.
-pub fn execute_local(wr: &SendWr, host: &mut impl Host) -> WqeState {
+pub fn execute_local(wr: &SendWr, hca: &mut impl Hca) -> WqeState {
     let result = match &wr.op {
-        SendOp::LocalInv { rkey } => host.invalidate_local(*rkey),
-        SendOp::BindMw(bind) => host.bind_mw(bind),
+        SendOp::LocalInv { rkey } => hca.invalidate_local(*rkey),
+        SendOp::BindMw(bind) => hca.bind_mw(bind),
         _ => Ok(()),
     };
     match result {

@@ -294,7 +294,7 @@ impl SendOp {
 /// A memory window bind: of type 2 by a work request, or of type 1, which `ibv_bind_mw` posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// The host's number of the memory window.
+    /// The HCA's number of the memory window.
     pub mw: u64,
     /// The memory window's new R_Key.
     pub rkey: u32,
@@ -339,7 +339,7 @@ pub struct RecvWr {
     pub sges: Sges,
 }
 
-/// The completion of a work request, `ibv_wc`. The host adds `qp_num` and the time stamp.
+/// The completion of a work request, `ibv_wc`. The HCA adds `qp_num` and the time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The program's value of the work request.

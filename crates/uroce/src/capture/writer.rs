@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use ibverbs_host::thread;
+use ibverbs_os::thread;
 
 use super::buffer::{Buffer, Taken};
 use super::frame::Frame;

@@ -3,11 +3,11 @@
 //! `busy_poll.rs`.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::busy_poll::{BUSY_POLL_MAX_PACKETS, BusyPoll, SleepMode, Wakeup, WakeupPolicy};
 use super::clock::NEVER;
+use super::peer_channels::PeerChannels;
 use super::wait::{self, Readable};
 use super::{Device, clock, exit};
 use roce::engine::Time;
@@ -52,16 +52,16 @@ struct BackgroundThread<'a> {
 /// The thread's main function. Returns after [`super::activity::Activity::stop`] is set.
 pub(super) fn run(device: &Device) {
     begin_on_this_thread();
-    let _exports = device.begin_exports();
+    let _exports = device.direct.begin();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut thread = BackgroundThread {
         device,
         policy: WakeupPolicy::new(cpus),
         check_interface_at: clock::now().after(INTERFACE_CHECK_INTERVAL),
-        polls_seen: device.activity.polls.load(Ordering::Relaxed),
+        polls_seen: device.activity.polls(),
         all_sent: true,
     };
-    while !device.activity.stop.load(Ordering::Relaxed) {
+    while !device.activity.is_stopped() {
         thread.sleep_and_serve();
     }
 }
@@ -75,15 +75,15 @@ impl BackgroundThread<'_> {
         exit::serve();
         self.all_sent = device.send_deferred();
         device.retry_unreachable();
-        let total_polls = activity.polls.load(Ordering::Relaxed);
+        let total_polls = activity.polls();
         let polls = total_polls.wrapping_sub(self.polls_seen);
         self.polls_seen = total_polls;
         // `expect_event` clears the flag to end the suspension.
-        let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
+        let suspended = activity.are_wakeups_suspended();
         let seen = if suspended { polls } else { 0 };
         let stays_suspended = self
             .policy
-            .stays_suspended(seen, || !activity.one_sided.load(Ordering::Relaxed));
+            .stays_suspended(seen, || !activity.has_one_sided());
         if !stays_suspended {
             activity.resume_wakeups();
             self.all_sent &= device.send_deferred();
@@ -103,11 +103,11 @@ impl BackgroundThread<'_> {
         // running.
         let mut inbox = device.inboxes.take();
         // With the inbox locked, only pollers that do not get it count empty polls.
-        let empty_polls = activity.empty_polls.load(Ordering::Relaxed);
-        let packets_before = activity.packets.load(Ordering::Relaxed);
+        let empty_polls = activity.empty_polls();
+        let packets_before = activity.packets();
         let datagrams = device.make_progress(&mut inbox);
-        let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
-        let raced_poller = activity.empty_polls.load(Ordering::Relaxed) != empty_polls;
+        let packets = activity.packets() - packets_before;
+        let raced_poller = activity.empty_polls() != empty_polls;
         drop(inbox);
         if datagrams == 0 {
             device.apply_interface_changes();
@@ -115,13 +115,13 @@ impl BackgroundThread<'_> {
         let wakeup = Wakeup {
             by_packet,
             packets,
-            one_sided: activity.one_sided.swap(false, Ordering::Relaxed),
+            one_sided: activity.take_one_sided(),
             raced_poller,
             polls,
-            event_expected: activity.event_expected.swap(false, Ordering::Relaxed),
+            event_expected: activity.take_event_expected(),
         };
         if self.policy.on_wakeup(wakeup) {
-            activity.wakeups_suspended.store(true, Ordering::Relaxed);
+            activity.suspend_wakeups();
         } else if let Some(time) = self.policy.busy_poll_time(wakeup, clock::now()) {
             let result = self.busy_poll(time);
             self.policy.on_busy_poll(result, clock::now());
@@ -133,7 +133,7 @@ impl BackgroundThread<'_> {
     fn busy_poll(&self, time: Duration) -> BusyPoll {
         let (device, activity) = (self.device, &self.device.activity);
         let preemptions = wait::preemptions();
-        let polls = activity.polls.load(Ordering::Relaxed);
+        let polls = activity.polls();
         let begin = clock::now();
         let end = begin.after(MAX_BUSY_POLL);
         let (mut until, mut result) = (begin.after(time), BusyPoll::Empty);
@@ -142,9 +142,9 @@ impl BackgroundThread<'_> {
             let Some(mut inbox) = device.inboxes.try_take() else {
                 break;
             };
-            let packets_before = activity.packets.load(Ordering::Relaxed);
+            let packets_before = activity.packets();
             device.receive(&mut inbox, None, None);
-            let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
+            let packets = activity.packets() - packets_before;
             device.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);
             let now = clock::now();
@@ -152,8 +152,8 @@ impl BackgroundThread<'_> {
                 result = BusyPoll::Received;
                 until = now.after(time);
             }
-            let stop = activity.stop.load(Ordering::Relaxed)
-                || activity.polls.load(Ordering::Relaxed) != polls
+            let stop = activity.is_stopped()
+                || activity.polls() != polls
                 || packets > BUSY_POLL_MAX_PACKETS;
             if stop || now >= until || now >= end {
                 break;
@@ -171,7 +171,7 @@ impl BackgroundThread<'_> {
         let (device, activity) = (self.device, &self.device.activity);
         let mode = self.policy.sleep_mode();
         let now = clock::now();
-        let mut until = activity.next_timer.load();
+        let mut until = device.timers.next();
         if let SleepMode::Suspended(time) = mode {
             until = until.min(now.after(time));
         }
@@ -181,19 +181,20 @@ impl BackgroundThread<'_> {
         if backlog {
             until = until.min(now.after(BACKLOG_RETRY));
         }
-        let may_sleep = activity.begin_sleep(until);
+        let may_sleep = activity.begin_sleep(until, || device.timers.next());
         let mut readable = Readable::default();
-        if may_sleep && !activity.stop.load(Ordering::Relaxed) && until > now {
+        if may_sleep && !activity.is_stopped() && until > now {
             let timeout = (until != NEVER).then(|| until.since(now));
             let watches = mode == SleepMode::WatchSockets;
             let sockets = device.net.fd().filter(|_| watches);
-            readable.other = watches && device.prepare_sleep();
+            let channels = device.channels.as_ref().filter(|_| watches);
+            readable.other = channels.is_some_and(PeerChannels::prepare_sleep);
             let must_not_sleep = readable.other;
             if !must_not_sleep {
                 readable = wait::readable(&device.waker, sockets, timeout);
             }
-            if watches {
-                device.end_sleep(readable.other && !must_not_sleep);
+            if let Some(channels) = channels {
+                channels.end_sleep(readable.other && !must_not_sleep);
             }
         }
         activity.end_sleep();

@@ -1,5 +1,5 @@
 //! Sending through channels: what a queue pair may send now, packet by packet, until it has no more or the
-//! channel is full. Which channel it is, `paths.rs` decides.
+//! channel is full. Which channel it is, `peer_channels.rs` decides.
 //!
 //! A peer that does not run takes nothing from its channel, which is full then. Its own queue pairs wait for
 //! it, others do not: what it does not take for [`STALLED_AFTER`] is dropped by unreliable services, as a UD
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::clock::ReadOnce;
 use super::lock_holder::PREEMPTED_AFTER;
-use super::qp_host::QpHost;
+use super::qp_hca::QpHca;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, background, clock};
 use crate::shm::Sender;
@@ -33,28 +33,28 @@ impl Device {
     /// Sends through shared memory what a queue pair may send now, if there is a channel to its peer. Returns
     /// false if the rest is to be sent by UDP.
     pub(super) fn send_through_channels(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
-        let Some(paths) = &self.paths else {
+        let Some(channels) = &self.channels else {
             return false;
         };
         loop {
-            let is_found = self.find_path(paths, qp, inner);
-            let (engine, mut host, channel) = inner.split_path(qp);
+            let is_found = channels.find(&self.net, qp, inner);
+            let (engine, mut hca, channel) = inner.split_with_channel(qp);
             let channel = channel.filter(|_| is_found);
             let Some(channel) = channel.filter(|channel| !channel.is_dead()) else {
                 engine.unbind(&ReadOnce::new(clock::coarse));
                 let has_channel = channel.is_some();
                 if channel.is_some_and(|channel| channel.has_ended()) {
-                    inner.path.end();
+                    inner.channel.end();
                 }
-                if inner.path.has_peer_ended() {
-                    self.fail_unreachable(qp, inner);
+                if inner.channel.has_peer_ended() {
+                    self.unreachable.fail(&self.queue_pairs, qp, inner);
                 } else if !has_channel {
                     return false;
                 }
                 return !inner.engine().uses_packets();
             };
             if engine.has_direct() {
-                end_waiting(engine, &mut host);
+                end_waiting(engine, &mut hca);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
                 return self.defer_until_room(qp, inner);
@@ -65,10 +65,10 @@ impl Device {
                 false => clock::coarse,
             });
             let mut filled = match qp.service {
-                Service::Ud => self.send_datagram(engine, &mut host, &mut sender),
+                Service::Ud => self.send_datagram(engine, &mut hca, &mut sender),
                 _ => {
                     engine.bind(clock);
-                    fill_channel(engine, &mut host, clock, &mut sender)
+                    fill_channel(engine, &mut hca, clock, &mut sender)
                 }
             };
             if matches!(filled, Filled::Starved) {
@@ -77,7 +77,7 @@ impl Device {
                 if qp.service.is_reliable() {
                     engine.on_no_room(now);
                 } else if is_stalled {
-                    filled = self.drop_unsent(engine, &mut host, now);
+                    filled = self.drop_unsent(engine, &mut hca, now);
                 }
             }
             let unlocked = sender.finish();
@@ -97,13 +97,13 @@ impl Device {
 
     /// Drops the next datagram or part of a message, as the peer takes none.
     #[cold]
-    fn drop_unsent(&self, engine: &mut Qp, host: &mut QpHost<'_>, now: Time) -> Filled {
+    fn drop_unsent(&self, engine: &mut Qp, hca: &mut QpHca<'_>, now: Time) -> Filled {
         let mut buffer = [0; MAX_PACKET];
         let is_dropped = match engine.config().service {
             Service::Ud => engine
-                .transmit_datagram(Pace::Unlimited, host, &mut buffer)
+                .transmit_datagram(Pace::Unlimited, hca, &mut buffer)
                 .is_some(),
-            _ => engine.transmit_message(now, host, &mut buffer).is_some(),
+            _ => engine.transmit_message(now, hca, &mut buffer).is_some(),
         };
         if !is_dropped {
             return Filled::All;
@@ -116,7 +116,7 @@ impl Device {
     fn send_datagram(
         &self,
         engine: &mut Qp,
-        host: &mut QpHost<'_>,
+        hca: &mut QpHca<'_>,
         sender: &mut Sender<'_>,
     ) -> Filled {
         let Some(room) = sender.room() else {
@@ -124,7 +124,7 @@ impl Device {
         };
         let to = engine.next_destination().map(|to| (to.av, to.qpn));
         let is_sent = sender.write_datagram(room, |buffer| {
-            let packet = engine.transmit_datagram(Pace::Unlimited, host, buffer)?;
+            let packet = engine.transmit_datagram(Pace::Unlimited, hca, buffer)?;
             // If the WQE that the channel was looked up for had failed, those behind it would be flushed.
             let is_for_peer = to == Some((packet.av, packet.dest_qpn));
             debug_assert!(is_for_peer);
@@ -140,17 +140,17 @@ impl Device {
     /// pair is being destroyed, or there is no memory.
     fn defer_until_room(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         let qp = self.queue_pair(qp.qpn);
-        qp.is_some_and(|qp| self.defer_send(&qp, inner))
+        qp.is_some_and(|qp| self.deferred_sends.add(&qp, inner))
     }
 }
 
 /// Lets a queue pair execute, or send, what has waited for direct access.
 #[cold]
-fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
+fn end_waiting(engine: &mut Qp, hca: &mut QpHca<'_>) {
     // The peer could hold up the copy, in a page fault that it serves.
     match background::is_this_thread() {
         true => engine.send_waiting(),
-        false => engine.execute_direct(host),
+        false => engine.execute_direct(hca),
     }
 }
 
@@ -158,7 +158,7 @@ fn end_waiting(engine: &mut Qp, host: &mut QpHost<'_>) {
 #[inline]
 fn fill_channel(
     engine: &mut Qp,
-    host: &mut QpHost<'_>,
+    hca: &mut QpHca<'_>,
     clock: impl Clock,
     sender: &mut Sender<'_>,
 ) -> Filled {
@@ -167,13 +167,13 @@ fn fill_channel(
         let Some(room) = sender.room() else {
             // An ACK must not wait behind the requests of other queue pairs.
             while let Some(room) = sender.room_for_response() {
-                if !sender.write_message(room, |buffer| engine.transmit_answer(host, buffer)) {
+                if !sender.write_message(room, |buffer| engine.transmit_answer(hca, buffer)) {
                     break;
                 }
             }
             return Filled::Starved;
         };
-        if !sender.write_message(room, |buffer| engine.transmit_message(clock, host, buffer)) {
+        if !sender.write_message(room, |buffer| engine.transmit_message(clock, hca, buffer)) {
             break;
         }
     }

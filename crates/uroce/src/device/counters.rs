@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Device;
+use super::peer_channels::PeerChannels;
 use roce::engine::Counters;
 
 /// A device's counters since this process opened it.
@@ -117,14 +118,11 @@ impl Device {
     pub fn counters(&self) -> DeviceCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (local_sent_pkts, local_rcvd_pkts) =
-            self.paths.as_ref().map_or((0, 0), |paths| paths.counts());
+            self.channels.as_ref().map_or((0, 0), PeerChannels::counts);
         DeviceCounters {
             local_sent_pkts,
             local_rcvd_pkts,
-            without_export: self
-                .exports
-                .as_ref()
-                .map_or(0, |exports| exports.without_place()),
+            without_export: self.direct.without_place(),
             queue_pairs: self.queue_pairs.counters(),
             send_err: read(&self.net.unsent),
             link_downed: read(&self.link_downed),

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
 
-use super::Device;
-use super::qp_host::QpHost;
+use super::qp_hca::QpHca;
 use super::queue_pair::{Export, Inner, QueuePair};
 use crate::direct::{ExportedQp, Exports, Request};
 use roce::engine::{Gid, SendOp, SendWr, Target};
@@ -38,15 +37,27 @@ pub fn open() -> Option<Arc<Exports>> {
     exports.ok().map(Arc::new)
 }
 
-impl Device {
+/// The memory that this process lets the peers of a device's queue pairs access. Thread-safe. Methods that
+/// take a queue pair's [`Inner`] are called with the queue pair locked.
+pub(super) struct DirectAccess {
+    /// The table of what they may access; None if they may access nothing.
+    exports: Option<Arc<Exports>>,
+}
+
+impl DirectAccess {
+    /// Nothing may be accessed yet: see [`DirectAccess::begin`].
+    pub fn new(exports: Option<Arc<Exports>>) -> DirectAccess {
+        DirectAccess { exports }
+    }
+
     /// The program has changed a queue pair: lets its peer access memory, or no longer. Returns whether
-    /// accesses may be in progress that the old attributes allowed: see [`Device::await_peers_accesses`].
+    /// accesses may be in progress that the old attributes allowed: see [`DirectAccess::await_ended`].
     #[must_use]
-    pub(super) fn export_qp(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
+    pub fn allow(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         let Some(exports) = &self.exports else {
             return false;
         };
-        let was_exported = self.end_direct_access(qp, inner);
+        let was_exported = self.end(qp, inner);
         let engine = inner.engine();
         // The responder counts the requests of the peer.
         let access = engine
@@ -63,7 +74,7 @@ impl Device {
                 first_psn: peer.first_psn.get(),
             });
             if exported {
-                inner.export = Export::Current;
+                inner.hca.export = Export::Current;
             }
         }
         was_exported
@@ -72,25 +83,25 @@ impl Device {
     /// The queue pair has changed by itself. Its first packet has arrived in RTR: its peer may access memory.
     /// It has failed: accesses of its peer begin no longer.
     #[inline]
-    pub(super) fn update_export(&self, qp: &QueuePair, inner: &mut Inner) {
-        match inner.export {
-            Export::Due => self.export_due(qp, inner),
+    pub fn update(&self, qp: &QueuePair, inner: &mut Inner) {
+        match inner.hca.export {
+            Export::Due => self.allow_due(qp, inner),
             Export::Current if inner.engine().direct_access().is_none() => {
-                self.withdraw_qp(qp, inner);
+                self.withdraw(qp, inner);
             }
             _ => {}
         }
     }
 
     #[cold]
-    fn export_due(&self, qp: &QueuePair, inner: &mut Inner) {
+    fn allow_due(&self, qp: &QueuePair, inner: &mut Inner) {
         // The queue pair's peer had no access before.
-        let _ = self.export_qp(qp, inner);
+        let _ = self.allow(qp, inner);
     }
 
     #[cold]
-    fn withdraw_qp(&self, qp: &QueuePair, inner: &mut Inner) {
-        inner.export = Export::Withdrawn;
+    fn withdraw(&self, qp: &QueuePair, inner: &mut Inner) {
+        inner.hca.export = Export::Withdrawn;
         if let Some(exports) = &self.exports {
             exports.withdraw_qp(qp.qpn);
         }
@@ -98,23 +109,23 @@ impl Device {
 
     /// The queue pair is being changed or destroyed. Returns whether accesses of its peer may be in progress.
     #[must_use]
-    pub(super) fn end_direct_access(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
-        if inner.export == Export::Current {
-            self.withdraw_qp(qp, inner);
+    pub fn end(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
+        if inner.hca.export == Export::Current {
+            self.withdraw(qp, inner);
         }
-        core::mem::take(&mut inner.export) == Export::Withdrawn
+        core::mem::take(&mut inner.hca.export) == Export::Withdrawn
     }
 
     /// Blocks until the accesses of a queue pair's peer that were in progress have ended, if there may be
     /// any. The caller has no lock: the peer may take long.
-    pub(super) fn await_peers_accesses(&self, qp: &QueuePair, was_exported: bool) {
+    pub fn await_ended(&self, qp: &QueuePair, was_exported: bool) {
         if let Some(exports) = self.exports.as_ref().filter(|_| was_exported) {
             exports.wait_for_qp(qp.qpn);
         }
     }
 
     /// Lets peers access memory as long as the calling thread runs, and the guard exists.
-    pub(super) fn begin_exports(&self) -> Option<impl Drop> {
+    pub fn begin(&self) -> Option<impl Drop> {
         let exports = self.exports.as_ref()?;
         let begun = exports.begin();
         if let Err(error) = &begun {
@@ -122,9 +133,21 @@ impl Device {
         }
         begun.ok()
     }
+
+    /// [`DirectAccess::begin`], until the process ends.
+    #[cfg(test)]
+    pub fn begin_for_good(&self) {
+        self.exports.as_ref().unwrap().begin_for_good();
+    }
+
+    /// Regions and queue pairs that peers cannot access, as the table had no place.
+    pub fn without_place(&self) -> u64 {
+        let exports = self.exports.as_ref();
+        exports.map_or(0, |exports| exports.without_place())
+    }
 }
 
-impl QpHost<'_> {
+impl QpHca<'_> {
     /// The access that executes a WRITE or READ; None if the peer's responder is to do it.
     fn request(&self, gid: Gid, wr: &SendWr, target: Target) -> Option<Request> {
         let (va, rkey, flag) = match wr.op {
@@ -145,7 +168,7 @@ impl QpHost<'_> {
         })
     }
 
-    /// Whether [`QpHost::access_directly`] would probably execute a WRITE or READ.
+    /// Whether [`QpHca::access_directly`] would probably execute a WRITE or READ.
     pub(super) fn may_access_directly(&self, wr: &SendWr, target: Target) -> bool {
         self.channel.is_some_and(|channel| {
             let request = self.request(channel.gid(), wr, target);
@@ -176,7 +199,7 @@ impl QpHost<'_> {
         let (qp, mut offset) = (self.qp, 0);
         while offset < request.len {
             let range = (offset, (request.len - offset).min(MAX_COPY) as usize);
-            let regions = (&mut *self.regions, qp.qpn);
+            let regions = (&mut self.state.regions, qp.qpn);
             let copy = |local: &[libc::iovec]| {
                 // SAFETY: the program's keys allow this access, which the table or what is known of it has
                 // checked.

@@ -1,34 +1,50 @@
 //! The device of a process: one per name, shared by all its contexts.
 //!
+//! [`Device`] makes its queue pairs progress: it receives packets, sends what queue pairs have to send, and
+//! runs their timers, in threads of the program and in one of its own. Methods of it are in these files:
+//!
 //! | file | responsible for |
 //! |---|---|
-//! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
-//! | `open.rs`, `open_devices.rs` | opening and closing; the devices that the process has open |
-//! | `qp_table.rs` | the queue pairs that packets reach |
-//! | `command_file.rs` | the command descriptors of contexts |
-//! | `moderation.rs` | completion queues whose events may wait |
-//! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
-//! | `polled.rs` | completions for a program that is polling |
-//! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
-//! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
-//! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `inboxes.rs` | who may receive |
-//! | `receiving.rs`, `qp_cache.rs` | a batch of packets, and the queue pairs of earlier ones |
+//! | `open.rs`, `exit.rs` | opening and closing the device; what is sent at the end of the process |
+//! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, the background thread |
+//! | `receiving.rs` | a batch of packets, and the queue pairs that each is for |
+//! | `sending.rs`, `channel_sending.rs` | sending by UDP, in PSN order; sending through shared memory |
 //! | `packet_hooks.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
-//! | `gsi.rs` | queue pair 1: management datagrams |
-//! | `multicast.rs` | multicast groups |
-//! | `paths.rs`, `qp_path.rs` | the path of packets: shared memory or UDP |
-//! | `channel_sending.rs` | sending through shared memory |
+//! | `gsi.rs`, `multicast.rs` | queue pair 1: management datagrams; multicast groups |
+//! | `counters.rs`, `status.rs` | counters, as kernel devices name them; a snapshot for the control socket |
+//!
+//! It consists of these parts, each a type with private fields that is thread-safe by itself:
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `qp_table.rs` | the queue pairs that packets reach |
+//! | `inboxes.rs`, `qp_cache.rs` | who may receive; the queue pairs of earlier packets |
+//! | `outboxes.rs` | where a thread collects packets to send |
+//! | `timers.rs` | when each queue pair's timer is due |
+//! | `activity.rs`, `busy_poll.rs` | what pollers and the background thread share; when the latter sleeps |
+//! | `deferred.rs`, `unreachable.rs` | queue pairs that send later; queue pairs whose peer has ended |
+//! | `peer_channels.rs` | channels of shared memory, and which of them a queue pair takes |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
-//! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
-//! | `pending.rs` | queue pairs that are left to a thread that runs later (pure) |
-//! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
-//! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
-//! | `timers.rs` | when each queue pair's timer is due (pure) |
-//! | `counters.rs` | the device's counters, as kernel devices name them |
-//! | `status.rs` | a snapshot of devices and queue pairs, for the control socket |
-//! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
-//! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |
+//! | `events.rs`, `handles.rs`, `moderation.rs` | events of the program; what they name; which may wait |
+//! | `command_file.rs` | the command descriptors of contexts |
+//!
+//! Objects that the program creates, as packets need them:
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `queue_pair.rs`, `qp_channel.rs`, `missed.rs` | a queue pair, its channel, the packets it has missed |
+//! | `qp_hca.rs` | the device as a queue pair's engine sees it: memory, receives, completions, events |
+//! | `completion.rs`, `polled.rs` | completion queues; completions for a program that is polling |
+//! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
+//! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
+//!
+//! Below them: `clock.rs`, `wait.rs` (blocking and waking up), `lock_holder.rs` (a lock whose holder is
+//! preempted), `pending.rs` (a list for a later thread), `open_devices.rs`, `fork.rs`.
+//!
+//! Calls: `provider`, `cm` and `umad` call the device, and `provider` the objects. The device calls its parts
+//! and the objects, and passes a part what that needs of the others. A part calls objects, never the device.
+//! An object calls neither, but for a completion queue whose events wait: it adds a timer
+//! (`Device::add_moderation_timer`). The engine of a queue pair calls `qp_hca.rs` only.
 //!
 //! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
 //! protocol (`engine`).
@@ -45,6 +61,7 @@ pub mod command_file;
 pub mod completion;
 pub mod completion_counter;
 pub mod counters;
+mod deferred;
 pub mod direct;
 pub mod events;
 pub mod exit;
@@ -61,13 +78,13 @@ mod open;
 mod open_devices;
 mod outboxes;
 mod packet_hooks;
-pub mod paths;
+pub mod peer_channels;
 mod pending;
 pub mod polled;
 mod progress;
 mod qp_cache;
-mod qp_host;
-mod qp_path;
+mod qp_channel;
+mod qp_hca;
 mod qp_table;
 pub mod queue_pair;
 mod receiving;
@@ -75,6 +92,7 @@ mod sending;
 pub mod shared_queue;
 pub mod status;
 mod timers;
+mod unreachable;
 mod wait;
 pub mod xrc;
 
@@ -86,16 +104,16 @@ use std::thread::JoinHandle;
 use ibverbs_abi::*;
 
 use crate::config::Config;
-use crate::direct::Exports;
 use crate::memory::{Busy, Memory, Reregistration};
 use crate::process;
 use crate::profile::Profile;
-use crate::shm::Paths;
 use crate::sync::Mutex;
 use crate::transport::{self, Net, NetChange};
 use activity::Activity;
 use command_file::CommandFiles;
 use completion::{CompletionQueue, Moderation};
+use deferred::DeferredSends;
+use direct::DirectAccess;
 use events::OpenQueues;
 use handles::ObjectCounts;
 use inboxes::Inboxes;
@@ -103,11 +121,12 @@ use moderation::ModeratedQueues;
 use multicast::MulticastGroups;
 use outboxes::Outboxes;
 use packet_hooks::PacketHooks;
-use pending::Pending;
+use peer_channels::PeerChannels;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
 use roce::engine::Time;
 use timers::Timers;
+use unreachable::UnreachableQps;
 use wait::Waker;
 use xrc::NamedDomains;
 
@@ -126,12 +145,11 @@ pub struct Device {
     /// Sockets, GID table, port state, queue pair numbers.
     pub net: Net,
     /// Channels to processes of this host; None if they are switched off.
-    paths: Option<Paths>,
+    channels: Option<PeerChannels>,
     /// Faults and recording of packets; None if there are none.
     hooks: Option<PacketHooks>,
-    /// The table of memory that peers of this host may access directly; None if they may access
-    /// none.
-    exports: Option<Arc<Exports>>,
+    /// The memory that peers of this host may access directly.
+    direct: DirectAccess,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
     /// The XRC domains that a file names.
@@ -150,13 +168,13 @@ pub struct Device {
     pub objects: Arc<ObjectCounts>,
     /// [`process::generation`] when the device was opened.
     generation: u32,
-    timers: Mutex<Timers>,
+    timers: Timers,
     /// Completion queues whose events may wait.
     moderated: ModeratedQueues,
     /// Queue pairs that have something to send, which was deferred.
-    deferred_sends: Pending<Arc<QueuePair>>,
+    deferred_sends: DeferredSends,
     /// Queue pairs whose peer is gone, which fail once the program has read their completions.
-    unreachable: Pending<Arc<QueuePair>>,
+    unreachable: UnreachableQps,
     outboxes: Outboxes,
     /// Held by the thread that receives.
     inboxes: Inboxes,
@@ -171,7 +189,7 @@ impl Device {
         let hooks = PacketHooks::open(&net);
         let memory = Arc::<Memory>::default();
         let waker = Arc::new(Waker::new()?);
-        let (paths, exports) = paths::open(&net, hooks.is_some())?;
+        let (channels, exports) = PeerChannels::open(&net, hooks.is_some())?;
         if let Some(exports) = &exports {
             memory.set_exports(Arc::clone(exports));
         }
@@ -183,8 +201,8 @@ impl Device {
                 vectors => vectors,
             },
             profile: config.profile,
-            paths,
-            exports,
+            channels,
+            direct: DirectAccess::new(exports),
             hooks,
             net,
             memory,
@@ -197,10 +215,10 @@ impl Device {
             link_downed: AtomicU64::new(0),
             objects: Arc::default(),
             generation: process::generation(),
-            timers: Mutex::default(),
+            timers: Timers::new(),
             moderated: ModeratedQueues::default(),
-            deferred_sends: Pending::default(),
-            unreachable: Pending::default(),
+            deferred_sends: DeferredSends::default(),
+            unreachable: UnreachableQps::default(),
             outboxes: Outboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
@@ -210,12 +228,12 @@ impl Device {
 
     /// Ends the background thread, and lets go of the objects that the program has not destroyed.
     fn end(&self, background_thread: JoinHandle<()>) {
-        self.activity.stop.store(true, Ordering::SeqCst);
+        self.activity.stop();
         self.waker.wake();
         let _ = background_thread.join();
         self.send_deferred_at_exit();
-        if let Some(paths) = &self.paths {
-            paths.close();
+        if let Some(channels) = &self.channels {
+            channels.close();
         }
         self.log_counters();
         // Queue pairs that the program has not destroyed hold references to the device's objects.
@@ -234,7 +252,7 @@ impl Device {
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
         let count = self.queue_pairs.insert(qp);
         // Space for a deadline of each, so that a timer can be armed without memory: see `add_timer`.
-        self.timers.lock().reserve(2 * count);
+        self.timers.reserve(2 * count);
     }
 
     /// Removes a queue pair. Sends what was deferred for it, unbinds its type 2 memory windows and frees

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Barrier};
 
-use ibverbs_host::thread;
+use ibverbs_os::thread;
 
 use super::open_devices::{OPEN_DEVICES, OpenDevice};
 use super::{Device, background, exit};

@@ -1,7 +1,7 @@
 //! Faults of a device's packets (IBV_FAULTS), and its recording (IBV_UROCE_PCAP; `transport` records).
 //!
 //! Both are of UDP datagrams. So a device with an [`PacketHooks`] has no shared memory with its peers
-//! (`paths.rs`), and code that sends through channels or receives from them knows nothing of either.
+//! (`peer_channels.rs`), and code that sends through channels or receives from them knows nothing of either.
 
 use super::Device;
 use super::faults::{Faults, PacketFault};

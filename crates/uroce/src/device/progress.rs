@@ -14,14 +14,15 @@
 //! How packets are sent is in `sending.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::clock::NEVER;
 use super::inboxes::InboxGuard;
 use super::lock_holder::PREEMPTED_AFTER;
+use super::peer_channels::PeerChannels;
 use super::polled::PolledCompletions;
-use super::qp_host::QpHost;
+use super::qp_hca::QpHca;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
 use super::{Device, clock, faults};
@@ -29,11 +30,6 @@ use crate::transport::Inbox;
 use roce::engine::{Addresses, Clock, Qp, QpState, Time};
 use roce::wire::Packet;
 
-/// A polling thread yields its CPU after this many empty polls in a row, and then at every
-/// [`YIELD_INTERVAL`]th.
-const EMPTY_POLLS_BEFORE_YIELD: u32 = 64;
-/// The polls from one yield of the CPU to the next; see [`EMPTY_POLLS_BEFORE_YIELD`].
-const YIELD_INTERVAL: u32 = 8;
 /// How many batches the background thread receives before it returns to its other duties.
 const RECEIVE_ROUNDS: usize = 4;
 /// How many batches are received before a due timer runs although more packets are waiting.
@@ -62,7 +58,7 @@ impl Device {
     pub fn run_qp<T>(
         &self,
         qp: &QueuePair,
-        work: impl FnOnce(&mut Qp, &mut QpHost<'_>, Time) -> T,
+        work: impl FnOnce(&mut Qp, &mut QpHca<'_>, Time) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
         qp.holder.locked();
@@ -73,15 +69,17 @@ impl Device {
         }
         // Packets that came before the change must not be handled after it.
         inner.receive_missed(qp);
-        let (engine, mut host) = inner.split(qp);
-        let result = work(engine, &mut host, now);
+        let (engine, mut hca) = inner.split(qp);
+        let result = work(engine, &mut hca, now);
         let is_reset = engine.state() == QpState::Reset;
-        inner.path.forget(is_reset);
+        inner.channel.forget(is_reset);
         inner.follow_peer(qp, &self.net);
-        self.open_path(qp, inner.engine());
-        let was_exported = self.export_qp(qp, &mut inner);
+        if let Some(channels) = &self.channels {
+            channels.meet_peer(&self.net, qp, inner.engine());
+        }
+        let was_exported = self.direct.allow(qp, &mut inner);
         self.send(qp, inner);
-        self.await_peers_accesses(qp, was_exported);
+        self.direct.await_ended(qp, was_exported);
         result
     }
 
@@ -90,17 +88,31 @@ impl Device {
     pub fn post<T>(
         &self,
         qp: &Arc<QueuePair>,
-        work: impl FnOnce(&mut Qp, &mut QpHost<'_>) -> T,
+        work: impl FnOnce(&mut Qp, &mut QpHca<'_>) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
         qp.holder.locked();
-        self.refresh_path(qp, &mut inner);
-        let (engine, mut host) = inner.split(qp);
-        let result = work(engine, &mut host);
-        if !(engine.may_defer_transmit() && self.defer_send(qp, &mut inner)) {
+        if let Some(channels) = &self.channels {
+            channels.refresh(&self.net, qp, &mut inner);
+        }
+        let (engine, mut hca) = inner.split(qp);
+        let result = work(engine, &mut hca);
+        if !(engine.may_defer_transmit() && self.deferred_sends.add(qp, &mut inner)) {
             self.send(qp, inner);
         }
         result
+    }
+
+    /// The program has moved a queue pair to RTS, and may post next: waits a moment for the answer to the
+    /// offer of a channel. A stream of requests that begins by UDP keeps later ones from direct access, as
+    /// there is always one outstanding.
+    pub fn await_channel(&self, qp: &QueuePair) {
+        let channels = self.channels.as_ref();
+        if channels.is_some_and(|channels| channels.await_answer(&self.net, qp)) {
+            let inner = qp.inner.lock();
+            qp.holder.locked();
+            self.send(qp, inner);
+        }
     }
 
     /// Arms the device's timer for the queue pair, unless it is armed for an earlier time already. Wakes
@@ -132,12 +144,13 @@ impl Device {
         let Some(mut inbox) = self.inboxes.try_take() else {
             return self.on_empty_poll();
         };
-        let activity = &self.activity;
-        let polls = activity.polls.load(Ordering::Relaxed);
-        activity.polls.store(polls + 1, Ordering::Relaxed);
+        let polls = self.activity.count_poll();
         self.send_deferred();
         self.retry_unreachable();
-        let skips_sockets = self.skips_sockets(polls);
+        let skips_sockets = self
+            .channels
+            .as_ref()
+            .is_some_and(|channels| channels.lets_skip_sockets(polls));
         if skips_sockets && !self.has_local_packets(&mut inbox) {
             drop(inbox);
             return self.on_empty_poll();
@@ -152,17 +165,13 @@ impl Device {
             if !skips_sockets {
                 self.run_timers(&mut inbox, TIMER_SLACK, received.at);
             }
-            activity.empty_polls.store(0, Ordering::Relaxed);
+            self.activity.end_empty_polls();
         }
     }
 
-    /// Counts an empty poll, and yields the CPU at intervals: with more threads than CPUs, the thread
-    /// that this one waits for may need it.
+    /// Counts an empty poll, and yields the CPU at intervals.
     fn on_empty_poll(&self) {
-        let empty = &self.activity.empty_polls;
-        let count = empty.load(Ordering::Relaxed).wrapping_add(1);
-        empty.store(count, Ordering::Relaxed);
-        if count > EMPTY_POLLS_BEFORE_YIELD && count % YIELD_INTERVAL == 0 {
+        if self.activity.count_empty_poll() {
             std::thread::yield_now();
         }
     }
@@ -190,13 +199,9 @@ impl Device {
     /// The program is about to block until a completion event: the background thread is to watch the
     /// sockets.
     pub fn expect_event(&self) {
-        let activity = &self.activity;
-        activity.event_expected.store(true, Ordering::Relaxed);
-        // The program has read completions, and may not poll again. See `Device::fail_unreachable`.
-        fence(Ordering::SeqCst);
-        let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
+        let suspended = self.activity.expect_event();
         if suspended || self.unreachable.any() {
-            activity.wakeups_suspended.store(false, Ordering::Relaxed);
+            self.activity.end_suspension();
             self.waker.wake();
         }
     }
@@ -212,8 +217,7 @@ impl Device {
         inbox.on_batch();
         // A poller that does not come back must not strand what it defers: the background thread sends it
         // at its next wakeup, which is soon while wakeups are suspended.
-        let may_defer =
-            polling.is_some() && self.activity.wakeups_suspended.load(Ordering::Relaxed);
+        let may_defer = polling.is_some() && self.activity.are_wakeups_suspended();
         let skips_sockets = polling.is_some_and(|polling| polling.skips_sockets);
         self.receive_batch(inbox, may_defer, skips_sockets, polled)
     }
@@ -226,7 +230,8 @@ impl Device {
         skips_sockets: bool,
         polled: Option<&mut PolledCompletions>,
     ) -> Received {
-        let has_dead_peers = !skips_sockets && self.has_dead_peers();
+        let channels = self.channels.as_ref().filter(|_| !skips_sockets);
+        let has_dead_peers = channels.is_some_and(PeerChannels::has_dead);
         if has_dead_peers {
             inbox.poll_all_sockets();
         }
@@ -243,7 +248,7 @@ impl Device {
         inbox.keep_qp_cache(qp_cache);
         let drained = has_dead_peers && by_udp < Inbox::BATCH;
         if !skips_sockets {
-            self.serve_paths(inbox, drained);
+            self.serve_channels(inbox, drained);
         }
         let packets = by_channels + by_udp;
         Received { packets, at }
@@ -295,7 +300,7 @@ impl Device {
         locked.release(|qp, mut inner| {
             if inner.engine().has_early_packets() {
                 // Delivered when the threads that have received earlier packets have ended their batches.
-                self.defer_send(qp, &mut inner);
+                self.deferred_sends.add(qp, &mut inner);
                 self.waker.wake();
             }
             let may_defer = inner.take_recv_completed() && may_defer;
@@ -304,7 +309,7 @@ impl Device {
             }
             if may_defer {
                 self.arm_timer(qp, &inner);
-                let deferred = self.defer_send(qp, &mut inner);
+                let deferred = self.deferred_sends.add(qp, &mut inner);
                 if deferred && self.activity.may_leave_deferred() {
                     inner.count_deferred_ack();
                     return;
@@ -323,8 +328,8 @@ impl Device {
         slack: Duration,
         now: Option<Time>,
     ) {
-        let next = self.activity.next_timer.load();
-        if next == NEVER || now.unwrap_or_else(clock::now) < next.after(slack) {
+        let now = || now.unwrap_or_else(clock::now);
+        if !self.timers.any_due(slack, now) {
             return;
         }
         for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
@@ -334,14 +339,7 @@ impl Device {
             }
         }
         let now = clock::now();
-        loop {
-            let mut timers = self.timers.lock();
-            let due = timers.take_due(now);
-            self.activity
-                .next_timer
-                .store(timers.next().unwrap_or(NEVER));
-            drop(timers);
-            let Some(due) = due else { return };
+        while let Some(due) = self.timers.take_due(now) {
             match self.queue_pair(due.qpn) {
                 Some(qp) => self.run_timer(&qp, due.at),
                 None => {
@@ -365,10 +363,10 @@ impl Device {
         }
         qp.timer_at.store(NEVER);
         let now = clock::now();
-        let peer = inner.path.peer_activity();
-        let (engine, mut host) = inner.split(qp);
+        let peer = inner.channel.peer_activity();
+        let (engine, mut hca) = inner.split(qp);
         if engine.next_timeout().is_some_and(|at| at <= now) {
-            engine.handle_timeout(now, peer, &mut host);
+            engine.handle_timeout(now, peer, &mut hca);
         }
         self.send(qp, inner);
     }
@@ -385,16 +383,10 @@ impl Device {
     /// Adds a deadline, which [`QueuePair::timer_at`] says already. Without memory, the entries that do not
     /// count any more make room.
     pub(super) fn add_timer(&self, at: Time, qpn: u32) {
-        let mut timers = self.timers.lock();
-        if !timers.add(at, qpn) {
-            timers.retain(|deadline| {
-                deadline.qpn == faults::TIMER_QPN
-                    || self.queue_pairs.has_timer(deadline.qpn, deadline.at)
-            });
-            let _ = timers.add(at, qpn);
-        }
-        self.activity
-            .next_timer
-            .store(timers.next().unwrap_or(NEVER));
+        // There is room: `add_queue_pair` has reserved it.
+        let _ = self.timers.add(at, qpn, |deadline| {
+            deadline.qpn == faults::TIMER_QPN
+                || self.queue_pairs.has_timer(deadline.qpn, deadline.at)
+        });
     }
 }

@@ -55,7 +55,7 @@ impl QpTable {
         forget();
         *removed += qp.inner.lock().take_counters();
         drop(removed);
-        qp.inner.lock().regions.close();
+        qp.inner.lock().hca.regions.close();
         drop(gate);
     }
 

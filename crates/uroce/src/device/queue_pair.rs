@@ -1,5 +1,5 @@
 //! Queue pairs of a device: the engine's state machine under a lock, and the objects around it:
-//! completion queues, receives, counters, listeners, path.
+//! completion queues, receives, counters, listeners, channel.
 //!
 //! Not here: the protocol (`engine`), receiving and sending packets (`receiving.rs`, `sending.rs`),
 //! the object that C sees (`provider/qp.rs`).
@@ -20,8 +20,7 @@ use super::completion_counter::AttachedCounters;
 use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
 use super::missed::Missed;
-use super::qp_host::QpHost;
-use super::qp_path::QpPath;
+use super::qp_channel::QpChannel;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::memory::{Memory, MrCache, PdHandle};
@@ -83,28 +82,35 @@ impl QpListener {
 /// The state that is locked while a thread runs the queue pair.
 pub struct Inner {
     engine: Qp,
-    /// The SRQ of the XRC receive that is being filled.
-    xrc_srq: Option<Arc<SharedReceiveQueue>>,
-    /// Memory regions that it uses without the table.
-    pub regions: MrCache,
-    /// A receive has completed since [`Inner::take_recv_completed`].
-    recv_completed: bool,
-    /// Completions of its receive queue, modulo 2^32.
-    receives: u32,
-    /// The queue pair is in [`super::Device`]'s list of deferred sends.
+    /// The state that the engine's calls of its HCA change.
+    pub hca: HcaState,
+    /// The queue pair is among [`super::deferred::DeferredSends`].
     pub send_deferred: bool,
-    /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
+    /// The queue pair is among [`super::unreachable::UnreachableQps`].
     pub is_unreachable: bool,
-    /// The path of its packets.
-    pub path: QpPath,
+    /// The channel that its packets take.
+    pub channel: QpChannel,
     /// While it is connected: see [`Net::connect`].
     peer: Option<ConnectedPeer>,
     /// A peer to wake up once the queue pair is unlocked: a system call.
     wakes: Option<Arc<Channel>>,
-    /// Whether its peer may access memory directly ([`super::Device`], `direct.rs`).
-    pub export: Export,
     /// The program has destroyed the queue pair. A thread that looked it up before must not run it.
     destroyed: bool,
+}
+
+/// The state of a queue pair that the device changes when the engine calls it (`qp_hca.rs`).
+#[derive(Default)]
+pub struct HcaState {
+    /// The SRQ of the XRC receive that is being filled.
+    pub xrc_srq: Option<Arc<SharedReceiveQueue>>,
+    /// Memory regions that the queue pair uses without the table.
+    pub regions: MrCache,
+    /// A receive has completed since [`Inner::take_recv_completed`].
+    pub recv_completed: bool,
+    /// Completions of the queue pair's receive queue, modulo 2^32.
+    pub receives: u32,
+    /// Whether the queue pair's peer may access memory directly (`direct.rs`).
+    pub export: Export,
 }
 
 /// Whether the peer of a queue pair may access memory directly.
@@ -194,16 +200,12 @@ impl QueuePair {
             is_retired: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 engine: Qp::new(config.engine),
-                xrc_srq: None,
-                regions: MrCache::default(),
-                recv_completed: false,
-                receives: 0,
+                hca: HcaState::default(),
                 send_deferred: false,
                 is_unreachable: false,
-                path: QpPath::default(),
+                channel: QpChannel::default(),
                 peer: None,
                 wakes: None,
-                export: Export::None,
                 destroyed: false,
             }),
             holder: LockHolder::default(),
@@ -337,45 +339,24 @@ impl Drop for LockedQp {
 }
 
 impl Inner {
-    /// The engine, and the host that its calls take.
+    /// The engine, the state that its HCA changes, and the channel of the last lookup.
     #[inline]
-    pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHost<'a>) {
-        let (engine, host, _) = self.split_path(qp);
-        (engine, host)
+    pub(super) fn parts(&mut self) -> (&mut Qp, &mut HcaState, Option<&Arc<Channel>>) {
+        (&mut self.engine, &mut self.hca, self.channel.get())
     }
 
-    /// [`Inner::split`], and the channel that [`super::Device::find_path`] has found.
-    #[inline]
-    pub fn split_path<'a>(
-        &'a mut self,
-        qp: &'a QueuePair,
-    ) -> (&'a mut Qp, QpHost<'a>, Option<&'a Arc<Channel>>) {
-        let channel = self.path.channel();
-        let host = QpHost {
-            qp,
-            xrc_srq: &mut self.xrc_srq,
-            regions: &mut self.regions,
-            recv_completed: &mut self.recv_completed,
-            receives: &mut self.receives,
-            export: &mut self.export,
-            channel,
-            polled: None,
-        };
-        (&mut self.engine, host, channel)
-    }
-
-    /// The queue pair has sent through the channel of its path. The thread that has it locked wakes up a peer
+    /// The queue pair has sent through its channel. The thread that has it locked wakes up a peer
     /// that sleeps when it unlocks it.
     #[inline]
     pub fn on_sent(&mut self, unlocked: &Unlocked) {
-        self.path.sent_until = unlocked.position;
+        self.channel.sent_until = unlocked.position;
         if unlocked.peer_sleeps {
             self.wake_after_unlock();
         }
     }
 
     fn wake_after_unlock(&mut self) {
-        let Some(channel) = self.path.channel().cloned() else {
+        let Some(channel) = self.channel.get().cloned() else {
             return;
         };
         let other = self.wakes.take();
@@ -413,7 +394,7 @@ impl Inner {
 
     /// Whether a receive has completed since the last call.
     pub fn take_recv_completed(&mut self) -> bool {
-        core::mem::take(&mut self.recv_completed)
+        core::mem::take(&mut self.hca.recv_completed)
     }
 
     /// Takes the counts since the last call.

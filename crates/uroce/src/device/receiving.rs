@@ -2,18 +2,18 @@
 //! what queue pairs have missed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::clock::ReadOnce;
 use super::inboxes::InboxGuard;
 use super::missed::KeptPacket;
+use super::peer_channels::PeerChannels;
 use super::polled::PolledCompletions;
 use super::qp_cache::QpCache;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::shm::Receiver;
 use crate::transport::{GSI_QPN, SMI_QPN};
-use roce::engine::{Addresses, Clock, Message, Time};
+use roce::engine::{Addresses, Clock, Message, Service, Time};
 use roce::wire::{MULTICAST_QPN, Packet};
 
 /// Batches of datagrams that are received before the first packets of a new channel.
@@ -47,9 +47,9 @@ pub(super) fn receive(
     polled: Option<&mut PolledCompletions>,
 ) {
     let (qp, inner) = locked.split();
-    let (engine, mut host) = inner.split(qp);
-    host.polled = polled;
-    engine.receive(packet, from, clock, &mut host);
+    let (engine, mut hca) = inner.split(qp);
+    hca.polled = polled;
+    engine.receive(packet, from, clock, &mut hca);
 }
 
 impl Receiver for Batch<'_> {
@@ -76,9 +76,9 @@ impl Receiver for Batch<'_> {
         };
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
-            let (engine, mut host) = inner.split(qp);
-            host.polled = self.polled.as_deref_mut();
-            engine.receive_message(message, from, clock, &mut host);
+            let (engine, mut hca) = inner.split(qp);
+            hca.polled = self.polled.as_deref_mut();
+            engine.receive_message(message, from, clock, &mut hca);
         }
     }
 }
@@ -166,8 +166,8 @@ impl<'a> Batch<'a> {
         }
         if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
-            let (engine, mut host) = inner.split(qp);
-            engine.receive_without_receives(packet, from, &self.exact, &mut host);
+            let (engine, mut hca) = inner.split(qp);
+            engine.receive_without_receives(packet, from, &self.exact, &mut hca);
         }
     }
 
@@ -252,18 +252,54 @@ impl<'a> Batch<'a> {
     pub(super) fn finish(mut self) -> (Option<Time>, QpCache) {
         self.end_receiving();
         let activity = &self.device.activity;
-        if self.one_sided {
-            activity.one_sided.store(true, Ordering::Relaxed);
-        }
-        let before = activity.packets.load(Ordering::Relaxed);
-        activity
-            .packets
-            .store(before + self.packets, Ordering::Relaxed);
+        activity.count_packets(self.packets, self.one_sided);
         (self.exact.get(), self.qp_cache)
     }
 }
 
 impl Device {
+    /// Whether a packet waits in shared memory.
+    #[inline]
+    pub(super) fn has_local_packets(&self, inbox: &mut InboxGuard<'_>) -> bool {
+        let channels = self.channels.as_ref();
+        channels.is_some_and(|channels| channels.has_packet(inbox.channels()))
+    }
+
+    /// Handles what has come through the connections of channels. `drained`: all datagrams were received that
+    /// came before a peer hung up, so that such peers have ended once their channels are empty.
+    pub(super) fn serve_channels(&self, inbox: &mut InboxGuard<'_>, drained: bool) {
+        let Some(channels) = &self.channels else {
+            return;
+        };
+        if self.net.take_channels_readable() && channels.serve(&self.net) {
+            self.waker.wake();
+        }
+        if drained {
+            self.end_dead_peers(channels);
+            // Drops the channels that are gone.
+            channels.has_packet(inbox.channels());
+        }
+    }
+
+    fn end_dead_peers(&self, channels: &PeerChannels) {
+        while let Some(channel) = channels.take_dead() {
+            self.queue_pairs.for_each(|qp| {
+                // Otherwise it fails when it has something to send.
+                let Ok(mut inner) = qp.lock_unless_preempted() else {
+                    return;
+                };
+                let used = inner.channel.get();
+                if !used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
+                    return;
+                }
+                if qp.service == Service::Ud {
+                    inner.channel.forget(true);
+                }
+                self.send(qp, inner);
+            });
+        }
+    }
+
     /// Receives the packets that [`Device::has_local_packets`] has found. Returns their number.
     pub(super) fn receive_locally(
         &self,
@@ -311,13 +347,13 @@ impl Inner {
     fn receive_kept(&mut self, qp: &QueuePair) {
         let now = clock::now();
         for kept in qp.missed.take() {
-            let (engine, mut host) = self.split(qp);
+            let (engine, mut hca) = self.split(qp);
             match &kept.packet {
                 KeptPacket::Packet(copy) => {
-                    engine.receive(&copy.packet(), &kept.from, now, &mut host);
+                    engine.receive(&copy.packet(), &kept.from, now, &mut hca);
                 }
                 KeptPacket::Message(copy) => {
-                    engine.receive_message(&copy.message(), &kept.from, now, &mut host);
+                    engine.receive_message(&copy.message(), &kept.from, now, &mut hca);
                 }
             }
         }
@@ -326,9 +362,9 @@ impl Inner {
     /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has still to deliver
     /// those. Returns whether none is left.
     pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
-        let (engine, mut host) = self.split(qp);
+        let (engine, mut hca) = self.split(qp);
         if engine.has_early_packets() {
-            engine.deliver_early(&mut host);
+            engine.deliver_early(&mut hca);
         }
         !engine.has_early_packets()
     }
@@ -347,8 +383,7 @@ impl Device {
         if !qp.missed.keep(copy, from) {
             return;
         }
-        // Without memory, the next packet's thread delivers it.
-        self.deferred_sends.add(qp.clone());
+        self.deferred_sends.add_missed(qp);
         self.waker.wake();
     }
 }

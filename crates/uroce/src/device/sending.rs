@@ -6,11 +6,13 @@
 //! (`lock_holder.rs`).
 
 use std::ops::DerefMut;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue_pair::{Inner, QueuePair, Unavailable};
+use lock_api::MutexGuard;
+
+use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
+use crate::sync::RawMutex;
 use crate::transport::Outbox;
 use roce::engine::Time;
 
@@ -19,6 +21,14 @@ use roce::engine::Time;
 const SEND_WAIT: Duration = Duration::from_millis(500);
 
 impl Device {
+    /// Whether a queue pair has nothing to send, and need not fail because its peer is gone.
+    #[inline]
+    pub(super) fn has_nothing_to_send(&self, qp: &QueuePair, inner: &Inner) -> bool {
+        let channels = self.channels.as_ref();
+        !inner.engine().may_transmit()
+            && channels.is_none_or(|channels| channels.is_current(qp, inner))
+    }
+
     /// Unlocks the queue pair, and sends what it may send now.
     #[inline]
     pub(super) fn send(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
@@ -35,15 +45,6 @@ impl Device {
             .with(|outbox| self.flush_batches(qp, inner, now, outbox));
     }
 
-    /// Leaves what the queue pair has to send to the thread that looks for packets next. False if there is
-    /// no memory for that.
-    pub(super) fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) -> bool {
-        if !inner.send_deferred {
-            inner.send_deferred = self.deferred_sends.add(qp.clone());
-        }
-        inner.send_deferred
-    }
-
     /// Ends a queue pair that the program destroys: waits for the thread that is running it, sends what
     /// was deferred, and lets no thread run it from now on. Then waits until other threads have sent what
     /// they had taken from the queue pair before, for at most [`SEND_WAIT`]: its peer may be waiting for an
@@ -56,9 +57,9 @@ impl Device {
             inner = qp.inner.lock();
         }
         inner.destroy(&self.net);
-        let was_exported = self.end_direct_access(qp, &mut inner);
+        let was_exported = self.direct.end(qp, &mut inner);
         drop(inner);
-        self.await_peers_accesses(qp, was_exported);
+        self.direct.await_ended(qp, was_exported);
         qp.wait_until_sent(SEND_WAIT);
     }
 
@@ -92,9 +93,9 @@ impl Device {
         now: Time,
         outbox: &mut Outbox,
     ) -> bool {
-        let (engine, mut host) = inner.split(qp);
+        let (engine, mut hca) = inner.split(qp);
         while !outbox.is_full() {
-            let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
+            let Some(packet) = engine.transmit(now, &mut hca, outbox.buffer()) else {
                 return false;
             };
             self.push(outbox, qp.qpn, &packet);
@@ -105,7 +106,7 @@ impl Device {
     /// Arms the queue pair's timer, unlocks it and wakes up the peer that sleeps.
     pub(super) fn unlock(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
         self.arm_timer(qp, &inner);
-        self.update_export(qp, &mut inner);
+        self.direct.update(qp, &mut inner);
         let wake = inner.take_wake();
         drop(inner);
         if let Some(channel) = wake {
@@ -126,41 +127,23 @@ impl Device {
         drop(turn);
     }
 
-    /// Sends what [`Device::defer_send`] has deferred. Returns false if some of it still is, because the
-    /// thread that runs its queue pair is taken for preempted.
+    /// Sends what was deferred. Returns false if some of it still is, because the thread that runs its queue
+    /// pair is taken for preempted.
     #[inline]
     pub(super) fn send_deferred(&self) -> bool {
-        !self.deferred_sends.any() || self.send_all_deferred()
-    }
-
-    fn send_all_deferred(&self) -> bool {
-        let mut all_sent = true;
-        self.deferred_sends
-            .take_each(|qp| match qp.lock_unless_preempted() {
-                Ok(mut inner) => {
-                    inner.send_deferred =
-                        !inner.deliver_early(&qp) && self.deferred_sends.add_again(qp.clone());
-                    all_sent &= !inner.send_deferred;
-                    self.send(&qp, inner);
-                }
-                Err(Unavailable::Preempted) => {
-                    all_sent = false;
-                    // Without memory, the thread that has it locked sends when it runs on.
-                    self.deferred_sends.add_again(qp.clone());
-                }
-                Err(Unavailable::Destroyed) => {}
-            });
-        all_sent
+        self.deferred_sends.send(|qp, inner| self.send(qp, inner))
     }
 
     /// Sends what was deferred when the process exits: skips locks that are held, as their holder may
     /// never run again.
     pub fn send_deferred_at_exit(&self) {
-        self.deferred_sends.take_each_unlocked(|qp| {
-            if let Some(mut inner) = qp.inner.try_lock() {
-                inner.send_deferred = false;
-                self.send(&qp, inner);
-            }
-        });
+        let send = |qp: &QueuePair, inner: MutexGuard<'_, RawMutex, Inner>| self.send(qp, inner);
+        self.deferred_sends.send_at_exit(send);
+    }
+
+    /// Fails the queue pairs whose peer is gone, if the program has read their completions meanwhile.
+    #[inline]
+    pub(super) fn retry_unreachable(&self) {
+        self.unreachable.retry(|qp, inner| self.send(qp, inner));
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
-use ibverbs_host::unix;
+use ibverbs_os::unix;
 
 use super::shared_queue::SharedReceiveQueue;
 use crate::descriptors::{self, Owned};

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 #[cfg(loom)]
 use loom::sync::atomic::Ordering;
 
-use ibverbs_host::file_size;
+use ibverbs_os::file_size;
 
 use super::accesses::Object;
 use super::accessors::{Accessor, Accessors};

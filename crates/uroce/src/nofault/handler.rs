@@ -92,7 +92,7 @@ pub fn install() {
 fn prepare() {
     crate::arch::nofault::prepare();
     // The handlers stay installed.
-    ibverbs_host::thread::stay_loaded();
+    ibverbs_os::thread::stay_loaded();
     PROCESS.store(process(), Ordering::Relaxed);
     // UCX's refuses to replace its own handlers, and that of Java's libjsig would call this handler from the
     // one that is below it.

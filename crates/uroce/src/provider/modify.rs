@@ -33,7 +33,7 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         let active_mtu = device.net.port_state().active_mtu;
         (change.path_mtu, change.active_mtu) = (Some(active_mtu), Some(active_mtu));
     }
-    device.run_qp(&object.qp, |engine, host, now| {
+    device.run_qp(&object.qp, |engine, hca, now| {
         let from = engine.state();
         let to = change.state.unwrap_or(from);
         let claims_other_state =
@@ -43,7 +43,7 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         }
         // Without IBV_QP_STATE the attributes are set in the present state.
         change.state = (mask & IBV_QP_STATE != 0).then_some(to);
-        engine.modify(&change, now, host);
+        engine.modify(&change, now, hca);
         if change.state == Some(QpState::Reset) {
             for cq in [&object.qp.send_cq, &object.qp.recv_cq]
                 .into_iter()
@@ -55,7 +55,7 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         Ok(())
     })?;
     if change.state == Some(QpState::Rts) {
-        device.await_path(&object.qp);
+        device.await_channel(&object.qp);
     }
     if mask & IBV_QP_PORT != 0 {
         object.port.store(attr.port_num, Ordering::Relaxed);

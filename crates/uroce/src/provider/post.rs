@@ -111,10 +111,10 @@ pub fn sends_in(state: QpState) -> bool {
 /// memory.
 pub fn post_one(object: &Qp, wr: SendWr) -> Result<()> {
     check(object, &wr)?;
-    object.check()?.post(&object.qp, |engine, host| {
+    object.check()?.post(&object.qp, |engine, hca| {
         if !sends_in(engine.state()) {
             Err(Errno(EINVAL))
-        } else if engine.post_send(wr, host) {
+        } else if engine.post_send(wr, hca) {
             Ok(())
         } else {
             Err(Errno(ENOMEM))
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn post_send(
     let object = unsafe { qp::object(qp) };
     let mut next = wr;
     let result = object.check().and_then(|device| {
-        device.post(&object.qp, |engine, host| {
+        device.post(&object.qp, |engine, hca| {
             if !sends_in(engine.state()) {
                 return Err(Errno(EINVAL));
             }
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn post_send(
                     SendOp::BindMw(bind) => Some(bind.rkey),
                     _ => None,
                 };
-                if !engine.post_next_send(host) {
+                if !engine.post_next_send(hca) {
                     return Err(Errno(ENOMEM));
                 }
                 if let Some(rkey) = new_rkey {
@@ -383,11 +383,11 @@ pub unsafe extern "C" fn post_recv(
     }
     // A receive causes nothing to be sent, so the device need not run the queue pair.
     let mut inner = object.qp.inner.lock();
-    let (engine, mut host) = inner.split(&object.qp);
+    let (engine, mut hca) = inner.split(&object.qp);
     let post = |receive| {
         if engine.state() == QpState::Reset {
             Err(Errno(EINVAL))
-        } else if engine.post_recv(receive, &mut host) {
+        } else if engine.post_recv(receive, &mut hca) {
             Ok(())
         } else {
             Err(Errno(ENOMEM))

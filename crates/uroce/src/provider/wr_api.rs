@@ -213,15 +213,15 @@ fn post_all(object: &Qp, pending: &mut PendingWrs) -> Result<()> {
     for wr in &pending.wrs {
         post::check(object, wr)?;
     }
-    object.check()?.post(&object.qp, |engine, host| {
+    object.check()?.post(&object.qp, |engine, hca| {
         if !post::sends_in(engine.state()) {
             return Err(Errno(EINVAL));
         }
-        if !engine.has_send_slots(pending.wrs.len() as u32, host) {
+        if !engine.has_send_slots(pending.wrs.len() as u32, hca) {
             return Err(Errno(ENOMEM));
         }
         for wr in pending.wrs.drain(..) {
-            if !engine.post_send(wr, host) {
+            if !engine.post_send(wr, hca) {
                 return Err(Errno(ENOMEM));
             }
         }

@@ -2,7 +2,7 @@
 //! wakes the peer up and shows that it is gone.
 //!
 //! Not here: the layout of a ring (`ring.rs`), the choice of the queue pairs that use the channel
-//! (`device/paths.rs`).
+//! (`device/peer_channels.rs`).
 
 mod sender;
 
@@ -175,7 +175,7 @@ impl Channel {
         self.dead.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`super::Paths::take_dead`] has returned the channel.
+    /// Whether [`super::Channels::take_dead`] has returned the channel.
     pub(super) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
     }

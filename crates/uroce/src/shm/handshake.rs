@@ -13,7 +13,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use ibverbs_host::unix::{self, Peer};
+use ibverbs_os::unix::{self, Peer};
 
 use super::Peers;
 use super::segment::SEGMENT_LEN;

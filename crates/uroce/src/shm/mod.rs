@@ -1,6 +1,6 @@
 //! Messages between processes of one host through shared memory, in place of UDP.
 //!
-//! [`Paths`] has the channels of a device. A channel carries the requests and responses of connected queue
+//! [`Channels`] are those of a device. A channel carries the requests and responses of connected queue
 //! pairs (`roce::engine`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP. The
 //! device decides which queue pair uses which channel.
 //!
@@ -71,7 +71,7 @@ pub trait Receiver {
 }
 
 /// The channels of a device. Thread-safe.
-pub struct Paths {
+pub struct Channels {
     epoll: Owned<OwnedFd>,
     /// The index of the device's interface.
     ifindex: u32,
@@ -79,7 +79,7 @@ pub struct Paths {
     /// The table of memory that peers may access directly; None if they may access none, and this
     /// process does not either.
     exports: Option<Arc<Exports>>,
-    channels: RwLock<Channels>,
+    table: RwLock<ChannelTable>,
     /// The number of channels.
     count: AtomicUsize,
     /// Changes with each channel that is added or removed. Never 0.
@@ -96,12 +96,12 @@ pub struct Paths {
 
 type ChannelList = Arc<Vec<Arc<Channel>>>;
 
-/// The channels of a device, as of the last [`Paths::has_packet`]. A thread that has its own looks for
+/// The channels of a device, as of the last [`Channels::has_packet`]. A thread that has its own looks for
 /// packets without a lock, and holds none while it receives: another thread may look a channel up while it
 /// has a queue pair locked.
 #[derive(Default)]
 pub struct SeenChannels {
-    /// [`Paths::generation`] at that time; 0 before.
+    /// [`Channels::generation`] at that time; 0 before.
     generation: u32,
     all: ChannelList,
     /// No channel before this one had packets then.
@@ -159,16 +159,16 @@ pub struct ReceivedLocally {
 }
 
 #[derive(Default)]
-struct Channels {
+struct ChannelTable {
     /// Channels to receive from.
     all: ChannelList,
     /// The channel to send to a peer through.
     by_flow: FxHashMap<Flow, Arc<Channel>>,
 }
 
-impl Paths {
+impl Channels {
     /// A device without channels. Fails as epoll_create1(2).
-    pub fn new(ifindex: u32, peers: Peers, exports: Option<Arc<Exports>>) -> io::Result<Paths> {
+    pub fn new(ifindex: u32, peers: Peers, exports: Option<Arc<Exports>>) -> io::Result<Channels> {
         let epoll = descriptors::open(|| {
             // SAFETY: epoll_create1 has no preconditions.
             let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -178,12 +178,12 @@ impl Paths {
             // SAFETY: epoll_create1 has just returned the descriptor, so nothing else owns it.
             Ok(unsafe { OwnedFd::from_raw_fd(epoll) })
         })?;
-        Ok(Paths {
+        Ok(Channels {
             epoll,
             ifindex,
             peers,
             exports,
-            channels: RwLock::default(),
+            table: RwLock::default(),
             count: AtomicUsize::new(0),
             generation: AtomicU32::new(1),
             dead: AtomicBool::new(false),
@@ -194,12 +194,12 @@ impl Paths {
         })
     }
 
-    /// An epoll descriptor, readable when [`Paths::serve`] has something to do.
+    /// An epoll descriptor, readable when [`Channels::serve`] has something to do.
     pub fn fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
 
-    /// A number that changes whenever [`Paths::find`] may return something else.
+    /// A number that changes whenever [`Channels::find`] may return something else.
     #[inline]
     pub fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
@@ -207,12 +207,12 @@ impl Paths {
 
     /// Packets sent and received through channels.
     pub fn counts(&self) -> (u64, u64) {
-        let channels = self.channels.read();
+        let table = self.table.read();
         let mut sum = (
             self.sent.load(Ordering::Relaxed),
             self.received.load(Ordering::Relaxed),
         );
-        for (sent, received) in channels.all.iter().map(|channel| channel.counts()) {
+        for (sent, received) in table.all.iter().map(|channel| channel.counts()) {
             sum = (sum.0 + sent, sum.1 + received);
         }
         sum
@@ -220,8 +220,8 @@ impl Paths {
 
     /// The channel to send to a peer through. None if there is none, or the peer has hung up.
     pub fn find(&self, flow: &Flow) -> Option<Arc<Channel>> {
-        let channels = self.channels.read();
-        let found = channels.by_flow.get(flow);
+        let table = self.table.read();
+        let found = table.by_flow.get(flow);
         found.filter(|channel| !channel.is_dead()).cloned()
     }
 
@@ -262,17 +262,17 @@ impl Paths {
             ends.flow.dst_port
         );
         let channel = Arc::new(channel);
-        let mut channels = self.channels.write();
-        self.remove_retired(&mut channels);
-        let mut all = Vec::clone(&channels.all);
+        let mut table = self.table.write();
+        self.remove_retired(&mut table);
+        let mut all = Vec::clone(&table.all);
         all.push(Arc::clone(&channel));
-        channels.all = Arc::new(all);
-        let used = channels.by_flow.entry(ends.flow);
+        table.all = Arc::new(all);
+        let used = table.by_flow.entry(ends.flow);
         let used = used.or_insert_with(|| Arc::clone(&channel));
         if used.is_dead() {
             *used = channel;
         }
-        self.count.store(channels.all.len(), Ordering::Release);
+        self.count.store(table.all.len(), Ordering::Release);
         self.changed();
     }
 
@@ -297,7 +297,7 @@ impl Paths {
         if seen.generation != generation {
             *seen = SeenChannels {
                 generation,
-                all: Arc::clone(&self.channels.read().all),
+                all: Arc::clone(&self.table.read().all),
                 first: 0,
             };
         }
@@ -316,8 +316,8 @@ impl Paths {
         if !self.has_dead() {
             return None;
         }
-        let mut channels = self.channels.write();
-        let Channels { all, by_flow } = &mut *channels;
+        let mut table = self.table.write();
+        let ChannelTable { all, by_flow } = &mut *table;
         let of_peer = |flow: &Flow| {
             let flow = *flow;
             all.iter().filter(move |other| *other.flow() == flow)
@@ -336,8 +336,8 @@ impl Paths {
             if !is_any_dead() && self.dead.swap(false, Ordering::Acquire) && is_any_dead() {
                 self.dead.store(true, Ordering::Relaxed);
             }
-            self.remove_retired(&mut channels);
-            drop(channels);
+            self.remove_retired(&mut table);
+            drop(table);
             self.forget_gone();
             return None;
         };
@@ -358,18 +358,18 @@ impl Paths {
         Some(channel)
     }
 
-    /// Removes what [`Paths::take_dead`] has taken from the list that threads receive from. Without memory
+    /// Removes what [`Channels::take_dead`] has taken from the list that threads receive from. Without memory
     /// for another list, they stay there for now.
-    fn remove_retired(&self, channels: &mut Channels) {
+    fn remove_retired(&self, table: &mut ChannelTable) {
         let is_retired = |channel: &&Arc<Channel>| channel.is_retired();
         let mut kept = Vec::new();
-        if !channels.all.iter().any(|channel| is_retired(&channel))
-            || kept.try_reserve(channels.all.len()).is_err()
+        if !table.all.iter().any(|channel| is_retired(&channel))
+            || kept.try_reserve(table.all.len()).is_err()
             || !offers::has_memory()
         {
             return;
         }
-        for channel in channels.all.iter() {
+        for channel in table.all.iter() {
             if channel.is_retired() {
                 let (sent, received) = channel.counts();
                 self.sent.fetch_add(sent, Ordering::Relaxed);
@@ -378,17 +378,17 @@ impl Paths {
                 kept.push(Arc::clone(channel));
             }
         }
-        channels.all = Arc::new(kept);
-        self.count.store(channels.all.len(), Ordering::Release);
+        table.all = Arc::new(kept);
+        self.count.store(table.all.len(), Ordering::Release);
         self.changed();
     }
 
     /// Lets peers send wakeups with their next packets. Returns whether packets are there already,
     /// or a peer is gone.
     ///
-    /// Only one thread may sleep, and only that one reads the wakeups ([`Paths::read_wakeups`]). If another
-    /// thread read one before the kernel has run the sleeper, that would sleep on, and the peer would send no
-    /// further wakeup.
+    /// Only one thread may sleep, and only that one reads the wakeups ([`Channels::read_wakeups`]). If
+    /// another thread read one before the kernel has run the sleeper, that would sleep on, and the peer would
+    /// send no further wakeup.
     pub fn prepare_sleep(&self) -> bool {
         if !self.is_used() {
             return false;
@@ -397,22 +397,22 @@ impl Paths {
         if self.has_dead() {
             return true;
         }
-        let channels = self.channels.read();
+        let table = self.table.read();
         let news = |any: bool, channel: &Arc<Channel>| any | channel.prepare_sleep();
-        channels.all.iter().fold(false, news)
+        table.all.iter().fold(false, news)
     }
 
-    /// Reverts [`Paths::prepare_sleep`].
+    /// Reverts [`Channels::prepare_sleep`].
     pub fn end_sleep(&self) {
         if self.is_used() {
-            let channels = self.channels.read();
-            channels.all.iter().for_each(|channel| channel.end_sleep());
+            let table = self.table.read();
+            table.all.iter().for_each(|channel| channel.end_sleep());
         }
     }
 
     /// Lets all peers see that this process has closed the device.
     pub fn close(&self) {
-        let channels = self.channels.read();
-        channels.all.iter().for_each(|channel| channel.hang_up());
+        let table = self.table.read();
+        table.all.iter().for_each(|channel| channel.hang_up());
     }
 }

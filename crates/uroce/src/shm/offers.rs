@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ibverbs_host::unix::Peer;
+use ibverbs_os::unix::Peer;
 use rustc_hash::FxHashMap;
 
 use super::handshake::{self, Hello, HelloBytes};
 use super::peer_memory::{Connection, PeerAccesses, PeerMemory};
 use super::segment::{Segment, Side};
-use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths, Peers};
+use super::{Channel, Channels, Ends, FindEnds, MAX_CHANNELS, Peers};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::direct::{self, TableFd};
@@ -35,7 +35,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long the owners of UDP ports are used as they were read. Who is not among them may have come since.
 const OWNERS_FRESH: Duration = Duration::from_millis(10);
-/// Descriptors that one call of [`Paths::serve`] handles.
+/// Descriptors that one call of [`Channels::serve`] handles.
 const EVENTS: usize = 32;
 /// More bytes than the objects of a new channel take that std cannot allocate fallibly (`Arc`).
 const CHANNEL_MEMORY: usize = 16 << 10;
@@ -105,7 +105,7 @@ pub struct PendingConnection {
     offered: Option<(Ends, Segment)>,
 }
 
-impl Paths {
+impl Channels {
     /// Lets peers find this process at a port of one of its addresses. Does nothing if they can already, or
     /// if another process has the name.
     pub fn listen(&self, ip: IpAddr, port: u16) {
@@ -167,8 +167,8 @@ impl Paths {
 
     /// Waits until a peer has answered the offer that was made to it, for `at_most` since then: then the
     /// first requests take the channel. Returns at once if there is no such offer. The threads that make
-    /// progress read the answer ([`Paths::serve`]): if this one waited for the connection to be readable, it
-    /// would miss an answer that another thread has just read.
+    /// progress read the answer ([`Channels::serve`]): if this one waited for the connection to be readable,
+    /// it would miss an answer that another thread has just read.
     pub fn await_answer(&self, flow: &Flow, at_most: Duration) {
         let offer = |pending: &PendingConnection| {
             let (ends, _) = pending.offered.as_ref()?;
@@ -262,7 +262,7 @@ impl Paths {
         PeerMemory::find(connection, place, own)
     }
 
-    /// Makes [`Paths::fd`] readable with a descriptor, which stays open until it is dropped.
+    /// Makes [`Channels::fd`] readable with a descriptor, which stays open until it is dropped.
     pub(super) fn watch(&self, fd: &OwnedFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN | libc::EPOLLRDHUP)
     }
@@ -295,8 +295,9 @@ impl Paths {
         }
     }
 
-    /// Reverts [`Paths::watch`]. A connection that has hung up is readable for good, and queue pairs may keep
-    /// its channel after it has left the list: [`Paths::fd`] would stay readable without anything to do.
+    /// Reverts [`Channels::watch`]. A connection that has hung up is readable for good, and queue pairs may
+    /// keep its channel after it has left the list: [`Channels::fd`] would stay readable without anything to
+    /// do.
     pub(super) fn unwatch(&self, fd: RawFd) {
         // SAFETY: EPOLL_CTL_DEL reads no event.
         unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut()) };
@@ -336,7 +337,7 @@ impl Paths {
         self.generation() != before
     }
 
-    /// Reads the wakeups that peers have sent, in the thread that has slept: see [`Paths::prepare_sleep`].
+    /// Reads the wakeups that peers have sent, in the thread that has slept: see [`Channels::prepare_sleep`].
     pub fn read_wakeups(&self) {
         if !self.is_used() {
             return;
@@ -365,12 +366,8 @@ impl Paths {
 
     /// The channel whose connection has this descriptor.
     fn channel_with(&self, fd: RawFd) -> Option<Arc<Channel>> {
-        let channels = self.channels.read();
-        channels
-            .all
-            .iter()
-            .find(|channel| channel.fd() == fd)
-            .cloned()
+        let table = self.table.read();
+        table.all.iter().find(|channel| channel.fd() == fd).cloned()
     }
 
     /// Accepts the connections of a listener, which is closed if this process has lost its address or port.

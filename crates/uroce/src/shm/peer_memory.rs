@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use ibverbs_abi::IBV_ACCESS_REMOTE_READ;
-use ibverbs_host::unix::Peer;
+use ibverbs_os::unix::Peer;
 use libc::iovec;
 
 use super::handshake;

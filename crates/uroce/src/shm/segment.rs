@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ibverbs_host::file_size;
+use ibverbs_os::file_size;
 
 use super::ring::{Key, Ring};
 use crate::direct::Accesses;

@@ -36,8 +36,8 @@ fn any_ends(flow: &Flow) -> Option<Ends> {
     Some(ends(flow))
 }
 
-fn paths() -> Paths {
-    Paths::new(1, Peers::SameUser, None).unwrap()
+fn channels() -> Channels {
+    Channels::new(1, Peers::SameUser, None).unwrap()
 }
 
 /// Sends an ACK for queue pair 5 with this PSN.
@@ -56,21 +56,21 @@ fn send(channel: &Channel, psn: u8) -> bool {
     sender.finish().peer_sleeps
 }
 
-fn has_packet(paths: &Paths) -> bool {
-    paths.has_packet(&mut SeenChannels::default())
+fn has_packet(channels: &Channels) -> bool {
+    channels.has_packet(&mut SeenChannels::default())
 }
 
-fn take_first_receive(paths: &Paths) -> bool {
+fn take_first_receive(channels: &Channels) -> bool {
     let mut seen = SeenChannels::default();
-    paths.has_packet(&mut seen);
+    channels.has_packet(&mut seen);
     seen.take_first_receive()
 }
 
 /// The PSNs of all packets that wait.
-fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
+fn received(channels: &Channels, from: &Flow) -> Vec<u32> {
     let mut psns = Vec::new();
     let mut seen = SeenChannels::default();
-    paths.has_packet(&mut seen);
+    channels.has_packet(&mut seen);
     seen.take_first_receive();
     seen.receive(&mut |message: &Message<'_>, addresses: &Addresses| {
         assert_eq!(addresses.src, gid_of(from.src));
@@ -93,8 +93,8 @@ impl<F: FnMut(&Message<'_>, &Addresses)> Receiver for F {
 }
 
 /// Two devices with a channel between them, and the channels that each sends through.
-fn connected(flow: &Flow) -> ([Paths; 2], [Arc<Channel>; 2]) {
-    let (initiator, acceptor) = (paths(), paths());
+fn connected(flow: &Flow) -> ([Channels; 2], [Arc<Channel>; 2]) {
+    let (initiator, acceptor) = (channels(), channels());
     acceptor.listen(flow.dst, flow.dst_port);
     initiator.offer(ends(flow));
     assert!(initiator.find(flow).is_none());
@@ -110,8 +110,8 @@ fn connected(flow: &Flow) -> ([Paths; 2], [Arc<Channel>; 2]) {
 }
 
 /// Takes all channels whose peer is gone.
-fn all_dead(paths: &Paths) -> Vec<Arc<Channel>> {
-    std::iter::from_fn(|| paths.take_dead()).collect()
+fn all_dead(channels: &Channels) -> Vec<Arc<Channel>> {
+    std::iter::from_fn(|| channels.take_dead()).collect()
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn packets_pass_in_both_directions() {
         assert!(!send(&to_b, psn) && !send(&to_a, psn));
     }
     assert!(has_packet(&a) && has_packet(&b));
-    for (paths, flow) in [(&a, reversed(&flow)), (&b, flow)] {
-        assert_eq!(received(paths, &flow), (0..64).collect::<Vec<_>>());
-        assert_eq!(received(paths, &flow), (64..100).collect::<Vec<_>>());
-        assert_eq!(paths.counts(), (100, 100));
-        assert!(!has_packet(paths));
+    for (channels, flow) in [(&a, reversed(&flow)), (&b, flow)] {
+        assert_eq!(received(channels, &flow), (0..64).collect::<Vec<_>>());
+        assert_eq!(received(channels, &flow), (64..100).collect::<Vec<_>>());
+        assert_eq!(channels.counts(), (100, 100));
+        assert!(!has_packet(channels));
     }
 }
 
@@ -176,7 +176,7 @@ fn a_fresh_channel_waits() {
 fn each_channel_is_fresh_once() {
     let [first, second] = [flow(13), flow(14)];
     let ([_a, b], [to_b, _]) = connected(&first);
-    let c = paths();
+    let c = channels();
     b.listen(second.dst, second.dst_port);
     c.offer(ends(&second));
     assert!(!b.serve(&any_ends) && b.serve(&any_ends) && c.serve(&any_ends));
@@ -214,7 +214,7 @@ fn what_a_dead_peer_has_sent_is_received_before_its_end() {
 #[test]
 fn who_is_no_end_of_the_flow_gets_no_channel() {
     let flow = flow(4);
-    let (a, b) = (paths(), paths());
+    let (a, b) = (channels(), channels());
     b.listen(flow.dst, flow.dst_port);
     a.offer(ends(&flow));
     // The process has the address, or it would not listen; it has no such flow.
@@ -232,7 +232,7 @@ fn who_is_no_end_of_the_flow_gets_no_channel() {
     a.offer(ends(&flow));
     b.serve(&|_| None);
     assert!(b.state.lock().listeners.is_empty());
-    let c = paths();
+    let c = channels();
     c.listen(flow.dst, flow.dst_port);
     assert_eq!(c.state.lock().listeners.len(), 1);
 }
@@ -240,7 +240,7 @@ fn who_is_no_end_of_the_flow_gets_no_channel() {
 #[test]
 fn an_interrupted_offer_leaves_nothing() {
     let flow = flow(5);
-    let (a, b) = (paths(), paths());
+    let (a, b) = (channels(), channels());
     b.listen(flow.dst, flow.dst_port);
     a.offer(ends(&flow));
     b.serve(&any_ends);
@@ -264,7 +264,7 @@ fn a_peer_that_refuses_has_no_access() {
     let flow = flow(38);
     let listener = handshake::listen(flow.dst, flow.dst_port, 1).unwrap();
     let exports = Arc::new(Exports::create().unwrap());
-    let a = Paths::new(1, Peers::SameUser, Some(Arc::clone(&exports))).unwrap();
+    let a = Channels::new(1, Peers::SameUser, Some(Arc::clone(&exports))).unwrap();
     a.offer(ends(&flow));
     let accepted = handshake::accept(listener.as_raw_fd(), Peers::SameUser).unwrap();
     a.serve(&any_ends);
@@ -279,7 +279,7 @@ fn a_peer_that_refuses_has_no_access() {
 #[test]
 fn what_came_with_the_answer_is_received() {
     let flow = flow(9);
-    let (a, b) = (paths(), paths());
+    let (a, b) = (channels(), channels());
     b.listen(flow.dst, flow.dst_port);
     a.offer(ends(&flow));
     b.serve(&any_ends);
@@ -320,7 +320,7 @@ fn a_peer_ends_when_its_last_channel_is_empty() {
 }
 
 /// One more channel between two devices, as if both had offered one at the same time: both ends of it.
-fn connect_again(a: &Paths, b: &Paths, flow: &Flow) -> (Arc<Channel>, Arc<Channel>) {
+fn connect_again(a: &Channels, b: &Channels, flow: &Flow) -> (Arc<Channel>, Arc<Channel>) {
     let mut state = a.state.lock();
     let pending = a.connect(&mut state, ends(flow)).unwrap();
     state.pending.push(pending);
@@ -328,7 +328,7 @@ fn connect_again(a: &Paths, b: &Paths, flow: &Flow) -> (Arc<Channel>, Arc<Channe
     b.serve(&any_ends);
     b.serve(&any_ends);
     a.serve(&any_ends);
-    let last = |paths: &Paths| Arc::clone(paths.channels.read().all.last().unwrap());
+    let last = |channels: &Channels| Arc::clone(channels.table.read().all.last().unwrap());
     (last(a), last(b))
 }
 
@@ -348,9 +348,9 @@ fn a_hang_up_is_reported_once() {
     assert!(b.has_dead() && !is_readable(&b));
 }
 
-fn is_readable(paths: &Paths) -> bool {
+fn is_readable(channels: &Channels) -> bool {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }];
-    cancellation::epoll_poll(paths.fd(), &mut events) > 0
+    cancellation::epoll_poll(channels.fd(), &mut events) > 0
 }
 
 /// A queue pair that is connected now belongs to the process that has the port now.
@@ -433,7 +433,7 @@ fn both_sides_may_work_at_once() {
     const PACKETS: usize = 50_000;
     let flow = flow(8);
     let ([a, b], [to_b, to_a]) = connected(&flow);
-    let run = |paths: &Paths, channel: &Channel, from: &Flow| {
+    let run = |channels: &Channels, channel: &Channel, from: &Flow| {
         let (mut sent, mut got) = (0, 0);
         while sent < PACKETS || got < PACKETS {
             let mut sender = channel.sender(Duration::ZERO).unwrap();
@@ -443,7 +443,7 @@ fn both_sides_may_work_at_once() {
                 sent += 1;
             }
             let _ = sender.finish();
-            for psn in received(paths, from) {
+            for psn in received(channels, from) {
                 assert_eq!(psn, got as u32 & 0xff);
                 got += 1;
             }

@@ -15,7 +15,7 @@ use ibverbs_abi::Errno;
 
 use super::cmsg::{self, ControlBuffer, RecvMeta};
 use super::ip_id::{IpIds, LAST_LOW_ID, Millis, is_low, may_follow};
-use super::net::{MONITOR_TOKEN, Net, PATHS_TOKEN};
+use super::net::{CHANNELS_TOKEN, MONITOR_TOKEN, Net};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
 use super::zeroed_pages;
@@ -142,8 +142,8 @@ impl Net {
                 self.monitor_readable.store(true, Ordering::Release);
                 continue;
             }
-            if event.u64 == PATHS_TOKEN {
-                self.paths_readable.store(true, Ordering::Release);
+            if event.u64 == CHANNELS_TOKEN {
+                self.channels_readable.store(true, Ordering::Release);
                 continue;
             }
             inbox.last_socket = event.u64 as usize;

@@ -9,8 +9,8 @@
 //!
 //! Specification: annex A17 (RoCEv2).
 
+mod channels;
 mod mad_port;
-mod paths;
 mod senders;
 
 use std::collections::HashMap;
@@ -45,8 +45,8 @@ use roce::wire::{PORT, gid_of, ip_of};
 const PORT_TRIES: u32 = 1000;
 /// The epoll token of the [`RtnlMonitor`]. Other tokens are indices into [`SocketTable::receivers`].
 pub(super) const MONITOR_TOKEN: u64 = u64::MAX;
-/// The epoll token of [`crate::shm::Paths`].
-pub(super) const PATHS_TOKEN: u64 = u64::MAX - 1;
+/// The epoll token of [`crate::shm::Channels`].
+pub(super) const CHANNELS_TOKEN: u64 = u64::MAX - 1;
 
 /// The network side of a device in this process: its sockets, GID table, port state, and queue pair numbers.
 /// Thread-safe.
@@ -60,8 +60,8 @@ pub struct Net {
     pub(super) monitor_readable: AtomicBool,
     /// See [`Net::fd`].
     pub(super) lost: AtomicBool,
-    /// epoll has reported the paths as readable.
-    pub(super) paths_readable: AtomicBool,
+    /// epoll has reported the channels as readable.
+    pub(super) channels_readable: AtomicBool,
     /// Packets that [`Net::receive`] has dropped, by reason.
     pub dropped: Dropped,
     /// Packets that could not be sent.
@@ -150,7 +150,7 @@ impl Net {
             table: RwLock::default(),
             monitor_readable: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            paths_readable: AtomicBool::new(false),
+            channels_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
             unsent: AtomicU64::new(0),
             tap,

@@ -55,7 +55,7 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 
-    use ibverbs_host::unix::own_user;
+    use ibverbs_os::unix::own_user;
 
     use super::*;
 

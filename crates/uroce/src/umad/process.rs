@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::thread;
+use ibverbs_os::thread;
 use rustc_hash::FxHashMap;
 
 use super::agents::{Agents, FileId, Resent, wanted};

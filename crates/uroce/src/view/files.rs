@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use ibverbs_abi::Errno;
-use ibverbs_host::file_size;
+use ibverbs_os::file_size;
 use libc::{
     EACCES, EEXIST, EFBIG, EINVAL, EISDIR, ELOOP, EMFILE, ENOENT, ENOTDIR, O_ACCMODE, O_CLOEXEC,
     O_CREAT, O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY, O_TRUNC,

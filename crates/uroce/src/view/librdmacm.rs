@@ -135,7 +135,7 @@ pub fn watch(hook: fn(&CmNotice)) {
     if found.iter().all(|at| *at == 0) || HOOK.set(hook).is_err() {
         return;
     }
-    ibverbs_host::thread::stay_loaded();
+    ibverbs_os::thread::stay_loaded();
     for (call, definition) in CALLS.iter().zip(found) {
         // SAFETY: the name is a C string.
         let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, call.name.as_ptr()) };

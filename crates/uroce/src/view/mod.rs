@@ -56,7 +56,7 @@ pub fn install(devices: Vec<Config>) {
         return;
     }
     // Other objects hold addresses of its functions.
-    ibverbs_host::thread::stay_loaded();
+    ibverbs_os::thread::stay_loaded();
     let mut definitions = Definitions::new();
     real::resolve(&mut definitions);
     for redirection in &REDIRECTIONS {

@@ -2,14 +2,14 @@
 
 use ibverbs_abi::*;
 
-use super::{Host, Qp, QpEvent, QpState, Service, WorkQueue};
+use super::{Hca, Qp, QpEvent, QpState, Service, WorkQueue};
 use crate::engine::requester::Finished;
 use crate::engine::responder::{ErrorReport, ResponderAction};
 use crate::engine::{Completion, Overrun};
 
 impl Qp {
     /// Completes the finished WQEs at the head of the send queue.
-    pub(super) fn complete_sends(&mut self, host: &mut impl Host) {
+    pub(super) fn complete_sends(&mut self, hca: &mut impl Hca) {
         while let Some(finished) = self.next_finished() {
             match finished {
                 Finished::Success {
@@ -17,14 +17,14 @@ impl Qp {
                     signaled,
                 } => {
                     self.counters.rdma_sends += u64::from(completion.opcode == IBV_WC_SEND);
-                    if self.report_send(signaled, completion, host).is_err() {
-                        return self.enter_fatal_error(host);
+                    if self.report_send(signaled, completion, hca).is_err() {
+                        return self.enter_fatal_error(hca);
                     }
                 }
-                Finished::Failed(status) => return self.fail_oldest_send(status, host),
+                Finished::Failed(status) => return self.fail_oldest_send(status, hca),
             }
         }
-        self.check_drained(host);
+        self.check_drained(hca);
     }
 
     #[inline]
@@ -41,104 +41,104 @@ impl Qp {
         &mut self,
         signaled: bool,
         mut completion: Completion,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Result<(), Overrun> {
         if !signaled && !self.attributes.config.sq_sig_all {
-            host.on_unsignaled(&completion);
+            hca.on_unsignaled(&completion);
             return Ok(());
         }
         self.requester.queue_mut().report(&mut completion);
-        host.complete(WorkQueue::Send, completion)
+        hca.complete(WorkQueue::Send, completion)
     }
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).
-    pub(super) fn fail_oldest_send(&mut self, status: ibv_wc_status, host: &mut impl Host) {
+    pub(super) fn fail_oldest_send(&mut self, status: ibv_wc_status, hca: &mut impl Hca) {
         let completion = self.requester.fail_oldest(status);
-        let overrun = completion
-            .is_some_and(|completion| host.complete(WorkQueue::Send, completion).is_err());
+        let overrun =
+            completion.is_some_and(|completion| hca.complete(WorkQueue::Send, completion).is_err());
         if overrun {
-            self.enter_fatal_error(host);
+            self.enter_fatal_error(hca);
         } else if self.attributes.config.service.is_reliable() {
-            self.enter_error(host);
+            self.enter_error(hca);
         } else {
             self.state = QpState::Sqe;
-            self.flush_sends(host);
+            self.flush_sends(hca);
         }
     }
 
     /// Does what the responder requires after a request.
     #[inline(always)]
-    pub(super) fn on_responder_action(&mut self, action: ResponderAction, host: &mut impl Host) {
+    pub(super) fn on_responder_action(&mut self, action: ResponderAction, hca: &mut impl Hca) {
         if !matches!(action, ResponderAction::None) {
-            self.on_request_error(action, host);
+            self.on_request_error(action, hca);
         }
     }
 
     #[cold]
-    fn on_request_error(&mut self, action: ResponderAction, host: &mut impl Host) {
+    fn on_request_error(&mut self, action: ResponderAction, hca: &mut impl Hca) {
         match action {
             ResponderAction::None => {}
-            ResponderAction::Fatal => self.enter_fatal_error(host),
+            ResponderAction::Fatal => self.enter_fatal_error(hca),
             ResponderAction::Fail(report) => {
                 match report {
                     // The completion queue may be full; the queue pair moves to ERR in any case.
                     ErrorReport::Completion { queue, completion } => {
-                        let _ = host.complete(queue, completion);
+                        let _ = hca.complete(queue, completion);
                     }
-                    ErrorReport::Event(event) => host.event(event),
+                    ErrorReport::Event(event) => hca.event(event),
                 }
-                self.enter_error(host);
+                self.enter_error(hca);
             }
         }
     }
 
     /// A completion was lost (11.6.3.2): raises the fatal event and moves to ERR.
-    pub(super) fn enter_fatal_error(&mut self, host: &mut impl Host) {
+    pub(super) fn enter_fatal_error(&mut self, hca: &mut impl Hca) {
         if self.state != QpState::Err {
-            host.event(QpEvent::Fatal);
-            self.enter_error(host);
+            hca.event(QpEvent::Fatal);
+            self.enter_error(hca);
         }
     }
 
     /// Moves to ERR and flushes both queues (10.3.1.7). Responses that are due are still sent.
-    pub(super) fn enter_error(&mut self, host: &mut impl Host) {
+    pub(super) fn enter_error(&mut self, hca: &mut impl Hca) {
         if self.state == QpState::Err {
             return;
         }
         self.state = QpState::Err;
-        self.flush_sends(host);
-        self.flush_receives(host);
+        self.flush_sends(hca);
+        self.flush_receives(hca);
         let config = &self.attributes.config;
         if config.has_srq || config.service == Service::XrcRecv {
-            host.event(QpEvent::LastWqeReached);
+            hca.event(QpEvent::LastWqeReached);
         }
     }
 
     /// Flushes the receive queue.
-    pub(super) fn flush_receives(&mut self, host: &mut impl Host) {
+    pub(super) fn flush_receives(&mut self, hca: &mut impl Hca) {
         self.responder.flush(|queue, completion| {
-            let _ = host.complete(queue, completion);
+            let _ = hca.complete(queue, completion);
         });
     }
 
     /// Flushes the send queue.
-    pub(super) fn flush_sends(&mut self, host: &mut impl Host) {
+    pub(super) fn flush_sends(&mut self, hca: &mut impl Hca) {
         if let Some(sender) = &mut self.sender {
             sender.flush();
         }
         for completion in self.requester.flush() {
-            let _ = host.complete(WorkQueue::Send, completion);
+            let _ = hca.complete(WorkQueue::Send, completion);
         }
     }
 
     /// In SQD: raises the event when the WQEs that were started have completed (10.3.1.5).
-    pub(super) fn check_drained(&mut self, host: &mut impl Host) {
+    pub(super) fn check_drained(&mut self, hca: &mut impl Hca) {
         let is_drained = match &mut self.sender {
             Some(sender) => sender.take_drained(),
             None => self.requester.take_drained(),
         };
         if is_drained && self.attributes.sqd_async_notify {
-            host.event(QpEvent::SendQueueDrained);
+            hca.event(QpEvent::SendQueueDrained);
         }
     }
 }

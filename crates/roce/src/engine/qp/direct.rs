@@ -1,6 +1,6 @@
-//! WRs that the host executes without the peer's responder.
+//! WRs that the HCA executes without the peer's responder.
 
-use super::{Host, Qp, QpState, Sender, Service};
+use super::{Hca, Qp, QpState, Sender, Service};
 use crate::engine::shm::is_executable;
 use crate::engine::{Completion, Gid, SendWr};
 use crate::wire::Psn;
@@ -19,7 +19,7 @@ pub struct Initiator {
 }
 
 impl Qp {
-    /// Whether the host may execute a WR that is being posted. All earlier WRs have completed, so their
+    /// Whether the HCA may execute a WR that is being posted. All earlier WRs have completed, so their
     /// effects on the peer come before.
     #[inline]
     pub(super) fn may_execute_directly(&self, wr: &SendWr) -> bool {
@@ -35,9 +35,9 @@ impl Qp {
         self.state == QpState::Rts && sender.is_some_and(Sender::has_direct)
     }
 
-    /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
+    /// Lets the HCA execute WRs that have waited until all earlier requests were acknowledged. To be called
     /// before [`Qp::transmit`], which sends them otherwise, and the one behind `MAX_DIRECT_LEN` bytes.
-    pub fn execute_direct(&mut self, host: &mut impl Host) {
+    pub fn execute_direct(&mut self, hca: &mut impl Hca) {
         let mut len = 0;
         while self.has_direct() && len < MAX_DIRECT_LEN {
             let Some(sender) = &mut self.sender else {
@@ -47,14 +47,14 @@ impl Qp {
             let Some(wr) = sender.next_direct(queue, &self.attributes) else {
                 return;
             };
-            if !host.execute_directly(wr, self.attributes.target()) {
+            if !hca.execute_directly(wr, self.attributes.target()) {
                 sender.on_refused();
                 return;
             }
             len += wr.message_len();
             self.counters.direct_ops += 1;
             sender.on_executed(queue);
-            self.complete_sends(host);
+            self.complete_sends(hca);
         }
         self.send_waiting();
     }
@@ -66,17 +66,17 @@ impl Qp {
         }
     }
 
-    /// Completes a WR that the host has executed.
+    /// Completes a WR that the HCA has executed.
     pub(super) fn complete_directly(
         &mut self,
         signaled: bool,
         completion: Completion,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         self.counters.direct_ops += 1;
         self.requester.queue_mut().skip();
-        if self.report_send(signaled, completion, host).is_err() {
-            self.enter_fatal_error(host);
+        if self.report_send(signaled, completion, hca).is_err() {
+            self.enter_fatal_error(hca);
         }
     }
 

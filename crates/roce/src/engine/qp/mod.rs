@@ -25,7 +25,7 @@ use super::responder::{self, Responder};
 use super::send_queue::SendQueue;
 use super::shm::Sender;
 use super::{
-    AddressVector, Clock, Gid, Host, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
+    AddressVector, Clock, Gid, Hca, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
     SendWr, Service, Time, UdAddress, WorkQueue,
 };
 use crate::wire::{ICRC_LEN, Operation, PORT, Packet, Psn};
@@ -43,7 +43,7 @@ pub struct Addresses {
     pub is_marked: bool,
     /// The GRH that a UD receive buffer begins with.
     pub grh: [u8; 40],
-    /// The index of the packet's P_Key in the P_Key table. The host drops packets with an unknown
+    /// The index of the packet's P_Key in the P_Key table. The HCA drops packets with an unknown
     /// P_Key.
     pub pkey_index: u16,
 }
@@ -186,7 +186,7 @@ impl Qp {
 
     /// Changes attributes and state. A move to ERR flushes all WQEs with completions, the send queue's
     /// in order, then the receive queue's; a move to RESET discards them without.
-    pub fn modify(&mut self, change: &QpChange, now: Time, host: &mut impl Host) {
+    pub fn modify(&mut self, change: &QpChange, now: Time, hca: &mut impl Hca) {
         let target = change.state.unwrap_or(self.state);
         if target == QpState::Reset {
             let counters = self.counters();
@@ -212,7 +212,7 @@ impl Qp {
         match target {
             QpState::Err => {
                 self.responder.withhold_reads();
-                self.enter_error(host);
+                self.enter_error(hca);
             }
             QpState::Sqd => {
                 self.state = QpState::Sqd;
@@ -221,7 +221,7 @@ impl Qp {
                     Some(sender) => sender.drain(),
                     None => self.requester.drain(reliable, now),
                 }
-                self.check_drained(host);
+                self.check_drained(hca);
             }
             QpState::Rts => {
                 match &mut self.sender {
@@ -237,12 +237,12 @@ impl Qp {
     /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has
     /// validated state and WR (the service allows the operation, number of SGEs, length of inline data).
     /// In ERR and SQE the WR is flushed.
-    pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
+    pub fn post_send(&mut self, wr: SendWr, hca: &mut impl Hca) -> bool {
         let Some(next) = self.next_send() else {
             return false;
         };
         *next = wr;
-        self.post_next_send(host)
+        self.post_next_send(hca)
     }
 
     /// Space for the WR of [`Qp::post_next_send`]. It has any values: see [`SendWr::begin`]. None if there is
@@ -254,21 +254,21 @@ impl Qp {
 
     /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
     #[inline]
-    pub fn post_next_send(&mut self, host: &mut impl Host) -> bool {
-        if !self.has_send_slots(1, host) {
+    pub fn post_next_send(&mut self, hca: &mut impl Hca) -> bool {
+        if !self.has_send_slots(1, hca) {
             return false;
         }
         let Some(wr) = self.requester.written_wr() else {
             return false;
         };
-        if self.may_execute_directly(wr) && host.execute_directly(wr, self.attributes.target()) {
+        if self.may_execute_directly(wr) && hca.execute_directly(wr, self.attributes.target()) {
             let (signaled, completion) = (wr.flags.signaled, wr.success());
-            self.complete_directly(signaled, completion, host);
+            self.complete_directly(signaled, completion, hca);
             return true;
         }
         self.requester.queue_mut().push_next(self.attributes.mtu);
         if matches!(self.state, QpState::Err | QpState::Sqe) {
-            self.flush_sends(host);
+            self.flush_sends(hca);
         }
         true
     }
@@ -276,15 +276,15 @@ impl Qp {
     /// Posts a WR to the receive queue; false if the queue is full, or there is no memory. In ERR the WR
     /// is flushed.
     #[inline]
-    pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
+    pub fn post_recv(&mut self, wr: RecvWr, hca: &mut impl Hca) -> bool {
         let max = self.attributes.config.limits.max_recv_wr;
-        if !self.responder.recv_queue_mut().has_slot(max, host) {
+        if !self.responder.recv_queue_mut().has_slot(max, hca) {
             return false;
         }
         if self.state == QpState::Err {
             let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
             self.responder.recv_queue_mut().skip();
-            let _ = host.complete(WorkQueue::Recv, completion);
+            let _ = hca.complete(WorkQueue::Recv, completion);
             return true;
         }
         self.responder.recv_queue_mut().post(wr)
@@ -296,17 +296,17 @@ impl Qp {
     pub fn transmit(
         &mut self,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
         let encoded = match self.attributes.config.service {
             Service::Ud => {
-                return self.transmit_datagram(Pace::Paced(clock.time()), host, buffer);
+                return self.transmit_datagram(Pace::Paced(clock.time()), hca, buffer);
             }
             _ if self.is_cnp_due() => self.next_cnp(buffer),
             Service::Uc if self.sender.is_some() => None,
-            Service::Uc => self.next_uc_packet(clock.time(), host, buffer),
-            _ => self.next_reliable(clock, host, buffer),
+            Service::Uc => self.next_uc_packet(clock.time(), hca, buffer),
+            _ => self.next_reliable(clock, hca, buffer),
         };
         encoded.map(|encoded| self.sent_to_peer(&encoded))
     }
@@ -316,10 +316,10 @@ impl Qp {
     pub fn transmit_datagram(
         &mut self,
         pace: Pace,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        let packet = self.next_datagram(pace, host, buffer)?;
+        let packet = self.next_datagram(pace, hca, buffer)?;
         self.counters.sent_pkts += 1;
         self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
         Some(packet)
@@ -369,10 +369,10 @@ impl Qp {
 
     /// The peer of a reliable connection is known to be gone: what is outstanding fails as if all retries had
     /// been used. Without an ack timeout it stays outstanding.
-    pub fn fail_unreachable(&mut self, host: &mut impl Host) {
+    pub fn fail_unreachable(&mut self, hca: &mut impl Hca) {
         if self.can_fail_unreachable() {
             self.counters.retry_exceeded_err += 1;
-            self.fail_oldest_send(IBV_WC_RETRY_EXC_ERR, host);
+            self.fail_oldest_send(IBV_WC_RETRY_EXC_ERR, hca);
         }
     }
 
@@ -424,24 +424,24 @@ impl Qp {
     }
 
     /// Handles the timers that have expired. `peer`: the one of a connected queue pair.
-    pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, host: &mut impl Host) {
+    pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
         if matches!(self.state, QpState::Rts | QpState::Sqd) {
             match self.sender {
-                Some(_) => self.sender_timeout(now, peer, host),
-                None => self.requester_timeout(now, host),
+                Some(_) => self.sender_timeout(now, peer, hca),
+                None => self.requester_timeout(now, hca),
             }
         }
     }
 
     /// Completes and executes send WQEs of an unreliable service until one has a packet that may be
     /// sent now; false if there is none.
-    fn prepare_unreliable(&mut self, pace: Pace, host: &mut impl Host) -> bool {
+    fn prepare_unreliable(&mut self, pace: Pace, hca: &mut impl Hca) -> bool {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
-            match self.requester.unreliable_step(pace, host) {
+            match self.requester.unreliable_step(pace, hca) {
                 UnreliableStep::Blocked => return false,
                 UnreliableStep::Send => return true,
-                UnreliableStep::Complete => self.complete_sends(host),
-                UnreliableStep::Fail(status) => self.fail_oldest_send(status, host),
+                UnreliableStep::Complete => self.complete_sends(hca),
+                UnreliableStep::Fail(status) => self.fail_oldest_send(status, hca),
             }
         }
         false

@@ -1,6 +1,6 @@
 //! Receiving packets: which part of the queue pair each is for.
 
-use super::{Addresses, Clock, Host, Operation, Packet, Qp, QpEvent, QpState, Service};
+use super::{Addresses, Clock, Hca, Operation, Packet, Qp, QpEvent, QpState, Service};
 use crate::engine::recv_queue::RecvQueue;
 use crate::wire::{Opcode, PORT, port_of};
 
@@ -12,13 +12,13 @@ impl Qp {
         packet: &Packet,
         from: &Addresses,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         let queue = core::mem::replace(self.responder.recv_queue_mut(), RecvQueue::new(false));
-        self.receive(packet, from, clock, host);
+        self.receive(packet, from, clock, hca);
         self.responder.recv_queue_mut().restore(queue);
         if self.state == QpState::Err {
-            self.flush_receives(host);
+            self.flush_receives(hca);
         }
     }
 
@@ -36,7 +36,7 @@ impl Qp {
         packet: &Packet,
         from: &Addresses,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         self.counters.rcvd_pkts += 1;
         self.counters.rcvd_bytes += packet.datagram_len() as u64;
@@ -56,7 +56,7 @@ impl Qp {
             return;
         }
         if service == Service::Ud {
-            self.receive_datagram(operation, packet, from, host);
+            self.receive_datagram(operation, packet, from, hca);
             return;
         }
         if !self.is_of_peer(from) {
@@ -72,13 +72,13 @@ impl Qp {
         );
         match service {
             Service::Rc | Service::XrcSend if is_response => {
-                self.receive_response(operation, packet, clock.time(), host);
+                self.receive_response(operation, packet, clock.time(), hca);
             }
             // Without memory the packet is dropped, as a network may do.
             Service::Rc | Service::XrcRecv if !is_response && self.responder.try_reserve() => {
-                self.receive_request(operation, part, packet, host);
+                self.receive_request(operation, part, packet, hca);
             }
-            Service::Uc => self.receive_uc_packet(packet, host),
+            Service::Uc => self.receive_uc_packet(packet, hca),
             _ => {}
         }
     }
@@ -92,9 +92,9 @@ impl Qp {
     }
 
     /// Raises the communication-established event for the first packet in RTR (11.6.3.1).
-    pub(super) fn check_established(&mut self, host: &mut impl Host) {
+    pub(super) fn check_established(&mut self, hca: &mut impl Hca) {
         if self.state == QpState::Rtr && self.responder.take_established() {
-            host.event(QpEvent::CommunicationEstablished);
+            hca.event(QpEvent::CommunicationEstablished);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
-use super::{Host, Qp, QpEvent, QpState, Time};
+use super::{Hca, Qp, QpEvent, QpState, Time};
 use crate::engine::Clock;
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::Encoded;
@@ -16,17 +16,17 @@ impl Qp {
         operation: Operation,
         part: Part,
         packet: &Packet,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         // The peer has bound its requester to shared memory: this is an old duplicate.
         if self.responder.is_shared() {
             return;
         }
-        self.check_established(host);
+        self.check_established(hca);
         let action = self
             .responder
-            .on_request(operation, part, packet, &self.attributes, host);
-        self.on_responder_action(action, host);
+            .on_request(operation, part, packet, &self.attributes, hca);
+        self.on_responder_action(action, hca);
     }
 
     /// An ACK, NAK, READ response or ATOMIC ACK from the peer.
@@ -36,13 +36,13 @@ impl Qp {
         operation: Operation,
         packet: &Packet,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
         }
         if self.sender.is_some() {
-            return self.receive_ack_packet(packet, host);
+            return self.receive_ack_packet(packet, hca);
         }
         let Qp {
             completer,
@@ -55,7 +55,7 @@ impl Qp {
             return;
         };
         // The acknowledged WQEs complete before a later one fails.
-        self.complete_sends(host);
+        self.complete_sends(hca);
         if self.state == QpState::Err {
             return;
         }
@@ -75,15 +75,15 @@ impl Qp {
                 completer.on_rnr_nak(requester, timer, attributes, now)
             }
             CompleterAction::TakeResponse => {
-                completer.on_response(requester, operation, packet, attributes, now, host)
+                completer.on_response(requester, operation, packet, attributes, now, hca)
             }
             CompleterAction::Fail(status) => Err(status),
         };
         if let Err(status) = result {
-            self.fail_oldest_send(status, host);
+            self.fail_oldest_send(status, hca);
         }
         if action == CompleterAction::TakeResponse {
-            self.complete_sends(host);
+            self.complete_sends(hca);
         }
     }
 
@@ -93,23 +93,23 @@ impl Qp {
     pub(super) fn next_reliable(
         &mut self,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         if self.requester.has_unsent() && self.responder.yields_to_request() {
-            if let Some(request) = self.next_request(clock, host, buffer) {
+            if let Some(request) = self.next_request(clock, hca, buffer) {
                 return Some(request);
             }
         }
-        self.next_response(clock, host, buffer)
-            .or_else(|| self.next_request(clock, host, buffer))
+        self.next_response(clock, hca, buffer)
+            .or_else(|| self.next_request(clock, hca, buffer))
     }
 
     #[inline(always)]
     fn next_request(
         &mut self,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         if self.sender.is_some() || !self.requester.has_unsent() {
@@ -119,11 +119,11 @@ impl Qp {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let next = self
                 .requester
-                .next_packet(&self.attributes, now, host, buffer);
+                .next_packet(&self.attributes, now, hca, buffer);
             match next {
                 NextPacket::Packet(encoded) => return Some(encoded),
                 NextPacket::Blocked => return None,
-                NextPacket::Complete => self.complete_sends(host),
+                NextPacket::Complete => self.complete_sends(hca),
             }
         }
         None
@@ -133,7 +133,7 @@ impl Qp {
     pub(super) fn next_response(
         &mut self,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         // No other takes a packet: see `Qp::receive_ack_packet`.
@@ -142,12 +142,12 @@ impl Qp {
         }
         let next = self
             .responder
-            .next_response(&self.attributes, clock, host, buffer);
+            .next_response(&self.attributes, clock, hca, buffer);
         match next {
             NextResponse::None => None,
             NextResponse::Packet(encoded) => Some(encoded),
             NextResponse::AccessError(nak) => {
-                self.on_read_refused(host);
+                self.on_read_refused(hca);
                 nak
             }
         }
@@ -155,20 +155,20 @@ impl Qp {
 
     /// The memory of a READ in progress is not accessible any more.
     #[cold]
-    pub(super) fn on_read_refused(&mut self, host: &mut impl Host) {
+    pub(super) fn on_read_refused(&mut self, hca: &mut impl Hca) {
         if self.state != QpState::Err {
-            host.event(QpEvent::AccessError);
-            self.enter_error(host);
+            hca.event(QpEvent::AccessError);
+            self.enter_error(hca);
         }
     }
 
     /// Handles the requester's timers that have expired.
-    pub(super) fn requester_timeout(&mut self, now: Time, host: &mut impl Host) {
+    pub(super) fn requester_timeout(&mut self, now: Time, hca: &mut impl Hca) {
         let result = self
             .completer
             .on_timeout(&mut self.requester, &self.attributes, now);
         if let Err(status) = result {
-            self.fail_oldest_send(status, host);
+            self.fail_oldest_send(status, hca);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Not here: the state of the sender (`crate::engine::shm`), the memory itself, which the caller
 //! has.
 
-use super::{Addresses, Clock, Host, Qp, QpState, Service, Time};
+use super::{Addresses, Clock, Hca, Qp, QpState, Service, Time};
 use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
@@ -84,28 +84,28 @@ impl Qp {
     pub fn transmit_message(
         &mut self,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<usize> {
-        if let Some(len) = self.transmit_answer(host, buffer) {
+        if let Some(len) = self.transmit_answer(hca, buffer) {
             return Some(len);
         }
-        let sent = self.next_shared_request(clock, host, buffer)?;
+        let sent = self.next_shared_request(clock, hca, buffer)?;
         Some(self.count_sent(sent))
     }
 
     /// [`Qp::transmit_message`], but only responses.
     #[inline(always)]
-    pub fn transmit_answer(&mut self, host: &mut impl Host, buffer: &mut [u8]) -> Option<usize> {
+    pub fn transmit_answer(&mut self, hca: &mut impl Hca, buffer: &mut [u8]) -> Option<usize> {
         if !self.responder.is_shared() {
             return None;
         }
-        let next = self.responder.next_message(&self.attributes, host, buffer);
+        let next = self.responder.next_message(&self.attributes, hca, buffer);
         let len = match next {
             NextAnswer::None => return None,
             NextAnswer::Message(len) => len,
             NextAnswer::AccessError(len) => {
-                self.on_read_refused(host);
+                self.on_read_refused(hca);
                 len
             }
         };
@@ -123,21 +123,21 @@ impl Qp {
     fn next_shared_request(
         &mut self,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<usize> {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let sender = self.sender.as_mut()?;
             let queue = self.requester.queue_mut();
-            match sender.next_message(queue, &self.attributes, clock, host, buffer) {
+            match sender.next_message(queue, &self.attributes, clock, hca, buffer) {
                 NextMessage::Message(len) => {
                     if !self.attributes.config.service.is_reliable() {
-                        self.complete_sends(host);
+                        self.complete_sends(hca);
                     }
                     return Some(len);
                 }
                 NextMessage::Blocked => return None,
-                NextMessage::Complete => self.complete_sends(host),
+                NextMessage::Complete => self.complete_sends(hca),
             }
         }
         None
@@ -150,7 +150,7 @@ impl Qp {
         message: &Message<'_>,
         from: &Addresses,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         self.counters.rcvd_pkts += 1;
         self.counters.rcvd_bytes += message.payload.len() as u64;
@@ -164,9 +164,9 @@ impl Qp {
         }
         let service = self.attributes.config.service;
         match (message.is_response(), service) {
-            (true, Service::Rc | Service::XrcSend) => self.receive_answer(message, clock, host),
+            (true, Service::Rc | Service::XrcSend) => self.receive_answer(message, clock, hca),
             (false, Service::Rc | Service::XrcRecv | Service::Uc) => {
-                self.receive_shared_request(message, service, host);
+                self.receive_shared_request(message, service, hca);
             }
             _ => self.counters.dropped_not_of_peer += 1,
         }
@@ -177,19 +177,19 @@ impl Qp {
         &mut self,
         message: &Message<'_>,
         service: Service,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
-        self.check_established(host);
+        self.check_established(hca);
         let is_xrc = service == Service::XrcRecv;
         let request = SharedRequest { message, is_xrc };
         let (operation, part) = (message.operation(), message.part());
         if service == Service::Uc {
             // Packets that still wait were received before this one.
-            self.deliver_all_early(host);
+            self.deliver_all_early(hca);
             let action =
                 self.responder
-                    .on_uc_request(operation, part, &request, &self.attributes, host);
-            return self.on_responder_action(action, host);
+                    .on_uc_request(operation, part, &request, &self.attributes, hca);
+            return self.on_responder_action(action, hca);
         }
         // Without memory it is dropped, and the peer sends it again.
         if !self.responder.try_reserve() {
@@ -203,18 +203,18 @@ impl Qp {
         let action = match operation {
             Operation::Send => {
                 self.responder
-                    .on_request(Operation::Send, part, &request, attributes, host)
+                    .on_request(Operation::Send, part, &request, attributes, hca)
             }
             _ => self
                 .responder
-                .on_any_request(operation, part, &request, attributes, host),
+                .on_any_request(operation, part, &request, attributes, hca),
         };
-        self.on_responder_action(action, host);
+        self.on_responder_action(action, hca);
     }
 
     /// An ACK, NAK, READ response or ATOMIC ACK from the peer.
     #[inline(always)]
-    fn receive_answer(&mut self, message: &Message<'_>, clock: impl Clock, host: &mut impl Host) {
+    fn receive_answer(&mut self, message: &Message<'_>, clock: impl Clock, hca: &mut impl Hca) {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
         }
@@ -228,23 +228,23 @@ impl Qp {
             return;
         };
         // The acknowledged WQEs complete before a later one fails.
-        self.complete_sends(host);
+        self.complete_sends(hca);
         if answer != Answer::Done && self.state != QpState::Err {
-            self.take_answer(answer, message, clock.time(), host);
+            self.take_answer(answer, message, clock.time(), hca);
         }
     }
 
     /// An ACK that has taken a packet: there was no room for it in shared memory when the peer's queue pair
     /// was destroyed.
     #[cold]
-    pub(super) fn receive_ack_packet(&mut self, packet: &Packet, host: &mut impl Host) {
+    pub(super) fn receive_ack_packet(&mut self, packet: &Packet, hca: &mut impl Hca) {
         let kind = packet.aeth().map(|aeth| aeth.kind);
         let (Some(sender), Some(AethKind::Ack { .. })) = (&mut self.sender, kind) else {
             return;
         };
         let (queue, psn) = (self.requester.queue(), packet.bth.psn);
         sender.on_response(queue, psn, (Operation::Ack, kind), &self.attributes);
-        self.complete_sends(host);
+        self.complete_sends(hca);
     }
 
     #[inline(never)]
@@ -253,7 +253,7 @@ impl Qp {
         answer: Answer,
         message: &Message<'_>,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         let Some(sender) = &mut self.sender else {
             return;
@@ -271,25 +271,25 @@ impl Qp {
             Answer::RnrWait { timer } => {
                 sender.on_rnr_nak(timer, attributes, now, &mut self.counters)
             }
-            Answer::Data => sender.on_data(queue, message, attributes, host),
+            Answer::Data => sender.on_data(queue, message, attributes, hca),
             Answer::Fail(status) => Err(status),
         };
         if let Err(status) = result {
-            self.fail_oldest_send(status, host);
+            self.fail_oldest_send(status, hca);
         }
         if answer == Answer::Data {
-            self.complete_sends(host);
+            self.complete_sends(hca);
         }
     }
 
     /// Handles the sender's timers that have expired.
-    pub(super) fn sender_timeout(&mut self, now: Time, peer: PeerActivity, host: &mut impl Host) {
+    pub(super) fn sender_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
         let Some(sender) = &mut self.sender else {
             return;
         };
         let result = sender.on_timeout(&self.attributes, peer, now, &mut self.counters);
         if let Err(status) = result {
-            self.fail_oldest_send(status, host);
+            self.fail_oldest_send(status, hca);
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! A packet that is not the expected one shows that others were lost, and their messages are dropped.
 //! But the others may not be lost: another thread of this process may have received them, and not
-//! delivered them yet. So while several threads receive ([`Host::may_reorder`]), packets that are ahead
+//! delivered them yet. So while several threads receive ([`Hca::may_reorder`]), packets that are ahead
 //! wait for the expected one.
 
-use super::{Host, Pace, Qp, Time};
+use super::{Hca, Pace, Qp, Time};
 use crate::engine::PacketCopy;
 use crate::engine::emit::Encoded;
 use crate::wire::{Operation, Packet, Part, Psn};
@@ -50,35 +50,35 @@ impl Qp {
     pub(super) fn next_uc_packet(
         &mut self,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
-        while self.prepare_unreliable(Pace::Paced(now), host) {
-            match self.requester.send_uc(&self.attributes, host, buffer) {
+        while self.prepare_unreliable(Pace::Paced(now), hca) {
+            match self.requester.send_uc(&self.attributes, hca, buffer) {
                 Ok(Some(sent)) => {
-                    self.complete_sends(host);
+                    self.complete_sends(hca);
                     return Some(sent);
                 }
                 Ok(None) => return None,
-                Err(status) => self.fail_oldest_send(status, host),
+                Err(status) => self.fail_oldest_send(status, hca),
             }
         }
         None
     }
 
     /// A packet from the peer.
-    pub(super) fn receive_uc_packet(&mut self, packet: &Packet, host: &mut impl Host) {
-        self.check_established(host);
+    pub(super) fn receive_uc_packet(&mut self, packet: &Packet, hca: &mut impl Hca) {
+        self.check_established(hca);
         let ahead = packet.bth.psn.distance(self.responder.epsn()) > 0;
-        if ahead && host.may_reorder() && self.early.keep(packet) {
+        if ahead && hca.may_reorder() && self.early.keep(packet) {
             return;
         }
         // Packets that still wait were received before this one.
         if ahead {
-            self.deliver_all_early(host);
+            self.deliver_all_early(hca);
         }
-        self.execute_uc_packet(packet, host);
-        self.deliver_expected(host);
+        self.execute_uc_packet(packet, hca);
+        self.deliver_expected(hca);
     }
 
     /// Whether packets wait for the expected one.
@@ -87,34 +87,34 @@ impl Qp {
     }
 
     /// Delivers the packets that wait for the expected one, unless it may still come.
-    pub fn deliver_early(&mut self, host: &mut impl Host) {
-        if !host.may_reorder() {
-            self.deliver_all_early(host);
+    pub fn deliver_early(&mut self, hca: &mut impl Hca) {
+        if !hca.may_reorder() {
+            self.deliver_all_early(hca);
         }
     }
 
-    pub(super) fn deliver_all_early(&mut self, host: &mut impl Host) {
+    pub(super) fn deliver_all_early(&mut self, hca: &mut impl Hca) {
         while let Some(early) = self.early.take_first(self.responder.epsn()) {
-            self.execute_uc_packet(&early.packet(), host);
+            self.execute_uc_packet(&early.packet(), hca);
         }
     }
 
     /// Delivers the packets that have waited for the last one.
-    fn deliver_expected(&mut self, host: &mut impl Host) {
+    fn deliver_expected(&mut self, hca: &mut impl Hca) {
         while self.has_early_packets() {
             let Some(early) = self.early.take(self.responder.epsn()) else {
                 return;
             };
-            self.execute_uc_packet(&early.packet(), host);
+            self.execute_uc_packet(&early.packet(), hca);
         }
     }
 
-    fn execute_uc_packet(&mut self, packet: &Packet, host: &mut impl Host) {
+    fn execute_uc_packet(&mut self, packet: &Packet, hca: &mut impl Hca) {
         let parts = packet.bth.opcode.parts();
         let Some((_, operation, part)) = parts.filter(|_| self.may_receive()) else {
             return;
         };
-        self.execute_uc_request(operation, part, packet, host);
+        self.execute_uc_request(operation, part, packet, hca);
     }
 
     fn execute_uc_request(
@@ -122,11 +122,11 @@ impl Qp {
         operation: Operation,
         part: Part,
         packet: &Packet,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         let action = self
             .responder
-            .on_uc_request(operation, part, packet, &self.attributes, host);
-        self.on_responder_action(action, host);
+            .on_uc_request(operation, part, packet, &self.attributes, hca);
+        self.on_responder_action(action, hca);
     }
 }

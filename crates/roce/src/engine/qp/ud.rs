@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Addresses, Host, Pace, Qp, Transmit, WorkQueue};
+use super::{Addresses, Hca, Pace, Qp, Transmit, WorkQueue};
 use crate::engine::responder::{NakCause, capacity, failed, place, recv_completion};
 use crate::engine::{Completion, RecvWr};
 use crate::wire::{Deth, Operation, Packet};
@@ -21,18 +21,18 @@ impl Qp {
     pub(super) fn next_datagram(
         &mut self,
         pace: Pace,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        while self.prepare_unreliable(pace, host) {
-            match self.requester.send_ud(&self.attributes, pace, host, buffer) {
+        while self.prepare_unreliable(pace, hca) {
+            match self.requester.send_ud(&self.attributes, pace, hca, buffer) {
                 Ok(sent) => {
-                    self.complete_sends(host);
+                    self.complete_sends(hca);
                     if sent.is_some() {
                         return sent;
                     }
                 }
-                Err(status) => self.fail_oldest_send(status, host),
+                Err(status) => self.fail_oldest_send(status, hca),
             }
         }
         None
@@ -45,7 +45,7 @@ impl Qp {
         operation: Operation,
         packet: &Packet,
         from: &Addresses,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         let Some(deth) = packet.deth() else {
             return;
@@ -59,7 +59,7 @@ impl Qp {
         if !is_send || packet.payload.len() > MAX_DATAGRAM_LEN {
             return;
         }
-        let Some(wr) = self.responder.recv_queue_mut().take(host) else {
+        let Some(wr) = self.responder.recv_queue_mut().take(hca) else {
             self.counters.datagram_no_recv += 1;
             return;
         };
@@ -70,14 +70,14 @@ impl Qp {
             return;
         }
         let mut len = 0;
-        let placed = place(&wr, &mut len, &from.grh, host)
-            .and_then(|()| place(&wr, &mut len, packet.payload, host));
+        let placed = place(&wr, &mut len, &from.grh, hca)
+            .and_then(|()| place(&wr, &mut len, packet.payload, hca));
         if let Err(cause) = placed {
-            self.fail_recv(&wr, cause, host);
+            self.fail_recv(&wr, cause, hca);
             return;
         }
         let completion = recv_completion(&wr, IBV_WC_RECV, len, packet);
-        self.complete_datagram(completion, &deth, from, host);
+        self.complete_datagram(completion, &deth, from, hca);
     }
 
     /// Completes a receive WR that a datagram was written to.
@@ -87,7 +87,7 @@ impl Qp {
         completion: Completion,
         deth: &Deth,
         from: &Addresses,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         let is_ipv6 = from.grh[0] >> 4 == 6;
         let completion = Completion {
@@ -96,20 +96,20 @@ impl Qp {
             sl: if is_ipv6 { SL_UDP_IPV6 } else { SL_UDP_IPV4 },
             ..completion
         };
-        if host.complete(WorkQueue::Recv, completion).is_err() {
-            return self.enter_fatal_error(host);
+        if hca.complete(WorkQueue::Recv, completion).is_err() {
+            return self.enter_fatal_error(hca);
         }
         self.counters.rdma_recvs += 1;
     }
 
     /// The memory of a receive WR cannot be written: it fails, and the queue pair with it (9.9.3,
     /// class A).
-    fn fail_recv(&mut self, wr: &RecvWr, cause: NakCause, host: &mut impl Host) {
+    fn fail_recv(&mut self, wr: &RecvWr, cause: NakCause, hca: &mut impl Hca) {
         let status = match cause {
             NakCause::RecvMemory(error) => error.status(),
             _ => IBV_WC_LOC_LEN_ERR,
         };
-        let _ = host.complete(WorkQueue::Recv, failed(wr, status));
-        self.enter_error(host);
+        let _ = hca.complete(WorkQueue::Recv, failed(wr, status));
+        self.enter_error(hca);
     }
 }

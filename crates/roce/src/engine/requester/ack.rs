@@ -11,7 +11,7 @@ use super::Requester;
 use crate::engine::attributes::Attributes;
 use crate::engine::send_queue::OpClass;
 use crate::engine::timer::Timer;
-use crate::engine::{Host, Time, encoding};
+use crate::engine::{Hca, Time, encoding};
 use crate::wire::{Aeth, AethKind, Operation, Packet, Part, Psn};
 
 /// The outcome of an acknowledgment.
@@ -103,7 +103,7 @@ impl Requester {
         packet: &Packet,
         attributes: &Attributes,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Result<Acked, ibv_wc_status> {
         let number = self.oldest_unacked;
         let Some(wqe) = self.queue.iter().find(|wqe| wqe.end > number) else {
@@ -123,11 +123,11 @@ impl Requester {
                     return Err(IBV_WC_BAD_RESP_ERR);
                 }
                 if len > 0 {
-                    host.scatter(wqe.wr.sges(), offset, packet.payload)
+                    hca.scatter(wqe.wr.sges(), offset, packet.payload)
                         .map_err(|error| error.status())?;
                 }
             }
-            (OpClass::Atomic, Operation::AtomicAck, Some(original_value)) => host
+            (OpClass::Atomic, Operation::AtomicAck, Some(original_value)) => hca
                 .scatter(wqe.wr.sges(), 0, &original_value.to_ne_bytes())
                 .map_err(|error| error.status())?,
             (OpClass::EmptyResponse, Operation::ReadResponse, _)

@@ -24,7 +24,7 @@ use super::pacer::Pacer;
 use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
 use super::timer::{Timer, TimerTable};
-use super::{Host, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding};
+use super::{Hca, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding};
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
@@ -235,11 +235,11 @@ impl Requester {
         &mut self,
         attributes: &Attributes,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> NextPacket {
         if self.selective.is_due() {
-            match self.send_alone(attributes, now, host, buffer) {
+            match self.send_alone(attributes, now, hca, buffer) {
                 Ok(Some(encoded)) => return NextPacket::Packet(encoded),
                 Ok(None) => {}
                 Err(error) => {
@@ -249,8 +249,8 @@ impl Requester {
             }
         }
         loop {
-            match self.next_step(attributes, now, host) {
-                Step::Send => match self.send(attributes, now, host, buffer) {
+            match self.next_step(attributes, now, hca) {
+                Step::Send => match self.send(attributes, now, hca, buffer) {
                     Ok(Some(encoded)) => return NextPacket::Packet(encoded),
                     Ok(None) => return NextPacket::Blocked,
                     Err(error) => self.fail_current(error.status()),
@@ -260,14 +260,14 @@ impl Requester {
                     continue;
                 }
                 Step::Wait => return NextPacket::Blocked,
-                Step::Execute => self.execute_local(host),
+                Step::Execute => self.execute_local(hca),
                 Step::Fail(status) => self.fail_current(status),
             }
             return NextPacket::Complete;
         }
     }
 
-    fn next_step(&mut self, attributes: &Attributes, now: Time, host: &mut impl Host) -> Step {
+    fn next_step(&mut self, attributes: &Attributes, now: Time, hca: &mut impl Hca) -> Step {
         if self.timers.is_set(Timer::Rnr) {
             if !self.timers.is_expired(Timer::Rnr, now) {
                 return Step::Wait;
@@ -318,7 +318,7 @@ impl Requester {
             }
         }
         if starts && self.next == self.highest_sent {
-            if let Err(status) = check_sges(wqe, host) {
+            if let Err(status) = check_sges(wqe, hca) {
                 return Step::Fail(status);
             }
         }
@@ -349,13 +349,13 @@ impl Requester {
         &mut self,
         attributes: &Attributes,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Encoded>, LocalError> {
         let Some(wqe) = self.queue.get(self.current) else {
             return Ok(None);
         };
-        let Some(written) = self.write_request(wqe, attributes, host, buffer)? else {
+        let Some(written) = self.write_request(wqe, attributes, hca, buffer)? else {
             return Ok(None);
         };
         let (class, end) = (wqe.class(), wqe.end);
@@ -401,11 +401,11 @@ impl Requester {
         self.start_timers(attributes.timeout, now);
     }
 
-    fn execute_local(&mut self, host: &mut impl Host) {
+    fn execute_local(&mut self, hca: &mut impl Hca) {
         let Some(wqe) = self.queue.get(self.current) else {
             return;
         };
-        match send_queue::execute_local(&wqe.wr, host) {
+        match send_queue::execute_local(&wqe.wr, hca) {
             WqeState::Failed(status) => self.fail_current(status),
             state => self.queue.set_state(self.current, state),
         }
@@ -452,10 +452,10 @@ impl Requester {
 /// Checks the local memory of a WQE before its first packet. The memory of a single-packet message is
 /// checked when the packet is filled. That of a READ or atomic is checked when the response comes, as by
 /// kernel rxe and RNICs: the peer executes the request.
-fn check_sges(wqe: &Wqe, host: &mut impl Host) -> Result<(), ibv_wc_status> {
+fn check_sges(wqe: &Wqe, hca: &mut impl Hca) -> Result<(), ibv_wc_status> {
     let is_written = matches!(wqe.class(), OpClass::Read | OpClass::Atomic);
     if is_written || wqe.end - wqe.first <= 1 {
         return Ok(());
     }
-    wqe.check_payload(host).map_err(|error| error.status())
+    wqe.check_payload(hca).map_err(|error| error.status())
 }

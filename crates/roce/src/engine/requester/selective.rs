@@ -17,7 +17,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::emit::Encoded;
 use crate::engine::send_queue::{OpClass, WqeState};
 use crate::engine::timer::Timer;
-use crate::engine::{Host, LocalError, Time};
+use crate::engine::{Hca, LocalError, Time};
 
 /// The shortest time after which a packet is sent alone once more, without an acknowledgment.
 const MIN_INTERVAL: Duration = Duration::from_micros(500);
@@ -232,7 +232,7 @@ impl Requester {
         &mut self,
         attributes: &Attributes,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Encoded>, LocalError> {
         let due = self.selective.due.take();
@@ -243,7 +243,7 @@ impl Requester {
         (self.next, self.current) = (packet, index);
         self.force_ack_req = true;
         let written = match self.queue.get(index) {
-            Some(wqe) => self.write_request(wqe, attributes, host, buffer),
+            Some(wqe) => self.write_request(wqe, attributes, hca, buffer),
             None => Ok(None),
         };
         self.force_ack_req = false;

@@ -7,7 +7,7 @@ use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, WqeState};
-use crate::engine::{Host, SendOp, Time, Transmit};
+use crate::engine::{Hca, SendOp, Time, Transmit};
 use crate::wire::{Deth, Opcode, Operation, Part, Transport};
 
 /// A Q_Key with this bit in a WR stands for the Q_Key of the queue pair (10.2.5).
@@ -36,7 +36,7 @@ pub enum UnreliableStep {
 
 impl Requester {
     /// Decides what to do with the oldest WQE. Executes it if it is a local operation.
-    pub fn unreliable_step(&mut self, pace: Pace, host: &mut impl Host) -> UnreliableStep {
+    pub fn unreliable_step(&mut self, pace: Pace, hca: &mut impl Hca) -> UnreliableStep {
         let Some(wqe) = self.queue.front() else {
             return UnreliableStep::Blocked;
         };
@@ -48,7 +48,7 @@ impl Requester {
         match (wqe.state, wqe.class()) {
             (WqeState::Failed(_) | WqeState::Executed, _) => UnreliableStep::Complete,
             (WqeState::Pending, OpClass::Local) => {
-                self.execute_local(host);
+                self.execute_local(hca);
                 UnreliableStep::Complete
             }
             (WqeState::Pending, OpClass::Acked) => match pace {
@@ -69,7 +69,7 @@ impl Requester {
     pub fn send_uc(
         &mut self,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Encoded>, ibv_wc_status> {
         let Some(wqe) = self.queue.front() else {
@@ -82,7 +82,7 @@ impl Requester {
         let mtu = attributes.mtu;
         let (is_first, is_last) = (packet == wqe.first, packet + 1 == wqe.end);
         if is_first && !is_last {
-            wqe.check_payload(host).map_err(|error| error.status())?;
+            wqe.check_payload(hca).map_err(|error| error.status())?;
         }
         let part = part_of(is_first, is_last);
         let psn = self.queue.psn(packet);
@@ -93,7 +93,7 @@ impl Requester {
         let content = payload::extend_headers(wqe, packet, mtu, part, &mut headers);
         let len = content.payload_len;
         let encoded = self
-            .write_packet(wqe, mtu, headers, len, host)
+            .write_packet(wqe, mtu, headers, len, hca)
             .map_err(|error| error.status())?;
         let Some(encoded) = encoded else {
             return Ok(None);
@@ -110,7 +110,7 @@ impl Requester {
         &mut self,
         attributes: &Attributes,
         pace: Pace,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Transmit>, ibv_wc_status> {
         let Some(wqe) = self.queue.front() else {
@@ -147,7 +147,7 @@ impl Requester {
             .payload(headers.buffer())
             .ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         if !payload.is_empty() {
-            wqe.read_payload(0, payload, host)
+            wqe.read_payload(0, payload, hca)
                 .map_err(|error| error.status())?;
         }
         let encoded = layout.seal(headers);

@@ -4,7 +4,7 @@ use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, Wqe, WqeState};
-use crate::engine::{Host, LocalError, Service};
+use crate::engine::{Hca, LocalError, Service};
 use crate::wire::{HeaderWriter, Operation, Part};
 
 /// The most packets in a row that do not request an acknowledgment.
@@ -26,7 +26,7 @@ impl Requester {
         &self,
         wqe: &Wqe,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Written>, LocalError> {
         let Some(operation) = wqe.operation() else {
@@ -37,9 +37,9 @@ impl Requester {
         // One implementation, compiled for what is sent most, and for anything.
         match (operation, part) {
             (Operation::Send, Part::Only) => {
-                self.write_part(wqe, (Operation::Send, Part::Only), attributes, host, buffer)
+                self.write_part(wqe, (Operation::Send, Part::Only), attributes, hca, buffer)
             }
-            parts => self.write_any(wqe, parts, attributes, host, buffer),
+            parts => self.write_any(wqe, parts, attributes, hca, buffer),
         }
     }
 
@@ -49,10 +49,10 @@ impl Requester {
         wqe: &Wqe,
         parts: (Operation, Part),
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Written>, LocalError> {
-        self.write_part(wqe, parts, attributes, host, buffer)
+        self.write_part(wqe, parts, attributes, hca, buffer)
     }
 
     /// [`Requester::write_request`] for this part of a message.
@@ -62,7 +62,7 @@ impl Requester {
         wqe: &Wqe,
         (operation, part): (Operation, Part),
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Written>, LocalError> {
         let (packet, mtu) = (self.next, attributes.mtu);
@@ -76,7 +76,7 @@ impl Requester {
         let ack_req = self.needs_ack_req(wqe, next_packet);
         headers.bth.ack_request = ack_req;
         let len = content.payload_len;
-        let encoded = self.write_packet(wqe, mtu, headers, len, host)?;
+        let encoded = self.write_packet(wqe, mtu, headers, len, hca)?;
         Ok(encoded.map(|encoded| Written {
             encoded,
             next_packet,
@@ -93,7 +93,7 @@ impl Requester {
         mtu: u32,
         mut headers: HeaderWriter<'_>,
         len: usize,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Result<Option<Encoded>, LocalError> {
         let layout = Layout::new(headers.size(), len);
         let Some(payload) = layout.payload(headers.buffer()) else {
@@ -101,7 +101,7 @@ impl Requester {
         };
         if !payload.is_empty() {
             let offset = (self.next - wqe.first) * u64::from(mtu);
-            wqe.read_payload(offset, payload, host)?;
+            wqe.read_payload(offset, payload, hca)?;
         }
         Ok(layout.seal(headers))
     }

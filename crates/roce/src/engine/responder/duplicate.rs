@@ -2,7 +2,7 @@
 //! atomics are answered.
 
 use super::execute::remote_key;
-use super::{Attributes, Host, Operation, Psn, Request, Responder, Response, Reth};
+use super::{Attributes, Hca, Operation, Psn, Request, Responder, Response, Reth};
 use crate::engine::response_queue::ReadResponse;
 use crate::engine::{Access, RemoteKey};
 
@@ -49,7 +49,7 @@ impl Responder {
         operation: Operation,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         let psn = request.psn();
         match operation {
@@ -57,7 +57,7 @@ impl Responder {
                 self.responses.push_duplicate(Response::Empty { psn });
             }
             Operation::CmpSwap | Operation::FetchAdd => self.on_duplicate_atomic(psn),
-            Operation::ReadRequest => self.on_duplicate_read(request, attributes, host),
+            Operation::ReadRequest => self.on_duplicate_read(request, attributes, hca),
             Operation::Reserved => {}
             // A PSN after the last one that an ACK may cover was never executed as a SEND or WRITE.
             _ if psn.distance(self.ack_psn) <= 0 => self.responses.push_ack(self.ack_psn),
@@ -74,11 +74,11 @@ impl Responder {
     }
 
     /// A READ has been answered completely for the first time.
-    pub(super) fn report_read(&self, first_psn: Psn, host: &mut impl Host) {
+    pub(super) fn report_read(&self, first_psn: Psn, hca: &mut impl Hca) {
         let is_it = |resource: &&Resource| resource.first_psn == first_psn;
         let resource = self.resources.iter().find(is_it);
         if let Some(SavedResult::Read(reth)) = resource.map(|resource| resource.result) {
-            host.on_peer_request(Access::Read, Some(reth.len));
+            hca.on_peer_request(Access::Read, Some(reth.len));
         }
     }
 
@@ -99,7 +99,7 @@ impl Responder {
         &mut self,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) {
         let psn = request.psn();
         let (Some(resource), Some(reth)) = (self.resource(psn), request.reth()) else {
@@ -117,7 +117,7 @@ impl Responder {
         // The key may have been invalidated since: the peer has all its data, and the network
         // duplicated the request. That must not break the connection.
         let key = remote_key(request, reth.rkey);
-        if within && may_read(key, &reth, host) {
+        if within && may_read(key, &reth, hca) {
             self.responses.push_duplicate(Response::Read(ReadResponse {
                 first_psn: resource.first_psn,
                 psn,
@@ -133,7 +133,7 @@ impl Responder {
 }
 
 /// Whether the peer may still read the range.
-fn may_read(key: RemoteKey, reth: &Reth, host: &mut impl Host) -> bool {
+fn may_read(key: RemoteKey, reth: &Reth, hca: &mut impl Hca) -> bool {
     let len = reth.len.into();
-    len == 0 || host.check_remote(key, reth.va, len, Access::Read).is_ok()
+    len == 0 || hca.check_remote(key, reth.va, len, Access::Read).is_ok()
 }

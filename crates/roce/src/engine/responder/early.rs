@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Attributes, Host, Psn, Request, Responder, ResponderAction};
+use super::{Attributes, Hca, Psn, Request, Responder, ResponderAction};
 use crate::engine::PacketCopy;
 use crate::wire::Packet;
 
@@ -112,7 +112,7 @@ impl Responder {
         outcome: ResponderAction,
         is_executed: bool,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> ResponderAction {
         let mut executed = (outcome, is_executed);
         while executed == (ResponderAction::None, true) {
@@ -124,7 +124,7 @@ impl Responder {
             let Some((_, operation, part)) = parts else {
                 break;
             };
-            executed = self.on_expected(operation, part, &packet, attributes, host);
+            executed = self.on_expected(operation, part, &packet, attributes, hca);
         }
         self.early.clear();
         executed.0

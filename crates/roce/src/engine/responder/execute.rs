@@ -10,7 +10,7 @@ use ibverbs_abi::*;
 use super::duplicate::{Resource, SavedResult};
 use super::nak::{Executed, NakCause};
 use super::{
-    Attributes, Completion, Host, InboundMessage, MAX_MESSAGE_LEN, Operation, Part, Psn, RecvWr,
+    Attributes, Completion, Hca, InboundMessage, MAX_MESSAGE_LEN, Operation, Part, Psn, RecvWr,
     Request, Responder, Response, TakenRecv, WorkQueue,
 };
 use crate::engine::response_queue::ReadResponse;
@@ -25,24 +25,24 @@ impl Responder {
         part: Part,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Executed {
         match operation {
             Operation::Send | Operation::SendImm | Operation::SendInv => {
-                self.execute_send(part, request, attributes, host)
+                self.execute_send(part, request, attributes, hca)
             }
             Operation::Write | Operation::WriteImm => {
-                self.execute_write(part, request, attributes, host)
+                self.execute_write(part, request, attributes, hca)
             }
             _ if self.message.is_some() => Err(NakCause::InvalidRequest),
             // 9.7.4.1.2, 9.9.3 class C. (Kernel rxe drops the packet.)
             Operation::Reserved => Err(NakCause::InvalidRequest),
-            Operation::ReadRequest => self.execute_read(request, attributes, host),
+            Operation::ReadRequest => self.execute_read(request, attributes, hca),
             Operation::CmpSwap | Operation::FetchAdd => {
-                self.execute_atomic(operation, request, attributes, host)
+                self.execute_atomic(operation, request, attributes, hca)
             }
-            Operation::AtomicWrite => self.execute_atomic_write(request, attributes, host),
-            Operation::Flush => self.execute_flush(request, attributes, host),
+            Operation::AtomicWrite => self.execute_atomic_write(request, attributes, hca),
+            Operation::Flush => self.execute_flush(request, attributes, hca),
             // Not requests: the queue pair hands them to the completer.
             Operation::ReadResponse | Operation::Ack | Operation::AtomicAck => Err(NakCause::Drop),
         }
@@ -54,18 +54,18 @@ impl Responder {
         &mut self,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Result<TakenRecv, NakCause> {
         if attributes.config.service == Service::XrcRecv {
             let srqn = request.xrc_srqn().ok_or(NakCause::InvalidRequest)?;
             let queue = WorkQueue::XrcSrq { srqn };
-            return match host.take_xrc_srq_wr(srqn) {
+            return match hca.take_xrc_srq_wr(srqn) {
                 Ok(wr) => Ok(TakenRecv { wr, queue }),
                 Err(XrcError::Empty) => Err(NakCause::ReceiverNotReady),
                 Err(XrcError::NoSuchQueue) => Err(NakCause::InvalidRequest),
             };
         }
-        let wr = self.recv_queue.take(host);
+        let wr = self.recv_queue.take(hca);
         let wr = wr.ok_or(NakCause::ReceiverNotReady)?;
         let queue = WorkQueue::Recv;
         Ok(TakenRecv { wr, queue })
@@ -78,7 +78,7 @@ impl Responder {
         part: Part,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Executed {
         let starts = matches!(part, Part::First | Part::Only);
         require(request.has_valid_len(part, attributes.mtu))?;
@@ -86,22 +86,22 @@ impl Responder {
         if let (Some(InboundMessage::Send { recv, len }), false, false) =
             (&mut self.message, starts, ends)
         {
-            place(&recv.wr, len, request.payload(), host)?;
+            place(&recv.wr, len, request.payload(), hca)?;
             self.accept(request, attributes, false);
             return Ok(());
         }
         // A message of one packet is stored only if it fails.
         let (recv, mut len) = match (self.message.take(), starts) {
-            (None, true) => (self.take_recv(request, attributes, host)?, 0),
+            (None, true) => (self.take_recv(request, attributes, hca)?, 0),
             (Some(InboundMessage::Send { recv, len }), false) => (recv, len),
             (other, _) => {
                 self.message = other;
                 return Err(NakCause::InvalidRequest);
             }
         };
-        let mut done = place(&recv.wr, &mut len, request.payload(), host);
+        let mut done = place(&recv.wr, &mut len, request.payload(), hca);
         if let (Ok(()), Some(rkey)) = (done, request.ieth()) {
-            let invalidated = host.invalidate_remote(remote_key(request, rkey));
+            let invalidated = hca.invalidate_remote(remote_key(request, rkey));
             done = invalidated.map_err(|_| NakCause::Invalidate {
                 ack_request: request.requests_ack(),
             });
@@ -114,7 +114,7 @@ impl Responder {
             return Ok(());
         }
         let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, request);
-        host.complete(recv.queue, completion)?;
+        hca.complete(recv.queue, completion)?;
         self.counters.rdma_recvs += 1;
         self.accept(request, attributes, true);
         Ok(())
@@ -126,7 +126,7 @@ impl Responder {
         part: Part,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Executed {
         let payload_len = request.payload().len() as u32;
         require(request.has_valid_len(part, attributes.mtu))?;
@@ -138,7 +138,7 @@ impl Responder {
                 }
                 if part == Part::First {
                     let key = remote_key(request, reth.rkey);
-                    host.check_remote(key, reth.va, reth.len.into(), Access::Write)?;
+                    hca.check_remote(key, reth.va, reth.len.into(), Access::Write)?;
                 }
                 (reth, 0)
             }
@@ -152,13 +152,13 @@ impl Responder {
             _ => return Err(NakCause::InvalidRequest),
         }
         let recv = match request.imm() {
-            Some(_) => Some(self.take_recv(request, attributes, host)?),
+            Some(_) => Some(self.take_recv(request, attributes, hca)?),
             None => None,
         };
         let va = reth.va.wrapping_add(offset.into());
         if payload_len > 0 {
             let key = remote_key(request, reth.rkey);
-            if let Err(error) = host.write_remote(key, va, request.payload()) {
+            if let Err(error) = hca.write_remote(key, va, request.payload()) {
                 // The receive WR reports the error.
                 let message = |recv| InboundMessage::Send { recv, len: 0 };
                 self.message = recv.map(message).or(self.message.take());
@@ -168,12 +168,12 @@ impl Responder {
         let len = offset + payload_len;
         self.message = (!ends).then_some(InboundMessage::Write { reth, len });
         if ends {
-            host.on_peer_request(Access::Write, Some(len));
+            hca.on_peer_request(Access::Write, Some(len));
         }
         if let Some(recv) = recv {
             let opcode = IBV_WC_RECV_RDMA_WITH_IMM;
             let completion = recv_completion(&recv.wr, opcode, len, request);
-            host.complete(recv.queue, completion)?;
+            hca.complete(recv.queue, completion)?;
             self.counters.rdma_recvs += 1;
         }
         self.accept(request, attributes, ends);
@@ -186,7 +186,7 @@ impl Responder {
         &mut self,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Executed {
         let reth = request.reth().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_READ)?;
@@ -196,7 +196,7 @@ impl Responder {
         }
         let key = remote_key(request, reth.rkey);
         if reth.len > 0 {
-            host.check_remote(key, reth.va, reth.len.into(), Access::Read)?;
+            hca.check_remote(key, reth.va, reth.len.into(), Access::Read)?;
         }
         let psn = request.psn();
         let packets = request.read_psns(reth.len, attributes.mtu);
@@ -227,14 +227,14 @@ impl Responder {
         operation: Operation,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Executed {
         let eth = request.atomic().ok_or(NakCause::InvalidRequest)?;
         check_access(attributes, IBV_ACCESS_REMOTE_ATOMIC)?;
         self.check_resources(attributes)?;
         check_aligned(eth.va)?;
         let key = remote_key(request, eth.rkey);
-        let original_value = host.atomic(key, eth.va, &mut |value| match operation {
+        let original_value = hca.atomic(key, eth.va, &mut |value| match operation {
             Operation::CmpSwap if value == eth.compare => eth.swap_add,
             Operation::CmpSwap => value,
             _ => value.wrapping_add(eth.swap_add),
@@ -262,7 +262,7 @@ impl Responder {
         &mut self,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Executed {
         let invalid = NakCause::InvalidRequest;
         let reth = request.reth().ok_or(invalid)?;
@@ -278,7 +278,7 @@ impl Responder {
         if !self.responses.has_room() {
             return Err(NakCause::Drop);
         }
-        host.atomic_write(remote_key(request, reth.rkey), reth.va, data)?;
+        hca.atomic_write(remote_key(request, reth.rkey), reth.va, data)?;
         self.accept_with_empty_response(request);
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Responder {
         &mut self,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Executed {
         let (Some(feth), Some(reth)) = (request.feth(), request.reth()) else {
             return Err(NakCause::InvalidRequest);
@@ -308,11 +308,11 @@ impl Responder {
         let (key, len) = (remote_key(request, reth.rkey), reth.len.into());
         if placement & IBV_FLUSH_GLOBAL != 0 {
             check_access(attributes, IBV_ACCESS_FLUSH_GLOBAL)?;
-            host.flush(key, reth.va, len, whole, Access::FlushGlobal)?;
+            hca.flush(key, reth.va, len, whole, Access::FlushGlobal)?;
         }
         if placement & IBV_FLUSH_PERSISTENT != 0 {
             check_access(attributes, IBV_ACCESS_FLUSH_PERSISTENT)?;
-            host.flush(key, reth.va, len, whole, Access::FlushPersistent)?;
+            hca.flush(key, reth.va, len, whole, Access::FlushPersistent)?;
         }
         self.accept_with_empty_response(request);
         Ok(())
@@ -350,7 +350,7 @@ impl Responder {
 
 /// Writes a payload to a receive WR, after the `len` bytes that it holds, and adds to `len`.
 #[inline(always)]
-pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
+pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], hca: &mut impl Hca) -> Executed {
     if payload.is_empty() {
         return Ok(());
     }
@@ -358,7 +358,7 @@ pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -
     if end > capacity(wr).min(MAX_MESSAGE_LEN.into()) {
         return Err(NakCause::MessageTooLong);
     }
-    host.scatter_recv(&wr.sges, (*len).into(), payload)
+    hca.scatter_recv(&wr.sges, (*len).into(), payload)
         .map_err(NakCause::RecvMemory)?;
     *len = end as u32;
     Ok(())

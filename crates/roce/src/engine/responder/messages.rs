@@ -3,7 +3,7 @@
 //! Not here: their order (`response_queue`). As packets they are sent by `transmit`.
 
 use super::transmit::ACK;
-use super::{Attributes, Host, Operation, Part, Responder, Response};
+use super::{Attributes, Hca, Operation, Part, Responder, Response};
 use crate::engine::emit::part_of;
 use crate::engine::shm::{HEAD_LEN, MessageWriter};
 use crate::wire::{AethKind, NakCode, Psn};
@@ -37,7 +37,7 @@ impl Responder {
     pub fn next_message(
         &mut self,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> NextAnswer {
         loop {
@@ -48,7 +48,7 @@ impl Responder {
                 Response::Ack { psn } => write(attributes, Operation::Ack, psn, buffer, |to| {
                     to.acknowledgment(ACK)
                 }),
-                Response::Read(_) => match self.next_read_data(attributes, host, buffer) {
+                Response::Read(_) => match self.next_read_data(attributes, hca, buffer) {
                     Some(next) => return next,
                     // A duplicate whose memory is not accessible any more is dropped.
                     None => continue,
@@ -78,7 +78,7 @@ impl Responder {
     fn next_read_data(
         &mut self,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<NextAnswer> {
         let Some(Response::Read(read)) = self.responses.front() else {
@@ -99,7 +99,7 @@ impl Responder {
         let Some(payload) = message.payload(len as usize) else {
             return Some(NextAnswer::None);
         };
-        if len > 0 && read.read(payload, host).is_err() {
+        if len > 0 && read.read(payload, hca).is_err() {
             let psn = self.on_read_failed()?;
             let kind = AethKind::Nak(NakCode::RemoteAccess);
             let nak = write(attributes, Operation::Ack, psn, buffer, |to| {
@@ -108,7 +108,7 @@ impl Responder {
             return Some(nak.map_or(NextAnswer::None, NextAnswer::AccessError));
         }
         let size = message.len(len as usize);
-        self.on_read_sent(len, 0, host);
+        self.on_read_sent(len, 0, hca);
         Some(NextAnswer::Message(size))
     }
 }

@@ -23,7 +23,7 @@ use super::pacer::Pacer;
 use super::recv_queue::RecvQueue;
 use super::request::Request;
 use super::response_queue::{Response, ResponseQueue};
-use super::{Access, Completion, Host, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
+use super::{Access, Completion, Hca, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
 use crate::wire::{AethKind, NakCode, Operation, Part, Psn, Reth};
 
 use duplicate::Resource;
@@ -182,7 +182,7 @@ impl Responder {
         part: Part,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> ResponderAction {
         let psn = request.psn();
         let ahead = psn.distance(self.epsn);
@@ -192,7 +192,7 @@ impl Responder {
         }
         if ahead < 0 {
             self.counters.duplicate_request += 1;
-            self.on_duplicate(operation, request, attributes, host);
+            self.on_duplicate(operation, request, attributes, hca);
             return ResponderAction::None;
         }
         if !request.continues_at(self.progress()) {
@@ -205,11 +205,11 @@ impl Responder {
             }
             self.drop_message();
         }
-        let (action, is_executed) = self.on_expected(operation, part, request, attributes, host);
+        let (action, is_executed) = self.on_expected(operation, part, request, attributes, hca);
         if self.early.is_empty() {
             return action;
         }
-        self.execute_early(action, is_executed, attributes, host)
+        self.execute_early(action, is_executed, attributes, hca)
     }
 
     /// The request packet with the ePSN. Returns whether it was executed, too.
@@ -220,16 +220,16 @@ impl Responder {
         part: Part,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> (ResponderAction, bool) {
         self.nak_sent = None;
         self.responses.withdraw_nak();
-        let executed = match self.may_execute(operation, request, host) {
-            true => self.execute(operation, part, request, attributes, host),
+        let executed = match self.may_execute(operation, request, hca) {
+            true => self.execute(operation, part, request, attributes, hca),
             false => Err(NakCause::ReadsWait),
         };
         if let Err(NakCause::InvalidRequest | NakCause::RemoteAccess) = executed {
-            report_refused(operation, host);
+            report_refused(operation, hca);
         }
         (self.on_executed(executed, attributes), executed.is_ok())
     }
@@ -242,9 +242,9 @@ impl Responder {
         part: Part,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> ResponderAction {
-        self.on_request(operation, part, request, attributes, host)
+        self.on_request(operation, part, request, attributes, hca)
     }
 
     /// Whether a request may be executed before the READs that wait are answered. READs have the bytes
@@ -255,12 +255,12 @@ impl Responder {
         &mut self,
         operation: Operation,
         request: &impl Request,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> bool {
         match operation {
             Operation::ReadRequest | Operation::Flush => true,
             Operation::Write if request.payload().is_empty() => true,
-            _ => self.responses.try_copy_reads(host),
+            _ => self.responses.try_copy_reads(hca),
         }
     }
 
@@ -272,7 +272,7 @@ impl Responder {
         part: Part,
         request: &impl Request,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> ResponderAction {
         let psn = request.psn();
         let starts = matches!(part, Part::First | Part::Only);
@@ -285,10 +285,10 @@ impl Responder {
         }
         let executed = match operation {
             Operation::Send | Operation::SendImm => {
-                self.execute_send(part, request, attributes, host)
+                self.execute_send(part, request, attributes, hca)
             }
             Operation::Write | Operation::WriteImm => {
-                self.execute_write(part, request, attributes, host)
+                self.execute_write(part, request, attributes, hca)
             }
             _ => Err(NakCause::InvalidRequest),
         };
@@ -361,10 +361,10 @@ impl Responder {
 
 /// A request was refused.
 #[cold]
-fn report_refused(operation: Operation, host: &mut impl Host) {
+fn report_refused(operation: Operation, hca: &mut impl Hca) {
     match operation {
-        Operation::ReadRequest => host.on_peer_request(Access::Read, None),
-        Operation::Write | Operation::WriteImm => host.on_peer_request(Access::Write, None),
+        Operation::ReadRequest => hca.on_peer_request(Access::Read, None),
+        Operation::Write | Operation::WriteImm => hca.on_peer_request(Access::Write, None),
         _ => {}
     }
 }

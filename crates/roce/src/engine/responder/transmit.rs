@@ -2,7 +2,7 @@
 //!
 //! Not here: their order (`response_queue`). Through shared memory they are sent by `messages`.
 
-use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
+use super::{Attributes, Hca, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::Clock;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
@@ -48,7 +48,7 @@ impl Responder {
         &mut self,
         attributes: &Attributes,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> NextResponse {
         loop {
@@ -63,7 +63,7 @@ impl Responder {
                 Response::Read(_) => {
                     let now = clock.time();
                     // A duplicate whose memory is not accessible any more is dropped.
-                    if let Some(sent) = self.send_read_response(attributes, now, host, buffer) {
+                    if let Some(sent) = self.send_read_response(attributes, now, hca, buffer) {
                         return sent;
                     }
                 }
@@ -124,7 +124,7 @@ impl Responder {
         &mut self,
         attributes: &Attributes,
         now: Time,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<NextResponse> {
         let Some(Response::Read(read)) = self.responses.front() else {
@@ -147,7 +147,7 @@ impl Responder {
         let Some(payload) = layout.payload(headers.buffer()) else {
             return Some(NextResponse::None);
         };
-        if len > 0 && read.read(payload, host).is_err() {
+        if len > 0 && read.read(payload, hca).is_err() {
             let psn = self.on_read_failed()?;
             let kind = AethKind::Nak(NakCode::RemoteAccess);
             let nak = self.headers(attributes, Operation::Ack, psn, kind, buffer);
@@ -158,7 +158,7 @@ impl Responder {
             return Some(NextResponse::None);
         };
         self.pacer.on_sent(encoded.len);
-        self.on_read_sent(len, 1, host);
+        self.on_read_sent(len, 1, hca);
         Some(NextResponse::Packet(encoded))
     }
 
@@ -178,7 +178,7 @@ impl Responder {
 
     /// `len` bytes of the READ that is the next response have been sent, which take that number of PSNs if
     /// more of them follow.
-    pub(super) fn on_read_sent(&mut self, len: u32, psns: u32, host: &mut impl Host) {
+    pub(super) fn on_read_sent(&mut self, len: u32, psns: u32, hca: &mut impl Hca) {
         let Some(Response::Read(read)) = self.responses.front() else {
             return;
         };
@@ -186,7 +186,7 @@ impl Responder {
             return self.responses.on_read_response_sent(len, psns);
         }
         if !read.duplicate {
-            self.report_read(read.first_psn, host);
+            self.report_read(read.first_psn, hca);
         }
         self.responses.pop_front();
     }

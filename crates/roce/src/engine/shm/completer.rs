@@ -14,7 +14,7 @@ use crate::engine::completer::nak_status;
 use crate::engine::counters::Counters;
 use crate::engine::retries::Exhausted;
 use crate::engine::send_queue::{OpClass, SendQueue, WqeState};
-use crate::engine::{Clock, Host, PeerActivity, Time, encoding};
+use crate::engine::{Clock, Hca, PeerActivity, Time, encoding};
 use crate::wire::{AethKind, Operation, Psn};
 
 /// Without an answer, a request that the peer has taken is sent again after this time, or after the ack
@@ -147,7 +147,7 @@ impl Sender {
         queue: &SendQueue,
         message: &Message<'_>,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Result<(), ibv_wc_status> {
         let mut requests = queue.iter().filter(|wqe| wqe.state == WqeState::Pending);
         let Some(wqe) = requests.next().filter(|_| message.psn() == self.acked) else {
@@ -166,7 +166,7 @@ impl Sender {
                     return Err(IBV_WC_BAD_RESP_ERR);
                 }
                 if !payload.is_empty() {
-                    host.scatter(wqe.wr.sges(), offset.into(), payload)
+                    hca.scatter(wqe.wr.sges(), offset.into(), payload)
                         .map_err(|error| error.status())?;
                 }
                 self.received = end as u32;
@@ -177,7 +177,7 @@ impl Sender {
             }
             (OpClass::Atomic, Operation::AtomicAck) => {
                 let value = message.original_value().to_ne_bytes();
-                host.scatter(wqe.wr.sges(), 0, &value)
+                hca.scatter(wqe.wr.sges(), 0, &value)
                     .map_err(|error| error.status())?;
             }
             (OpClass::EmptyResponse, Operation::ReadResponse) if payload.is_empty() => {}

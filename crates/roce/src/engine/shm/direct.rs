@@ -1,10 +1,10 @@
-//! RDMA WRITEs and READs that wait until all earlier requests are answered, because the host can execute
+//! RDMA WRITEs and READs that wait until all earlier requests are answered, because the HCA can execute
 //! them then without the peer.
 
 use super::Sender;
 use crate::engine::attributes::Attributes;
 use crate::engine::send_queue::{SendQueue, Wqe, WqeState};
-use crate::engine::{Host, SendOp, SendWr, Service};
+use crate::engine::{Hca, SendOp, SendWr, Service};
 
 /// Shorter requests are written: while they are outstanding, both processes work, and the copy of a short one
 /// costs little beside the system call.
@@ -12,12 +12,12 @@ const MIN_LEN: u32 = 8 << 10;
 /// After this number of refusals in a row no WQE waits.
 const MAX_REFUSALS: u8 = 4;
 
-/// The WQEs that wait until nothing is in flight, to be executed by the host.
+/// The WQEs that wait until nothing is in flight, to be executed by the HCA.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DirectWait {
     /// The current WQE waits, and perhaps those behind it.
     is_waiting: bool,
-    /// WQEs in a row that the host did not execute when they had waited.
+    /// WQEs in a row that the HCA did not execute when they had waited.
     refusals: u8,
 }
 
@@ -28,13 +28,13 @@ impl Sender {
         &mut self,
         wqe: &Wqe,
         attributes: &Attributes,
-        host: &impl Host,
+        hca: &impl Hca,
     ) -> bool {
         let waits = wqe.len >= MIN_LEN
             && self.acked != self.next
             && is_executable(&wqe.wr, attributes)
             && self.direct_wait.refusals < MAX_REFUSALS
-            && host.can_execute_directly(&wqe.wr, attributes.target());
+            && hca.can_execute_directly(&wqe.wr, attributes.target());
         self.direct_wait.is_waiting = waits;
         waits
     }
@@ -52,7 +52,7 @@ impl Sender {
     }
 
     /// The oldest WR, if it waits, or is behind one that did, and nothing is left to wait for. The caller
-    /// lets the host execute it, and calls [`Sender::on_executed`] or [`Sender::on_refused`].
+    /// lets the HCA execute it, and calls [`Sender::on_executed`] or [`Sender::on_refused`].
     pub fn next_direct<'a>(
         &mut self,
         queue: &'a SendQueue,
@@ -69,7 +69,7 @@ impl Sender {
         wqe.map(|wqe| &wqe.wr)
     }
 
-    /// The host has executed the WR.
+    /// The HCA has executed the WR.
     pub fn on_executed(&mut self, queue: &mut SendQueue) {
         queue.set_state(0, WqeState::Executed);
         self.direct_wait.refusals = 0;
@@ -80,14 +80,14 @@ impl Sender {
         self.direct_wait.is_waiting = false;
     }
 
-    /// The host has not executed the WR: it is written.
+    /// The HCA has not executed the WR: it is written.
     pub fn on_refused(&mut self) {
         self.direct_wait.is_waiting = false;
         self.direct_wait.refusals = self.direct_wait.refusals.saturating_add(1);
     }
 }
 
-/// Whether the host may execute a WR: an RDMA WRITE or READ of a reliable connection.
+/// Whether the HCA may execute a WR: an RDMA WRITE or READ of a reliable connection.
 #[inline]
 pub fn is_executable(wr: &SendWr, attributes: &Attributes) -> bool {
     let is_possible = match wr.op {

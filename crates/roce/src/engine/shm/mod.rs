@@ -13,7 +13,7 @@
 //! | `message` | requests and responses as bytes |
 //! | `sender`, `write` | which part of which request is written next; writing it |
 //! | `completer` | responses, RNR waits, ack timeouts |
-//! | `direct` | requests that wait until the host can execute them without the peer |
+//! | `direct` | requests that wait until the HCA can execute them without the peer |
 //!
 //! Not here: the execution of requests, which both transports share (`responder`), and the memory
 //! (`shm` of the device).

@@ -17,7 +17,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::requester::Finished;
 use crate::engine::retries::Retries;
 use crate::engine::send_queue::{OpClass, SendQueue, Wqe, WqeState, execute_local};
-use crate::engine::{Clock, Host, LocalError, SendOp, Service, Time};
+use crate::engine::{Clock, Hca, LocalError, SendOp, Service, Time};
 use crate::wire::{Operation, Psn};
 
 /// The most requests in flight: a PSN must identify each.
@@ -145,12 +145,12 @@ impl Sender {
         queue: &mut SendQueue,
         attributes: &Attributes,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> NextMessage {
         loop {
-            match self.next_step(queue, attributes, clock, host) {
-                Step::Write => match self.write(queue, attributes, host, buffer) {
+            match self.next_step(queue, attributes, clock, hca) {
+                Step::Write => match self.write(queue, attributes, hca, buffer) {
                     Ok(Some(len)) => {
                         self.start_timer(attributes, clock);
                         return NextMessage::Message(len);
@@ -167,7 +167,7 @@ impl Sender {
                 Step::Wait => return NextMessage::Blocked,
                 Step::Execute => {
                     if let Some(wqe) = queue.get(self.current) {
-                        let state = execute_local(&wqe.wr, host);
+                        let state = execute_local(&wqe.wr, hca);
                         queue.set_state(self.current, state);
                     }
                 }
@@ -183,7 +183,7 @@ impl Sender {
         queue: &SendQueue,
         attributes: &Attributes,
         clock: impl Clock,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
     ) -> Step {
         if let Some(until) = self.rnr_until {
             if clock.time() < until {
@@ -207,7 +207,7 @@ impl Sender {
             (WqeState::Pending, SendOp::Send | SendOp::Write { .. })
                 if !wqe.wr.flags.fence && wqe.len as usize <= HEAD_LEN => {}
             _ => {
-                let step = self.check_step(wqe, attributes, host);
+                let step = self.check_step(wqe, attributes, hca);
                 if !matches!(step, Step::Write) {
                     return step;
                 }
@@ -221,7 +221,7 @@ impl Sender {
 
     /// Whether the current WQE can be written, executed, or has to wait.
     #[inline(never)]
-    fn check_step(&mut self, wqe: &Wqe, attributes: &Attributes, host: &mut impl Host) -> Step {
+    fn check_step(&mut self, wqe: &Wqe, attributes: &Attributes, hca: &mut impl Hca) -> Step {
         match wqe.state {
             WqeState::Executed => return Step::Skip,
             // It fails once all earlier WQEs have completed.
@@ -244,12 +244,12 @@ impl Sender {
             OpClass::Acked if !self.is_reliable && wqe.wr.is_only_reliable() => {
                 Step::Fail(IBV_WC_LOC_QP_OP_ERR)
             }
-            OpClass::Acked => match self.waits_for_direct(wqe, attributes, host) {
+            OpClass::Acked => match self.waits_for_direct(wqe, attributes, hca) {
                 true => Step::Wait,
                 false => Step::Write,
             },
             _ if !self.is_reliable => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
-            _ if self.waits_for_direct(wqe, attributes, host) => Step::Wait,
+            _ if self.waits_for_direct(wqe, attributes, hca) => Step::Wait,
             _ => match u32::from(attributes.max_rd_atomic) {
                 0 => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
                 limit if self.rd_atomic_in_flight >= limit => Step::Wait,
@@ -264,15 +264,15 @@ impl Sender {
         &mut self,
         queue: &SendQueue,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<usize>, LocalError> {
         let Some(wqe) = queue.get(self.current) else {
             return Ok(None);
         };
         let written = match wqe.wr.op {
-            SendOp::Send => self.write_part(Operation::Send, wqe, attributes, host, buffer),
-            _ => self.write_any(wqe, attributes, host, buffer),
+            SendOp::Send => self.write_part(Operation::Send, wqe, attributes, hca, buffer),
+            _ => self.write_any(wqe, attributes, hca, buffer),
         };
         let Some(written) = written? else {
             return Ok(None);

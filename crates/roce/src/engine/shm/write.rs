@@ -5,7 +5,7 @@ use super::message::{HEAD_LEN, MessageWriter};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::part_of;
 use crate::engine::send_queue::{OpClass, Wqe};
-use crate::engine::{Host, LocalError, SendOp};
+use crate::engine::{Hca, LocalError, SendOp};
 use crate::wire::{Feth, Operation, Part, Reth};
 
 /// A part of a request that was written.
@@ -25,11 +25,11 @@ impl Sender {
         &self,
         wqe: &Wqe,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<WrittenPart>, LocalError> {
         match wqe.operation() {
-            Some(operation) => self.write_part(operation, wqe, attributes, host, buffer),
+            Some(operation) => self.write_part(operation, wqe, attributes, hca, buffer),
             None => Ok(None),
         }
     }
@@ -41,7 +41,7 @@ impl Sender {
         operation: Operation,
         wqe: &Wqe,
         attributes: &Attributes,
-        host: &mut impl Host,
+        hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<WrittenPart>, LocalError> {
         let left = match wqe.class() {
@@ -52,7 +52,7 @@ impl Sender {
         let len = left.min(buffer.len().saturating_sub(HEAD_LEN) as u32);
         let (starts, ends) = (self.sent == 0, len == left);
         if starts && !ends {
-            wqe.check_payload(host)?;
+            wqe.check_payload(hca)?;
         }
         let part = part_of(starts, ends);
         let to = (attributes.dest_qpn, self.next);
@@ -63,7 +63,7 @@ impl Sender {
         self.write_operands(wqe, part, &mut message);
         if let Some(payload) = message.payload(len as usize) {
             if !payload.is_empty() {
-                wqe.read_payload(self.sent.into(), payload, host)?;
+                wqe.read_payload(self.sent.into(), payload, hca)?;
             }
         }
         Ok(Some(WrittenPart {

@@ -87,8 +87,8 @@ fn arrive_raw(peer: &mut Peer, datagram: &[u8]) -> Vec<String> {
     let Ok(packet) = Packet::parse(datagram) else {
         return vec!["malformed".into()];
     };
-    let (now, host) = (peer.now, &mut peer.host);
-    peer.qp.receive(&packet, &addresses(1), now, host);
+    let (now, hca) = (peer.now, &mut peer.hca);
+    peer.qp.receive(&packet, &addresses(1), now, hca);
     responses(peer)
 }
 
@@ -154,12 +154,12 @@ fn check(peer: &mut Peer, words: &[&str], place: &str) {
             assert_eq!(peer.qp.state(), expected, "{place}");
         }
         ["memory", "unchanged"] => {
-            let bytes = &peer.host.region(KEY).bytes;
+            let bytes = &peer.hca.region(KEY).bytes;
             assert!(bytes.iter().all(|byte| *byte == 0), "{place}");
         }
         ["memory", byte] => {
             let (at, value) = byte.split_once('=').unwrap();
-            let found = peer.host.region(KEY).bytes[at.parse::<usize>().unwrap()];
+            let found = peer.hca.region(KEY).bytes[at.parse::<usize>().unwrap()];
             assert_eq!(found, value.parse::<u8>().unwrap(), "{place}");
         }
         ["recv", count] => {

@@ -10,18 +10,18 @@ use crate::engine::*;
 use crate::wire::{Packet, Psn};
 
 pub fn fill(network: &mut Network, side: usize) {
-    let bytes = &mut network.sides[side].host.region(KEY).bytes;
+    let bytes = &mut network.sides[side].hca.region(KEY).bytes;
     for (i, byte) in bytes.iter_mut().enumerate() {
         *byte = (i * 7 + i / 251 + side * 13) as u8;
     }
 }
 
 pub fn sends(network: &Network, side: usize) -> Vec<(u64, u32)> {
-    network.sides[side].host.statuses(WorkQueue::Send)
+    network.sides[side].hca.statuses(WorkQueue::Send)
 }
 
 pub fn receives(network: &Network, side: usize) -> Vec<(u64, u32)> {
-    network.sides[side].host.statuses(WorkQueue::Recv)
+    network.sides[side].hca.statuses(WorkQueue::Recv)
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn messages_of_every_operation_arrive() {
             assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
             assert_eq!(sends(&network, 0), [2, 3, 4].map(|id| (id, IBV_WC_SUCCESS)));
             let [near, far] = &mut network.sides;
-            let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
+            let (near, far) = (&near.hca.region(KEY).bytes, &far.hca.region(KEY).bytes);
             let len = len as usize;
             assert!(near[5..][..50_000] == far[..50_000]);
             assert!(near[5 + 50_000..][..50_000] == far[60_000..][..50_000]);
@@ -71,7 +71,7 @@ fn zero_length_messages_are_delivered() {
             [1, 2, 3, 4].map(|id| (id, IBV_WC_SUCCESS))
         );
         assert_eq!(receives(&network, 1), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
-        let (_, imm) = network.sides[1].host.completions[1];
+        let (_, imm) = network.sides[1].hca.completions[1];
         assert_eq!(
             (imm.opcode, imm.wc_flags, imm.imm_or_rkey),
             (IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_GRH | IBV_WC_WITH_IMM, 9)
@@ -117,7 +117,7 @@ fn atomics_execute_and_return_the_original_value() {
     for shared in [false, true] {
         let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
         let (va, rkey) = (BASE + 64, KEY);
-        network.sides[1].host.region(KEY).bytes[64..72].copy_from_slice(&40u64.to_ne_bytes());
+        network.sides[1].hca.region(KEY).bytes[64..72].copy_from_slice(&40u64.to_ne_bytes());
         let kinds = [
             SendOp::FetchAdd { va, rkey, add: 2 },
             SendOp::CmpSwap {
@@ -167,18 +167,18 @@ fn atomics_execute_and_return_the_original_value() {
             sends(&network, 0),
             [0, 1, 2, 3, 4, 5].map(|id| (id, IBV_WC_SUCCESS))
         );
-        let got: Vec<u64> = network.sides[0].host.region(KEY).bytes[..32]
+        let got: Vec<u64> = network.sides[0].hca.region(KEY).bytes[..32]
             .chunks(8)
             .map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap()))
             .collect();
         assert_eq!(got, [40, 42, 7, 7]);
-        let host = &mut network.sides[1].host;
-        assert_eq!(host.region(KEY).bytes[64..72], 6u64.to_ne_bytes());
-        assert_eq!(host.region(KEY).bytes[72..80], data);
-        assert_eq!(host.atomics, 5);
-        assert_eq!(host.flushes, [Access::FlushGlobal, Access::FlushPersistent]);
+        let hca = &mut network.sides[1].hca;
+        assert_eq!(hca.region(KEY).bytes[64..72], 6u64.to_ne_bytes());
+        assert_eq!(hca.region(KEY).bytes[72..80], data);
+        assert_eq!(hca.atomics, 5);
+        assert_eq!(hca.flushes, [Access::FlushGlobal, Access::FlushPersistent]);
         let opcodes: Vec<u32> = network.sides[0]
-            .host
+            .hca
             .completions
             .iter()
             .map(|c| c.1.opcode)
@@ -249,7 +249,7 @@ fn packets_fit_the_active_mtu() {
     assert_eq!(longest.get(), 1024);
     let attributes = network.sides[0].qp.attributes();
     assert_eq!(attributes.path_mtu, Some(4096));
-    let near = &network.sides[0].host.region(KEY).bytes;
+    let near = &network.sides[0].hca.region(KEY).bytes;
     assert!(near[7..][..50_000] == near[500_000..][..50_000]);
 }
 
@@ -273,7 +273,7 @@ fn a_fenced_wqe_waits_for_reads() {
         network.post_send(0, write);
         network.run();
         assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
-        let bytes = &network.sides[1].host.region(KEY).bytes;
+        let bytes = &network.sides[1].hca.region(KEY).bytes;
         assert!(bytes[..200_000] == bytes[300_000..500_000]);
     }
 }
@@ -282,7 +282,7 @@ fn a_fenced_wqe_waits_for_reads() {
 fn local_operations_execute_in_order() {
     for shared in [false, true] {
         let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
-        network.sides[0].host.add(7, 0, 100);
+        network.sides[0].hca.add(7, 0, 100);
         network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
         let bind = Bind {
             mw: 1,
@@ -295,10 +295,10 @@ fn local_operations_execute_in_order() {
         network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
         network.post_send(0, send_wr(2, SendOp::BindMw(bind), &[]));
         network.post_send(0, send_wr(3, SendOp::LocalInv { rkey: 7 }, &[]));
-        assert!(network.sides[0].host.region(7).valid && network.sides[0].host.binds == [bind]);
+        assert!(network.sides[0].hca.region(7).valid && network.sides[0].hca.binds == [bind]);
         network.run();
         assert_eq!(sends(&network, 0), [1, 2, 3].map(|id| (id, IBV_WC_SUCCESS)));
-        assert!(!network.sides[0].host.region(7).valid);
+        assert!(!network.sides[0].hca.region(7).valid);
         network.post_send(0, send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
         assert_eq!(sends(&network, 0)[3..], [(4, IBV_WC_MW_BIND_ERR)]);
     }
@@ -308,14 +308,14 @@ fn local_operations_execute_in_order() {
 fn send_with_invalidate_invalidates_the_rkey() {
     for shared in [false, true] {
         let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
-        network.sides[1].host.add(7, 0, 100);
+        network.sides[1].hca.add(7, 0, 100);
         for id in 1..3 {
             network.post_recv(1, recv_wr(id, &[sge(0, 10)]));
             network.post_send(0, send_wr(id, SendOp::SendInv { rkey: 7 }, &[sge(0, 10)]));
         }
         network.run();
-        assert!(!network.sides[1].host.region(7).valid);
-        let (_, first) = network.sides[1].host.completions[0];
+        assert!(!network.sides[1].hca.region(7).valid);
+        let (_, first) = network.sides[1].hca.completions[0];
         let flags = IBV_WC_GRH | IBV_WC_WITH_INV;
         assert_eq!((first.wc_flags, first.imm_or_rkey), (flags, 7));
         assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));

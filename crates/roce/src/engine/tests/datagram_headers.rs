@@ -12,7 +12,7 @@ use crate::wire::{Bth, Deth, Headers, Opcode, Operation, Packet, Part, Transport
 fn the_service_level_of_a_datagram_is_its_network_type() {
     let mut peer = Peer::in_rtr_with(config(Service::Ud, 0), QpChange::default());
     for (grh, sl) in [(0x60, 0b1001), (0, 0b1010)] {
-        peer.host.completions.clear();
+        peer.hca.completions.clear();
         peer.post_recv(1);
         let headers = Headers {
             deth: Some(Deth {
@@ -31,8 +31,8 @@ fn the_service_level_of_a_datagram_is_its_network_type() {
             grh: [grh; 40],
             ..addresses(1)
         };
-        peer.qp.receive(&packet, &from, peer.now, &mut peer.host);
-        let (_, completion) = peer.host.completions[0];
+        peer.qp.receive(&packet, &from, peer.now, &mut peer.hca);
+        let (_, completion) = peer.hca.completions[0];
         assert_eq!((completion.sl, completion.wc_flags), (sl, IBV_WC_GRH));
     }
 }

@@ -57,10 +57,10 @@ fn an_ack_is_sent_after_the_first_request() {
     network.transmit_delay = us(5);
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run_for(us(2));
-    let Side { qp, host } = &mut network.sides[1];
+    let Side { qp, hca } = &mut network.sides[1];
     for id in [7, 8] {
         let post = send_wr(id, SendOp::Send, &[sge(0, 10)]);
-        assert!(qp.post_send(post, host));
+        assert!(qp.post_send(post, hca));
     }
     network.transmit(1);
     assert_eq!(

@@ -1,9 +1,9 @@
-//! WRITEs and READs that wait for earlier requests, and are executed by the host then.
+//! WRITEs and READs that wait for earlier requests, and are executed by the HCA then.
 
 use ibverbs_abi::*;
 
 use super::connection::{fill, receives, sends};
-use super::host::Direct;
+use super::hca::Direct;
 use super::network::*;
 use crate::engine::*;
 
@@ -12,7 +12,7 @@ const LONG: u32 = 8 << 10;
 fn network(direct: Direct) -> Network {
     let mut network = Network::rc(1024, lossless(us(10)));
     network.shared_from = Some(network.now);
-    network.sides[0].host.direct = direct;
+    network.sides[0].hca.direct = direct;
     fill(&mut network, 0);
     for wr_id in 0..20 {
         network.post_recv(1, recv_wr(wr_id, &[sge(900_000, 8)]));
@@ -59,7 +59,7 @@ fn a_long_request_behind_a_send_is_executed_when_that_is_acknowledged() {
         assert_eq!((network.packets_sent[0], direct_ops(&network)), (2, 1));
         assert_eq!(receives(&network, 1).len(), 2);
         let [near, far] = &mut network.sides;
-        let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
+        let (near, far) = (&near.hca.region(KEY).bytes, &far.hca.region(KEY).bytes);
         assert!(near[..LONG as usize] == far[100_000..][..LONG as usize]);
     }
 }
@@ -81,7 +81,7 @@ fn a_short_request_is_sent() {
 fn what_is_behind_a_write_that_was_sent_waits() {
     let mut network = network(Direct::Never);
     post(&mut network, 0, write(), 8);
-    network.sides[0].host.direct = Direct::Granted;
+    network.sides[0].hca.direct = Direct::Granted;
     for wr_id in 1..5 {
         post(&mut network, wr_id, write(), LONG);
     }
@@ -96,14 +96,14 @@ fn what_is_behind_a_write_that_was_sent_waits() {
 #[test]
 fn what_is_posted_together_waits_for_one_acknowledgment() {
     let mut network = network(Direct::Granted);
-    let Side { qp, host } = &mut network.sides[0];
+    let Side { qp, hca } = &mut network.sides[0];
     for (wr_id, op, len) in [
         (0, SendOp::Send, 8),
         (1, SendOp::Send, 8),
         (2, write(), LONG),
         (3, SendOp::Send, 8),
     ] {
-        assert!(qp.post_send(send_wr(wr_id, op, &[sge(0, len)]), host));
+        assert!(qp.post_send(send_wr(wr_id, op, &[sge(0, len)]), hca));
     }
     network.transmit(0);
     assert_eq!(network.packets_sent[0], 2);
@@ -170,7 +170,7 @@ fn behind_many_bytes_a_request_is_sent() {
     while network.sides[0].qp.send_depth() == 21 {
         assert!(network.step());
     }
-    network.run_side(0, |qp, host| qp.execute_direct(host));
+    network.run_side(0, |qp, hca| qp.execute_direct(hca));
     assert_eq!(network.sides[0].qp.send_depth(), 3);
     assert_all_succeed(&mut network, 21);
     assert_eq!(direct_ops(&network), 19);
@@ -181,7 +181,7 @@ fn behind_many_bytes_a_request_is_sent() {
 fn a_queue_pair_in_rtr_grants_access_from_its_first_packet_on() {
     let psns = [5, 6].map(crate::wire::Psn::new);
     let mut network = Network::rc(1024, lossless(us(1)));
-    let Side { qp, host } = &mut network.sides[1];
+    let Side { qp, hca } = &mut network.sides[1];
     for state in [QpState::Reset, QpState::Init, QpState::Rtr] {
         let change = QpChange {
             state: Some(state),
@@ -189,12 +189,12 @@ fn a_queue_pair_in_rtr_grants_access_from_its_first_packet_on() {
             rq_psn: Some(crate::wire::Psn::new(0xff_ffe0)).filter(|_| state == QpState::Rtr),
             ..attributes(1, psns, 1024)
         };
-        qp.modify(&change, network.now, host);
+        qp.modify(&change, network.now, hca);
     }
     assert_eq!(qp.direct_access(), None);
     post(&mut network, 0, write(), 8);
     assert_all_succeed(&mut network, 1);
     assert!(network.sides[1].qp.direct_access().is_some());
-    let events = &network.sides[1].host.events;
+    let events = &network.sides[1].hca.events;
     assert_eq!(events[..], [QpEvent::CommunicationEstablished]);
 }

@@ -22,13 +22,13 @@ fn sqd_drains_the_send_queue() {
     assert!(network.sides[0].qp.sq_draining());
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
-    assert_eq!(network.sides[0].host.events, [QpEvent::SendQueueDrained]);
+    assert_eq!(network.sides[0].hca.events, [QpEvent::SendQueueDrained]);
     assert!(!network.sides[0].qp.sq_draining());
     network.set_state(0, QpState::Rts);
     network.run();
     assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
     network.set_state(0, QpState::Sqd);
-    assert_eq!(network.sides[0].host.events, [QpEvent::SendQueueDrained; 2]);
+    assert_eq!(network.sides[0].hca.events, [QpEvent::SendQueueDrained; 2]);
 }
 
 /// 10.3.1.5: later WQEs wait, even those that will fail.
@@ -54,7 +54,7 @@ fn draining_completes_started_wqes_only() {
         (peer.send_completions(), peer.qp.sq_draining()),
         (success([0]), false)
     );
-    assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
+    assert_eq!(peer.hca.events, [QpEvent::SendQueueDrained]);
     assert_eq!((peer.sent(), peer.qp.state()), (vec![], QpState::Sqd));
     peer.modify(QpState::Rts, QpChange::default());
     assert_eq!(peer.sent(), []);
@@ -62,7 +62,7 @@ fn draining_completes_started_wqes_only() {
         peer.send_completions()[1..],
         [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
     );
-    assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
+    assert_eq!(peer.hca.events, [QpEvent::SendQueueDrained]);
     // A WQE that its fence holds back has not been started.
     let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.post_read(0, 10);
@@ -84,15 +84,15 @@ fn draining_completes_started_wqes_only() {
         (peer.send_completions(), peer.qp.sq_draining()),
         (success([0]), false)
     );
-    assert_eq!(peer.host.events, []);
+    assert_eq!(peer.hca.events, []);
     // Without `en_sqd_async_notify` there is no event.
     let mut peer = Peer::in_rts(ATTRIBUTES);
     let change = QpChange {
         state: Some(QpState::Sqd),
         ..QpChange::default()
     };
-    peer.qp.modify(&change, peer.now, &mut peer.host);
-    assert_eq!((peer.qp.sq_draining(), peer.host.events.len()), (false, 0));
+    peer.qp.modify(&change, peer.now, &mut peer.hca);
+    assert_eq!((peer.qp.sq_draining(), peer.hca.events.len()), (false, 0));
 }
 
 /// The last packet in flight may not have requested an ACK, so the packets are retransmitted at once.
@@ -116,7 +116,7 @@ fn a_modify_while_draining_keeps_the_drained_event() {
             let mut network = Network::rc(1024, lossless(us(100))).sharing(shared);
             let modify = |network: &mut Network, change| {
                 let side = &mut network.sides[0];
-                side.qp.modify(&change, network.now, &mut side.host);
+                side.qp.modify(&change, network.now, &mut side.hca);
             };
             network.post_recv(1, recv_wr(1, &[sge(0, 300_000)]));
             network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
@@ -140,7 +140,7 @@ fn a_modify_while_draining_keeps_the_drained_event() {
                 );
             }
             network.run();
-            let events = &network.sides[0].host.events;
+            let events = &network.sides[0].hca.events;
             assert_eq!(events[..], vec![QpEvent::SendQueueDrained; expected]);
         }
     }
@@ -161,14 +161,14 @@ fn what_waits_for_a_receive_is_drained() {
             ..QpChange::default()
         };
         let side = &mut network.sides[0];
-        side.qp.modify(&change, network.now, &mut side.host);
+        side.qp.modify(&change, network.now, &mut side.hca);
         assert!(side.qp.sq_draining());
         network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
         network.run();
         let side = &network.sides[0];
         assert!(!side.qp.sq_draining());
-        assert_eq!(side.host.events[..], [QpEvent::SendQueueDrained]);
-        assert_eq!(side.host.completions.len(), 1);
+        assert_eq!(side.hca.events[..], [QpEvent::SendQueueDrained]);
+        assert_eq!(side.hca.completions.len(), 1);
     }
 }
 
@@ -183,7 +183,7 @@ fn an_error_ends_draining() {
     };
     let ended = |peer: &Peer, state| {
         assert_eq!((peer.qp.state(), peer.qp.sq_draining()), (state, false));
-        assert!(!peer.host.events.contains(&QpEvent::SendQueueDrained));
+        assert!(!peer.hca.events.contains(&QpEvent::SendQueueDrained));
     };
     let mut peer = Peer::in_rts(ATTRIBUTES);
     sqd(&mut peer);
@@ -197,16 +197,16 @@ fn an_error_ends_draining() {
     // A completion that does not fit.
     let mut peer = Peer::in_rts(ATTRIBUTES);
     sqd(&mut peer);
-    peer.host.room = Some(0);
+    peer.hca.room = Some(0);
     peer.ack(0);
     ended(&peer, QpState::Err);
     // The next message of an unreliable service.
     let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
-    network.sides[0].host.region(KEY).valid = false;
+    network.sides[0].hca.region(KEY).valid = false;
     network.set_state(0, QpState::Sqd);
     network.run();
     let qp = &network.sides[0].qp;
     assert_eq!((qp.state(), qp.sq_draining()), (QpState::Sqe, false));
-    assert_eq!(network.sides[0].host.events, []);
+    assert_eq!(network.sides[0].hca.events, []);
 }

@@ -15,7 +15,7 @@ fn marked_send(peer: &mut Peer, at: u32) {
         is_marked: true,
         ..addresses(1)
     };
-    peer.qp.receive(&packet, &from, peer.now, &mut peer.host);
+    peer.qp.receive(&packet, &from, peer.now, &mut peer.hca);
 }
 
 /// A CNP as it is on the wire: its BTH, with BECN, and 16 reserved bytes.
@@ -28,12 +28,12 @@ fn cnp(dest_qpn: u32) -> Vec<u8> {
 fn receive_cnp(peer: &mut Peer, from: &Addresses) {
     let datagram = [&cnp(qpn(0))[..], &[0; ICRC_LEN]].concat();
     let packet = Packet::parse(&datagram).unwrap();
-    peer.qp.receive(&packet, from, peer.now, &mut peer.host);
+    peer.qp.receive(&packet, from, peer.now, &mut peer.hca);
 }
 
 fn next(peer: &mut Peer) -> Option<Vec<u8>> {
     let mut buffer = [0xee; 4300];
-    let sent = peer.qp.transmit(peer.now, &mut peer.host, &mut buffer)?;
+    let sent = peer.qp.transmit(peer.now, &mut peer.hca, &mut buffer)?;
     Some(buffer[..sent.len].to_vec())
 }
 

@@ -205,7 +205,7 @@ fn a_forbidden_access_gets_a_nak() {
             network.post_send(0, send_wr(1, kind, sges));
             network.run();
             assert_eq!(sends(&network, 0), [(1, status)], "{kind:?}");
-            assert_eq!(network.sides[1].host.events, [event], "{kind:?}");
+            assert_eq!(network.sides[1].hca.events, [event], "{kind:?}");
             assert_eq!(receives(&network, 1), [(1, IBV_WC_WR_FLUSH_ERR)]);
             assert!(
                 network
@@ -314,7 +314,7 @@ fn err_flushes_both_queues_in_order() {
         }
         network.set_state(0, QpState::Err);
         let ids: Vec<u64> = network.sides[0]
-            .host
+            .hca
             .completions
             .iter()
             .map(|c| c.1.wr_id)
@@ -323,10 +323,10 @@ fn err_flushes_both_queues_in_order() {
         network.post_send(0, send_wr(4, SendOp::Send, &[]));
         network.post_recv(0, recv_wr(14, &[]));
         let flushed = |c: &(WorkQueue, Completion)| c.1.status == IBV_WC_WR_FLUSH_ERR;
-        let host = &network.sides[0].host;
-        assert!(host.completions.len() == 8 && host.completions.iter().all(flushed));
+        let hca = &network.sides[0].hca;
+        assert!(hca.completions.len() == 8 && hca.completions.iter().all(flushed));
         network.set_state(0, QpState::Reset);
-        assert_eq!(network.sides[0].host.completions.len(), 8);
+        assert_eq!(network.sides[0].hca.completions.len(), 8);
         assert_eq!(network.sides[0].qp.next_timeout(), None);
     }
 }
@@ -336,13 +336,13 @@ fn err_flushes_both_queues_in_order() {
 fn a_cq_overrun_is_fatal() {
     for shared in [false, true] {
         let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
-        network.sides[1].host.room = Some(1);
+        network.sides[1].hca.room = Some(1);
         for id in 1..4 {
             network.post_recv(1, recv_wr(id, &[]));
             network.post_send(0, send_wr(id, SendOp::Send, &[]));
         }
         network.run();
-        assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
+        assert_eq!(network.sides[1].hca.events, [QpEvent::Fatal]);
         assert_eq!(network.sides[1].qp.state(), QpState::Err);
         assert_eq!(
             sends(&network, 0)[..2],

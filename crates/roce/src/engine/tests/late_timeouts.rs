@@ -28,8 +28,8 @@ fn run_late(network: &mut Network, late: Duration) {
     let requester = network.sides[0].qp.requester();
     let timeout_at = requester.timers().get(Timer::AckTimeout).unwrap();
     network.now = timeout_at.after(late);
-    let Side { qp, host } = &mut network.sides[0];
-    qp.handle_timeout(network.now, PeerActivity::Unknown, host);
+    let Side { qp, hca } = &mut network.sides[0];
+    qp.handle_timeout(network.now, PeerActivity::Unknown, hca);
     network.transmit(0);
 }
 
@@ -124,8 +124,8 @@ fn untaken_request(change: QpChange) -> Network {
 fn run_idle(network: &mut Network, end: Time) {
     while sends(network, 0).is_empty() && network.now < end {
         network.now = network.sides[0].qp.next_timeout().unwrap();
-        let Side { qp, host } = &mut network.sides[0];
-        qp.handle_timeout(network.now, PeerActivity::Idle, host);
+        let Side { qp, hca } = &mut network.sides[0];
+        qp.handle_timeout(network.now, PeerActivity::Idle, hca);
         network.transmit(0);
     }
 }
@@ -175,15 +175,15 @@ fn a_request_without_room_fails_in_time() {
     };
     let mut network = Network::rc_with(1024, dead(), change);
     let begin = network.now;
-    let Side { qp, host } = &mut network.sides[0];
+    let Side { qp, hca } = &mut network.sides[0];
     assert!(qp.bind(begin));
     qp.on_no_room(begin);
     assert_eq!(qp.next_timeout(), None, "there is no request");
-    assert!(qp.post_send(send_wr(1, SendOp::Send, &[sge(0, 10)]), host));
+    assert!(qp.post_send(send_wr(1, SendOp::Send, &[sge(0, 10)]), hca));
     for _ in 0..2 {
         qp.on_no_room(network.now);
         network.now = qp.next_timeout().unwrap();
-        qp.handle_timeout(network.now, PeerActivity::Unknown, host);
+        qp.handle_timeout(network.now, PeerActivity::Unknown, hca);
     }
     assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
     assert_eq!(network.now.since(begin), 2 * TIMEOUT);

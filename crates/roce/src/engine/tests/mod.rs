@@ -9,7 +9,7 @@ mod direct_wait;
 mod drain;
 mod ecn;
 mod errors;
-mod host;
+mod hca;
 mod late_timeouts;
 mod network;
 mod peer;

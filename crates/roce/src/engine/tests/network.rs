@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::host::TestHost;
+use super::hca::TestHca;
 use crate::engine::*;
 use crate::wire::{ICRC_LEN, Packet, Psn};
 
@@ -17,7 +17,7 @@ pub type Takes = dyn FnMut(usize, &Message) -> bool;
 
 pub struct Side {
     pub qp: Qp,
-    pub host: TestHost,
+    pub hca: TestHca,
 }
 
 /// When a packet arrives; the number keeps packets that arrive together in order.
@@ -155,9 +155,9 @@ impl Network {
         let sides = [0, 1].map(|side: usize| {
             let mut side = Side {
                 qp: Qp::new(configs[side]),
-                host: TestHost::default(),
+                hca: TestHca::default(),
             };
-            side.host.add(KEY, BASE, LEN);
+            side.hca.add(KEY, BASE, LEN);
             side
         });
         let mut network = Network {
@@ -191,7 +191,7 @@ impl Network {
 
     /// Whether the registered memory of a side still holds zeros only.
     pub fn is_memory_zero(&mut self, side: usize) -> bool {
-        let region = self.sides[side].host.region(KEY);
+        let region = self.sides[side].hca.region(KEY);
         region.bytes.iter().all(|byte| *byte == 0)
     }
 
@@ -225,8 +225,8 @@ impl Network {
     }
 
     pub fn modify(&mut self, side: usize, change: &QpChange) {
-        let Side { qp, host } = &mut self.sides[side];
-        qp.modify(change, self.now, host);
+        let Side { qp, hca } = &mut self.sides[side];
+        qp.modify(change, self.now, hca);
         self.transmit(side);
     }
 
@@ -239,13 +239,9 @@ impl Network {
         self.modify(side, &change);
     }
 
-    /// Lets `call` run a side. Meanwhile its host has the memory of the other one, if the queue pair there
+    /// Lets `call` run a side. Meanwhile its HCA has the memory of the other one, if the queue pair there
     /// lets its peer access memory.
-    pub fn run_side<T>(
-        &mut self,
-        side: usize,
-        call: impl FnOnce(&mut Qp, &mut TestHost) -> T,
-    ) -> T {
+    pub fn run_side<T>(&mut self, side: usize, call: impl FnOnce(&mut Qp, &mut TestHca) -> T) -> T {
         let [one, other] = &mut self.sides;
         let (own, peer) = if side == 0 {
             (one, other)
@@ -254,19 +250,19 @@ impl Network {
         };
         let access = peer.qp.direct_access();
         if access.is_some() {
-            own.host.peer_access = access;
-            std::mem::swap(&mut own.host.peer_regions, &mut peer.host.regions);
+            own.hca.peer_access = access;
+            std::mem::swap(&mut own.hca.peer_regions, &mut peer.hca.regions);
         }
-        let result = call(&mut own.qp, &mut own.host);
-        if own.host.peer_access.take().is_some() {
-            std::mem::swap(&mut own.host.peer_regions, &mut peer.host.regions);
+        let result = call(&mut own.qp, &mut own.hca);
+        if own.hca.peer_access.take().is_some() {
+            std::mem::swap(&mut own.hca.peer_regions, &mut peer.hca.regions);
         }
         result
     }
 
     pub fn post_send(&mut self, side: usize, wr: SendWr) {
-        let defers = self.run_side(side, |qp, host| {
-            assert!(qp.post_send(wr, host));
+        let defers = self.run_side(side, |qp, hca| {
+            assert!(qp.post_send(wr, hca));
             qp.may_defer_transmit()
         });
         if !defers {
@@ -275,8 +271,8 @@ impl Network {
     }
 
     pub fn post_recv(&mut self, side: usize, wr: RecvWr) {
-        let Side { qp, host } = &mut self.sides[side];
-        assert!(qp.post_recv(wr, host));
+        let Side { qp, hca } = &mut self.sides[side];
+        assert!(qp.post_recv(wr, hca));
     }
 
     /// Whether the sides share memory now.
@@ -291,8 +287,8 @@ impl Network {
         }
         let mut buffer = vec![0; crate::wire::MAX_PACKET];
         loop {
-            let Side { qp, host } = &mut self.sides[side];
-            let Some(transmit) = qp.transmit(self.now, host, &mut buffer) else {
+            let Side { qp, hca } = &mut self.sides[side];
+            let Some(transmit) = qp.transmit(self.now, hca, &mut buffer) else {
                 break;
             };
             assert_eq!(transmit.av.dgid, gid(1 - side));
@@ -316,10 +312,10 @@ impl Network {
     fn transmit_messages(&mut self, side: usize) {
         let mut buffer = vec![0; HEAD_LEN + self.part_len];
         loop {
-            self.run_side(side, |qp, host| qp.execute_direct(host));
-            let Side { qp, host } = &mut self.sides[side];
+            self.run_side(side, |qp, hca| qp.execute_direct(hca));
+            let Side { qp, hca } = &mut self.sides[side];
             qp.bind(self.now);
-            let Some(len) = qp.transmit_message(self.now, host, &mut buffer) else {
+            let Some(len) = qp.transmit_message(self.now, hca, &mut buffer) else {
                 break;
             };
             let message = parse_message(&buffer[..len]);
@@ -356,14 +352,14 @@ impl Network {
 
     fn arrive(&mut self, arrival: &Arrival) {
         let side = arrival.side;
-        let Side { qp, host } = &mut self.sides[side];
+        let Side { qp, hca } = &mut self.sides[side];
         let from = addresses(1 - side);
         if arrival.is_message {
             let copy = parse_message(&arrival.bytes);
-            qp.receive_message(&copy.message(), &from, self.now, host);
+            qp.receive_message(&copy.message(), &from, self.now, hca);
         } else {
             let packet = Packet::parse(&arrival.bytes).expect("a valid packet");
-            qp.receive(&packet, &from, self.now, host);
+            qp.receive(&packet, &from, self.now, hca);
         }
         if self.transmit_delay.is_zero() {
             self.transmit(side);
@@ -412,14 +408,14 @@ impl Network {
     fn reuse_memory(&mut self) {
         let Some(range) = self.reuses else { return };
         for (side, reused) in self.sides.iter_mut().zip(&mut self.reused) {
-            let host = &mut side.host;
-            for at in *reused..host.completions.len() {
-                let (queue, completion) = host.completions[at];
+            let hca = &mut side.hca;
+            for at in *reused..hca.completions.len() {
+                let (queue, completion) = hca.completions[at];
                 if queue == WorkQueue::Send {
-                    host.region(KEY).bytes[range(completion.wr_id)].fill(0xbd);
+                    hca.region(KEY).bytes[range(completion.wr_id)].fill(0xbd);
                 }
             }
-            *reused = host.completions.len();
+            *reused = hca.completions.len();
         }
     }
 
@@ -428,9 +424,9 @@ impl Network {
             self.transmit_at[side] = None;
             self.transmit(side);
         }
-        let Side { qp, host } = &mut self.sides[side];
+        let Side { qp, hca } = &mut self.sides[side];
         if qp.next_timeout().is_some_and(|at| at <= self.now) {
-            qp.handle_timeout(self.now, PeerActivity::Unknown, host);
+            qp.handle_timeout(self.now, PeerActivity::Unknown, hca);
             self.transmit(side);
         }
     }

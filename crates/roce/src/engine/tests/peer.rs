@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ibverbs_abi::IBV_WC_SUCCESS;
 
-use super::host::TestHost;
+use super::hca::TestHca;
 use super::network::*;
 use crate::engine::*;
 use crate::wire::{
@@ -14,7 +14,7 @@ use crate::wire::{
 
 pub struct Peer {
     pub qp: Qp,
-    pub host: TestHost,
+    pub hca: TestHca,
     pub now: Time,
 }
 
@@ -37,10 +37,10 @@ impl Peer {
     pub fn in_rtr_with(config: QpConfig, change: QpChange) -> Peer {
         let mut peer = Peer {
             qp: Qp::new(config),
-            host: TestHost::default(),
+            hca: TestHca::default(),
             now: Time(1_000_000),
         };
-        peer.host.add(KEY, BASE, LEN);
+        peer.hca.add(KEY, BASE, LEN);
         let psns = [Psn::new(5), Psn::new(PEER_PSN)];
         for state in [QpState::Init, QpState::Rtr] {
             let change = QpChange {
@@ -48,7 +48,7 @@ impl Peer {
                 max_dest_rd_atomic: change.max_dest_rd_atomic.or(Some(2)),
                 ..attributes(0, psns, 1024)
             };
-            peer.qp.modify(&change, peer.now, &mut peer.host);
+            peer.qp.modify(&change, peer.now, &mut peer.hca);
         }
         peer
     }
@@ -72,7 +72,7 @@ impl Peer {
             sqd_async_notify: Some(true),
             ..change
         };
-        self.qp.modify(&change, self.now, &mut self.host);
+        self.qp.modify(&change, self.now, &mut self.hca);
     }
 
     pub fn headers(operation: Operation, part: Part, at: u32) -> Headers {
@@ -98,7 +98,7 @@ impl Peer {
         datagram.resize(datagram.len() + usize::from(headers.bth.pad) + ICRC_LEN, 0);
         let packet = Packet::parse(&datagram).unwrap();
         self.qp
-            .receive(&packet, &addresses(1), self.now, &mut self.host);
+            .receive(&packet, &addresses(1), self.now, &mut self.hca);
     }
 
     pub fn send(&mut self, part: Part, at: u32, payload: &[u8]) {
@@ -185,7 +185,7 @@ impl Peer {
     pub fn packets(&mut self) -> Vec<(Headers, Vec<u8>)> {
         let mut buffer = [0; 4300];
         let mut packets = Vec::new();
-        while let Some(transmit) = self.qp.transmit(self.now, &mut self.host, &mut buffer) {
+        while let Some(transmit) = self.qp.transmit(self.now, &mut self.hca, &mut buffer) {
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
             let packet = Packet::parse(&datagram).unwrap();
             packets.push((packet.headers(), packet.payload.to_vec()));
@@ -227,13 +227,13 @@ impl Peer {
     pub fn post_recv(&mut self, id: u64) {
         assert!(
             self.qp
-                .post_recv(recv_wr(id, &[sge(0, 10_000)]), &mut self.host)
+                .post_recv(recv_wr(id, &[sge(0, 10_000)]), &mut self.hca)
         );
     }
 
     /// Posts a send WR; nothing is transmitted yet.
     pub fn post_wr(&mut self, wr: SendWr) {
-        assert!(self.qp.post_send(wr, &mut self.host));
+        assert!(self.qp.post_send(wr, &mut self.hca));
     }
 
     pub fn post_send(&mut self, id: u64, len: u32) {
@@ -255,7 +255,7 @@ impl Peer {
         let waited = at.since(self.now);
         self.now = self.now.max(at);
         self.qp
-            .handle_timeout(self.now, PeerActivity::Unknown, &mut self.host);
+            .handle_timeout(self.now, PeerActivity::Unknown, &mut self.hca);
         waited
     }
 
@@ -265,7 +265,7 @@ impl Peer {
     }
 
     pub fn send_completions(&self) -> Vec<(u64, u32)> {
-        self.host.statuses(WorkQueue::Send)
+        self.hca.statuses(WorkQueue::Send)
     }
 }
 

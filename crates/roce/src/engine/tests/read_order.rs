@@ -11,7 +11,7 @@ fn peer(max_dest_rd_atomic: u8) -> Peer {
         max_dest_rd_atomic: Some(max_dest_rd_atomic),
         ..QpChange::default()
     });
-    peer.host.region(KEY).bytes = original(0, LEN);
+    peer.hca.region(KEY).bytes = original(0, LEN);
     peer
 }
 
@@ -67,9 +67,9 @@ fn a_read_has_the_bytes_from_before_any_later_request() {
         peer.post_recv(1);
         peer.read(0, BASE, 1500);
         request(&mut peer);
-        assert_ne!(peer.host.region(KEY).bytes[..8], original(0, 8), "{case}");
+        assert_ne!(peer.hca.region(KEY).bytes[..8], original(0, 8), "{case}");
         peer.read(3, BASE, 8);
-        let now = peer.host.region(KEY).bytes[..8].to_vec();
+        let now = peer.hca.region(KEY).bytes[..8].to_vec();
         let expected = [original(0, 1500), now].concat();
         assert_eq!(read_data(&mut peer), expected, "{case}");
     }
@@ -101,8 +101,8 @@ fn a_read_does_not_see_what_the_program_does_after_a_completion() {
         peer.post_recv(1);
         peer.read(0, BASE, 100);
         request(&mut peer);
-        assert_eq!(peer.host.statuses(WorkQueue::Recv), success([1]));
-        peer.host.region(KEY).valid = false;
+        assert_eq!(peer.hca.statuses(WorkQueue::Recv), success([1]));
+        peer.hca.region(KEY).valid = false;
         assert_eq!(read_data(&mut peer), original(0, 100));
         assert_eq!(peer.qp.state(), QpState::Rtr);
     }
@@ -163,7 +163,7 @@ fn a_request_behind_long_reads_waits_for_them() {
     let next = 3 * packets;
     write(&mut peer, next, BASE, &[0xee; 8]);
     peer.fetch_add(next + 1);
-    assert_eq!(peer.host.region(KEY).bytes, original(0, LEN));
+    assert_eq!(peer.hca.region(KEY).bytes, original(0, LEN));
     let mut responses = Vec::new();
     loop {
         responses.extend(peer.responses());
@@ -177,7 +177,7 @@ fn a_request_behind_long_reads_waits_for_them() {
     assert_eq!(responses.last(), Some(&expected));
     write(&mut peer, next, BASE, &[0xee; 8]);
     assert_eq!(peer.responses(), [ack(next as i32)]);
-    assert_eq!(peer.host.region(KEY).bytes[..8], [0xee; 8]);
+    assert_eq!(peer.hca.region(KEY).bytes[..8], [0xee; 8]);
 }
 
 /// An RNIC does not execute what follows a READ that fails.
@@ -186,10 +186,10 @@ fn nothing_is_executed_behind_a_read_that_fails() {
     let mut peer = peer(1);
     peer.post_recv(1);
     peer.read(0, BASE, 100);
-    peer.host.region(KEY).readable = false;
+    peer.hca.region(KEY).readable = false;
     write(&mut peer, 1, BASE, &[0xee; 8]);
     assert_eq!(peer.responses(), [nak(0, NakCode::RemoteAccess)]);
-    assert_eq!(peer.host.region(KEY).bytes[..8], original(0, 8));
+    assert_eq!(peer.hca.region(KEY).bytes[..8], original(0, 8));
     assert_eq!(peer.qp.state(), QpState::Err);
 }
 
@@ -200,8 +200,8 @@ fn a_duplicate_read_that_fails_holds_nothing_back() {
     peer.read(0, BASE, 100);
     read_data(&mut peer);
     peer.read(0, BASE, 100);
-    peer.host.region(KEY).readable = false;
+    peer.hca.region(KEY).readable = false;
     write(&mut peer, 1, BASE, &[0xee; 8]);
     assert_eq!(peer.responses(), [ack(1)]);
-    assert_eq!(peer.host.region(KEY).bytes[..8], [0xee; 8]);
+    assert_eq!(peer.hca.region(KEY).bytes[..8], [0xee; 8]);
 }

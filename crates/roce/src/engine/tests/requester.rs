@@ -27,7 +27,7 @@ fn the_last_packet_of_a_batch_requests_an_ack() {
     peer.ack(2);
     assert_eq!(peer.send_completions(), success(0..3));
     // The next WQE is local, or waits for the acknowledgment.
-    peer.host.add(7, 0, 1);
+    peer.hca.add(7, 0, 1);
     peer.post_send(3, 10);
     peer.post_wr(send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
     assert_eq!(peer.sent_with_ack_req(), [(3, true)]);
@@ -261,7 +261,7 @@ fn invalid_responses_are_errors() {
             peer.send_completions(),
             [(0, IBV_WC_BAD_RESP_ERR), (1, IBV_WC_WR_FLUSH_ERR)]
         );
-        assert!(peer.host.region(KEY).bytes[..10] == [0; 10]);
+        assert!(peer.hca.region(KEY).bytes[..10] == [0; 10]);
     }
     // A READ response to a SEND.
     let mut peer = Peer::in_rts(ATTRIBUTES);
@@ -315,9 +315,9 @@ fn queues_are_limited_to_their_depth() {
     for id in 0..5 {
         let taken = peer
             .qp
-            .post_send(send_wr(id, SendOp::Send, &[]), &mut peer.host);
+            .post_send(send_wr(id, SendOp::Send, &[]), &mut peer.hca);
         assert_eq!(taken, id < 3);
-        let taken = peer.qp.post_recv(recv_wr(id, &[]), &mut peer.host);
+        let taken = peer.qp.post_recv(recv_wr(id, &[]), &mut peer.hca);
         assert_eq!(taken, id < 2);
     }
     assert_eq!((peer.qp.send_depth(), peer.qp.recv_depth()), (3, 2));
@@ -385,7 +385,7 @@ fn unsignaled_wqes_complete_without_cqe() {
         peer.send_completions()[1..],
         [(2, IBV_WC_REM_OP_ERR), (3, IBV_WC_WR_FLUSH_ERR)]
     );
-    let solicited = peer.host.completions.iter().map(|c| c.1.solicited);
+    let solicited = peer.hca.completions.iter().map(|c| c.1.solicited);
     assert!(solicited.eq([false, true, true]));
 }
 
@@ -393,7 +393,7 @@ fn unsignaled_wqes_complete_without_cqe() {
 #[test]
 fn a_lost_send_completion_is_fatal() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
-    peer.host.room = Some(1);
+    peer.hca.room = Some(1);
     for id in 0..3 {
         peer.post_send(id, 10);
     }
@@ -401,7 +401,7 @@ fn a_lost_send_completion_is_fatal() {
     peer.ack(2);
     assert_eq!(peer.send_completions(), success([0]));
     assert_eq!((peer.qp.state(), peer.qp.send_depth()), (QpState::Err, 0));
-    assert_eq!(peer.host.events, [QpEvent::Fatal]);
+    assert_eq!(peer.hca.events, [QpEvent::Fatal]);
     assert_eq!((peer.sent(), peer.qp.next_timeout()), (vec![], None));
 }
 

@@ -57,7 +57,7 @@ fn malformed_messages_get_a_nak() {
         let expected = nak(last, NakCode::InvalidRequest);
         assert_eq!(peer.responses().last(), Some(&expected), "{packets:?}");
         assert_eq!(peer.qp.state(), QpState::Err);
-        let statuses = peer.host.statuses(WorkQueue::Recv);
+        let statuses = peer.hca.statuses(WorkQueue::Recv);
         let started = last > 0;
         let first = if started {
             IBV_WC_REM_INV_REQ_ERR
@@ -69,7 +69,7 @@ fn malformed_messages_get_a_nak() {
             [(1, first), (2, IBV_WC_WR_FLUSH_ERR)],
             "{packets:?}"
         );
-        assert_eq!(peer.host.events.contains(&QpEvent::RequestError), !started);
+        assert_eq!(peer.hca.events.contains(&QpEvent::RequestError), !started);
     }
     // WRITEs whose length is not that of their RETH.
     for (len, part, payload_len) in [
@@ -136,11 +136,11 @@ fn rnr_nak_is_sent_once() {
         Some(AethKind::RnrNak { timer: 12 }),
     );
     assert_eq!(peer.responses(), [ack(1), expected]);
-    assert_eq!(peer.host.region(KEY).bytes[1024], 0);
+    assert_eq!(peer.hca.region(KEY).bytes[1024], 0);
     peer.post_recv(2);
     peer.deliver(last, &[2]);
     assert_eq!(peer.responses(), [ack(2)]);
-    assert_eq!(peer.host.region(KEY).bytes[1024], 2);
+    assert_eq!(peer.hca.region(KEY).bytes[1024], 2);
 }
 
 /// 9.6.1.5.
@@ -159,7 +159,7 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
         ..addresses(1)
     };
     peer.qp
-        .receive(&packet, &other_peer, peer.now, &mut peer.host);
+        .receive(&packet, &other_peer, peer.now, &mut peer.hca);
     assert_eq!(peer.responses(), []);
     // Packets of another transport service have no effect.
     for transport in [Transport::Uc, Transport::Xrc] {
@@ -167,18 +167,18 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
         headers.bth.opcode = Opcode::new(transport, Operation::Send, Part::Only);
         headers.xrc_srqn = (transport == Transport::Xrc).then_some(1);
         peer.deliver(headers, b"");
-        assert_eq!((peer.responses(), peer.host.events.len()), (vec![], 0));
+        assert_eq!((peer.responses(), peer.hca.events.len()), (vec![], 0));
     }
     for state in [QpState::Err, QpState::Reset, QpState::Init] {
         let change = QpChange {
             state: Some(state),
             ..QpChange::default()
         };
-        peer.qp.modify(&change, peer.now, &mut peer.host);
+        peer.qp.modify(&change, peer.now, &mut peer.hca);
         peer.send(Part::Only, 0, b"");
         assert_eq!(peer.responses(), []);
     }
-    assert_eq!(peer.host.events, []);
+    assert_eq!(peer.hca.events, []);
 }
 
 /// A uroce process that does not have port 4791 sends from the port of its queue pair number. Other peers
@@ -198,7 +198,7 @@ fn packets_from_another_port_than_the_peers_are_dropped() {
             dest_qpn: Some(dest_qpn),
             ..QpChange::default()
         };
-        peer.qp.modify(&change, peer.now, &mut peer.host);
+        peer.qp.modify(&change, peer.now, &mut peer.hca);
         let headers = Peer::headers(Operation::Send, Part::Only, 0);
         let mut datagram = vec![0; headers.encoded_len() + ICRC_LEN];
         headers.write(&mut datagram);
@@ -208,7 +208,7 @@ fn packets_from_another_port_than_the_peers_are_dropped() {
             is_marked: false,
             ..addresses(1)
         };
-        peer.qp.receive(&packet, &from, peer.now, &mut peer.host);
+        peer.qp.receive(&packet, &from, peer.now, &mut peer.hca);
         assert_eq!(!peer.responses().is_empty(), accepted, "{src_port}");
     }
 }
@@ -223,10 +223,10 @@ fn the_requester_respects_credits() {
         sq_psn: Some(psn(100)),
         ..QpChange::default()
     };
-    peer.qp.modify(&change, peer.now, &mut peer.host);
+    peer.qp.modify(&change, peer.now, &mut peer.hca);
     let post = |peer: &mut Peer, id| {
         let request = send_wr(id, SendOp::Send, &[]);
-        assert!(peer.qp.post_send(request, &mut peer.host));
+        assert!(peer.qp.post_send(request, &mut peer.hca));
         peer.responses().len()
     };
     assert_eq!(post(&mut peer, 1), 1);
@@ -270,7 +270,7 @@ fn access_rights_are_checked_before_execution() {
     ] {
         for only_others in [true, false] {
             let mut peer = Peer::in_rtr(change);
-            let region = peer.host.region(KEY);
+            let region = peer.hca.region(KEY);
             region.writable = (operation == Operation::Write) == only_others;
             region.readable = (operation == Operation::ReadRequest) == only_others;
             region.atomic = (operation == Operation::FetchAdd) == only_others;
@@ -282,7 +282,7 @@ fn access_rights_are_checked_before_execution() {
             let rejected = peer.responses() == [nak(0, NakCode::RemoteAccess)];
             assert_eq!(rejected, !only_others, "{operation:?}");
             assert_eq!(
-                peer.host.region(KEY).bytes[0] == 0,
+                peer.hca.region(KEY).bytes[0] == 0,
                 !only_others || operation == Operation::ReadRequest
             );
         }
@@ -316,10 +316,10 @@ fn a_taken_receive_wr_reports_the_error() {
         peer.deliver(headers, b"data");
         assert_eq!(peer.responses(), [nak(0, NakCode::RemoteAccess)]);
         assert_eq!(
-            peer.host.statuses(WorkQueue::Recv),
+            peer.hca.statuses(WorkQueue::Recv),
             [(1, IBV_WC_LOC_ACCESS_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
         );
-        assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
+        assert_eq!(peer.hca.events, [QpEvent::CommunicationEstablished]);
     }
 }
 
@@ -334,7 +334,7 @@ fn the_receive_wr_of_a_started_message_is_flushed_first() {
         let mut peer = Peer::in_rtr_with(config, QpChange::default());
         if srq {
             let receives = [1, 2].map(|id| recv_wr(id, &[sge(0, 10_000)]));
-            peer.host.shared.extend(receives);
+            peer.hca.shared.extend(receives);
         } else {
             peer.post_recv(1);
             peer.post_recv(2);
@@ -347,8 +347,8 @@ fn the_receive_wr_of_a_started_message_is_flushed_first() {
             .iter()
             .map(|id| (*id, IBV_WC_WR_FLUSH_ERR))
             .collect();
-        assert_eq!(peer.host.statuses(WorkQueue::Recv), flushed);
-        let events = &peer.host.events[1..];
+        assert_eq!(peer.hca.statuses(WorkQueue::Recv), flushed);
+        let events = &peer.hca.events[1..];
         assert_eq!(
             events,
             if srq {
@@ -358,7 +358,7 @@ fn the_receive_wr_of_a_started_message_is_flushed_first() {
             }
         );
         peer.modify(QpState::Err, QpChange::default());
-        assert_eq!(peer.host.completions.len(), flushed.len());
+        assert_eq!(peer.hca.completions.len(), flushed.len());
     }
 }
 
@@ -378,7 +378,7 @@ fn reserved_opcodes_get_a_nak() {
         peer.deliver(reserved(number, 0), b"abcd");
         assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)]);
         assert_eq!(peer.qp.state(), QpState::Err);
-        assert!(peer.host.events.contains(&QpEvent::RequestError));
+        assert!(peer.hca.events.contains(&QpEvent::RequestError));
     }
     // Only a packet with the ePSN.
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -407,12 +407,12 @@ fn a_failed_invalidation_is_reported_to_the_receiver_only() {
         peer.deliver(headers, b"data");
         let acks = [ack(1)];
         assert_eq!(peer.responses(), acks[..usize::from(ack_request)]);
-        assert_eq!(peer.host.region(KEY).bytes[1024..1028], *b"data");
+        assert_eq!(peer.hca.region(KEY).bytes[1024..1028], *b"data");
         assert_eq!(
-            peer.host.statuses(WorkQueue::Recv),
+            peer.hca.statuses(WorkQueue::Recv),
             [(1, IBV_WC_REM_INV_REQ_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
         );
-        assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
+        assert_eq!(peer.hca.events, [QpEvent::CommunicationEstablished]);
         assert_eq!(peer.qp.state(), QpState::Err);
     }
 }
@@ -444,8 +444,8 @@ fn nothing_is_executed_in_err() {
         peer.read_response(Part::Only, 1, &[9; 10]);
         assert_eq!(peer.responses(), []);
         assert_eq!(peer.qp.next_timeout(), None);
-        assert_eq!(peer.host.atomics, 1);
-        assert_eq!(peer.host.region(KEY).bytes[..16], {
+        assert_eq!(peer.hca.atomics, 1);
+        assert_eq!(peer.hca.region(KEY).bytes[..16], {
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&1u64.to_ne_bytes());
             bytes
@@ -463,7 +463,7 @@ fn atomic_writes_must_have_eight_bytes() {
         let response = (Operation::ReadResponse, Part::Only, 0, OK);
         let nak = nak(0, NakCode::InvalidRequest);
         assert_eq!(peer.responses(), [if valid { response } else { nak }]);
-        assert_eq!(peer.host.atomics, u64::from(valid));
+        assert_eq!(peer.hca.atomics, u64::from(valid));
     }
 }
 
@@ -476,5 +476,5 @@ fn atomic_write_without_rd_atomic_resources_is_invalid() {
     });
     peer.atomic_write(0, 8, 1);
     assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)]);
-    assert_eq!(peer.host.atomics, 0);
+    assert_eq!(peer.hca.atomics, 0);
 }

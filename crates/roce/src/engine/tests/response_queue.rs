@@ -14,7 +14,7 @@ fn acks_are_coalesced() {
         peer.send(Part::Only, at, b"abc");
     }
     assert_eq!(peer.responses(), [ack(3)]);
-    assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
+    assert_eq!(peer.hca.events, [QpEvent::CommunicationEstablished]);
 }
 
 /// An ACK covers the earlier packets that requested none.
@@ -28,7 +28,7 @@ fn an_ack_is_sent_on_request_only() {
         peer.deliver(headers, b"");
     }
     assert_eq!(peer.responses(), [ack(1)]);
-    assert_eq!(peer.host.completions.len(), 3);
+    assert_eq!(peer.hca.completions.len(), 3);
 }
 
 /// 9.7.5.1.1, 9.7.7.1: a message counts at its end. Every AETH carries the MSN.
@@ -70,8 +70,8 @@ fn duplicates_are_acknowledged_and_not_executed() {
     peer.send(Part::Only, 0, &[9]);
     peer.send(Part::Only, 1, &[9]);
     assert_eq!(peer.responses(), [ack(2)]);
-    assert_eq!(peer.host.completions.len(), 3);
-    assert_eq!(peer.host.region(KEY).bytes[0], 2);
+    assert_eq!(peer.hca.completions.len(), 3);
+    assert_eq!(peer.hca.region(KEY).bytes[0], 2);
 }
 
 /// Packets of an earlier connection, for example.
@@ -116,7 +116,7 @@ fn responses_are_in_psn_order() {
 fn duplicate_reads_are_answered() {
     use Part::*;
     let mut peer = Peer::in_rtr(QpChange::default());
-    peer.host.region(KEY).writable = false;
+    peer.hca.region(KEY).writable = false;
     let response = |part, at| {
         (
             Operation::ReadResponse,
@@ -154,15 +154,15 @@ fn duplicate_reads_are_answered() {
     peer.read(0, BASE, 4000);
     assert_eq!(peer.responses(), []);
     // The R_Key is invalid now: an error for a new request, but a duplicate may be an old packet.
-    peer.host.region(KEY).valid = false;
+    peer.hca.region(KEY).valid = false;
     peer.read(6, BASE, 1);
     assert_eq!(peer.responses(), []);
-    peer.host.region(KEY).valid = true;
+    peer.hca.region(KEY).valid = true;
     peer.read(7, BASE, 1);
-    peer.host.region(KEY).valid = false;
+    peer.hca.region(KEY).valid = false;
     assert_eq!(peer.responses(), [nak(7, NakCode::RemoteAccess)]);
     assert_eq!(peer.qp.state(), QpState::Err);
-    assert_eq!(peer.host.events[1..], [QpEvent::AccessError]);
+    assert_eq!(peer.hca.events[1..], [QpEvent::AccessError]);
 }
 
 /// The response restarts where the duplicate asks for it.
@@ -214,7 +214,7 @@ fn a_duplicate_read_without_access_is_dropped() {
     assert_eq!(peer.responses().len(), 1);
     peer.send(Part::Only, 1, b"");
     peer.read(0, BASE, 10);
-    peer.host.region(KEY).valid = false;
+    peer.hca.region(KEY).valid = false;
     assert_eq!(peer.responses(), [ack(1)]);
     assert_eq!(peer.qp.state(), QpState::Rtr);
 }
@@ -224,10 +224,10 @@ fn a_duplicate_read_without_access_is_dropped() {
 fn a_read_that_loses_access_is_an_error() {
     let mut peer = Peer::in_rts(QpChange::default());
     peer.read(0, BASE, 10);
-    peer.host.region(KEY).valid = false;
+    peer.hca.region(KEY).valid = false;
     assert_eq!(peer.responses(), [nak(0, NakCode::RemoteAccess)]);
     assert_eq!(peer.qp.state(), QpState::Err);
-    assert_eq!(peer.host.events, [QpEvent::AccessError]);
+    assert_eq!(peer.hca.events, [QpEvent::AccessError]);
 }
 
 /// After the program's move to ERR its memory must not be read. Earlier responses are sent.
@@ -266,7 +266,7 @@ fn the_response_queue_is_bounded() {
     for at in 0..1100 {
         peer.atomic_write(at, 8, at.into());
     }
-    assert_eq!(peer.host.region(KEY).bytes[..8], 1023_u64.to_ne_bytes());
+    assert_eq!(peer.hca.region(KEY).bytes[..8], 1023_u64.to_ne_bytes());
     // The last one is the NAK for the dropped request.
     assert_eq!(peer.responses().len(), 1025);
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -274,7 +274,7 @@ fn the_response_queue_is_bounded() {
         peer.flush(at);
     }
     assert_eq!(
-        (peer.host.flushes.len(), peer.responses().len()),
+        (peer.hca.flushes.len(), peer.responses().len()),
         (1024, 1025)
     );
     // Duplicates do not exceed the bound either.
@@ -320,7 +320,7 @@ fn duplicate_atomics_occupy_no_resource() {
         peer.fetch_add(at);
     }
     assert_eq!(peer.responses(), [0, 1, 2, 3, 4, 5].map(response));
-    let value = &peer.host.region(KEY).bytes[..8];
+    let value = &peer.hca.region(KEY).bytes[..8];
     assert_eq!(value, 6u64.to_ne_bytes());
     for at in [6, 7, 8, 9] {
         peer.fetch_add(at);

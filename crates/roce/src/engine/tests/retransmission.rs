@@ -79,7 +79,7 @@ fn progress_restores_retry_cnt() {
     let timeout = peer.qp.next_timeout();
     peer.now = Time(timeout.unwrap().0 - 1);
     peer.qp
-        .handle_timeout(peer.now, PeerActivity::Unknown, &mut peer.host);
+        .handle_timeout(peer.now, PeerActivity::Unknown, &mut peer.hca);
     assert_eq!((peer.sent(), peer.qp.next_timeout()), (vec![], timeout));
     peer.wait_for_timer();
     assert_eq!(peer.sent(), []);

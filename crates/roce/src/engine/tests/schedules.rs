@@ -12,7 +12,7 @@ use std::time::Duration;
 use ibverbs_abi::*;
 use proptest::prelude::*;
 
-use super::host::Direct;
+use super::hca::Direct;
 use super::network::*;
 use crate::engine::*;
 use crate::wire::Psn;
@@ -62,7 +62,7 @@ struct Case {
     reads: [u8; 2],
     timeout: u8,
     shared: bool,
-    /// WRITEs and READs are executed by the host, at times.
+    /// WRITEs and READs are executed by the HCA, at times.
     direct: bool,
     /// From when on the sides share memory.
     shared_from: Option<Duration>,
@@ -260,7 +260,7 @@ fn pattern(side: usize, area: u64, index: u64, at: usize) -> u8 {
 }
 
 fn bytes(network: &mut Network, side: usize, offset: u64, len: u32) -> Vec<u8> {
-    network.sides[side].host.region(KEY).bytes[offset as usize..][..len as usize].to_vec()
+    network.sides[side].hca.region(KEY).bytes[offset as usize..][..len as usize].to_vec()
 }
 
 fn expected(side: usize, area: u64, index: u64, len: u32) -> Vec<u8> {
@@ -396,9 +396,9 @@ fn start(case: &Case) -> Network {
     for (side, of) in network.sides.iter_mut().enumerate() {
         if case.direct {
             let seed = case.impairment.seed ^ side as u64;
-            of.host.direct = Direct::Random(Cell::new(seed));
+            of.hca.direct = Direct::Random(Cell::new(seed));
         }
-        let bytes = &mut of.host.region(KEY).bytes;
+        let bytes = &mut of.hca.region(KEY).bytes;
         for (area, index) in [SENT, READ]
             .into_iter()
             .flat_map(|a| (0..SLOTS).map(move |i| (a, i)))
@@ -448,7 +448,7 @@ fn play(case: &Case) -> Network {
             Act::Recv(side, index) => {
                 let receive = recv_wr(index as u64, &[sge(place(RECEIVED, index as u64), SLOT)]);
                 if case.shared {
-                    network.sides[side].host.shared.push_back(receive);
+                    network.sides[side].hca.shared.push_back(receive);
                 } else {
                     network.post_recv(side, receive);
                 }

@@ -180,9 +180,9 @@ fn early_requests_are_executed_in_order() {
     peer.read(3, BASE, 8);
     peer.send(Part::Only, 1, b"");
     peer.fetch_add(2);
-    assert_eq!(peer.host.statuses(WorkQueue::Recv), []);
+    assert_eq!(peer.hca.statuses(WorkQueue::Recv), []);
     peer.send(Part::Only, 0, b"");
-    assert_eq!(peer.host.statuses(WorkQueue::Recv), success([0, 1, 2]));
+    assert_eq!(peer.hca.statuses(WorkQueue::Recv), success([0, 1, 2]));
     let kinds = |peer: &mut Peer| -> Vec<_> {
         let responses = peer.responses().into_iter();
         responses
@@ -197,7 +197,7 @@ fn early_requests_are_executed_in_order() {
     ];
     assert_eq!(kinds(&mut peer), expected);
     // The fetch-and-add was executed once.
-    assert_eq!(peer.host.region(KEY).bytes[..8], 1u64.to_ne_bytes());
+    assert_eq!(peer.hca.region(KEY).bytes[..8], 1u64.to_ne_bytes());
 }
 
 /// A request that is too far ahead is of no use.
@@ -218,7 +218,7 @@ fn requests_far_ahead_are_not_kept() {
         peer.deliver(Headers { reth, ..headers }, &[]);
     }
     assert_eq!(peer.responses(), [ack(2048)]);
-    assert_eq!(peer.host.statuses(WorkQueue::Recv), success([0, 1]));
+    assert_eq!(peer.hca.statuses(WorkQueue::Recv), success([0, 1]));
 }
 
 /// A request that fails ends it: what is behind it is not executed.

@@ -106,7 +106,7 @@ fn a_message_with_a_missing_part_is_sent_again() {
             let naks = network.sides[0].qp.counters().rcvd_seq_err;
             assert_eq!(naks, u64::from((0..4).any(later)), "{dropped:?}");
             let [near, far] = &mut network.sides;
-            let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
+            let (near, far) = (&near.hca.region(KEY).bytes, &far.hca.region(KEY).bytes);
             assert!(near[..3500] == far[200_000..][..3500]);
         }
     }
@@ -227,7 +227,7 @@ fn a_lost_response_is_requested_again() {
         assert_eq!(lost.get(), 1);
         assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
         let atomics = u64::from(!matches!(op, SendOp::Read { .. }));
-        assert_eq!(network.sides[1].host.atomics, atomics);
+        assert_eq!(network.sides[1].hca.atomics, atomics);
     }
 }
 
@@ -313,7 +313,7 @@ fn an_unreliable_message_without_a_part_is_dropped() {
         post(&mut network, 2, SendOp::Send, 10);
         network.run();
         assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
-        let received: Vec<_> = (network.sides[1].host.completions.iter())
+        let received: Vec<_> = (network.sides[1].hca.completions.iter())
             .map(|(_, completion)| (completion.wr_id, completion.byte_len))
             .collect();
         assert_eq!(received, [(7, 10)]);

@@ -13,7 +13,7 @@ pub fn pair(services: [Service; 2], impair: Box<Impair>) -> Network {
         [attributes(0, psns, 1024), attributes(1, psns, 1024)],
         impair,
     );
-    let bytes = &mut network.sides[0].host.region(KEY).bytes;
+    let bytes = &mut network.sides[0].hca.region(KEY).bytes;
     for (i, byte) in bytes.iter_mut().enumerate() {
         *byte = (i * 3 + i / 256) as u8;
     }
@@ -21,7 +21,7 @@ pub fn pair(services: [Service; 2], impair: Box<Impair>) -> Network {
 }
 
 pub fn statuses(network: &Network, side: usize, queue: WorkQueue) -> Vec<(u64, u32)> {
-    network.sides[side].host.statuses(queue)
+    network.sides[side].hca.statuses(queue)
 }
 
 /// 9.8.2.2: the next message takes the receive WR.
@@ -49,7 +49,7 @@ fn uc_drops_messages_that_lost_a_packet() {
             [1, 2].map(|id| (id, IBV_WC_SUCCESS))
         );
         let got: Vec<u32> = network.sides[1]
-            .host
+            .hca
             .completions
             .iter()
             .map(|c| c.1.byte_len)
@@ -62,7 +62,7 @@ fn uc_drops_messages_that_lost_a_packet() {
         };
         assert_eq!(got, expected, "{lost}");
         let [near, far] = &mut network.sides;
-        let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
+        let (near, far) = (&near.hca.region(KEY).bytes, &far.hca.region(KEY).bytes);
         match lost {
             1..=4 => assert!(near[5000..8500] == far[..3500]),
             _ => assert!(near[7..4007] == far[..4000]),
@@ -82,7 +82,7 @@ fn uc_puts_packets_in_order_that_threads_reorder() {
             vec![late(count)]
         });
         let mut network = pair([Service::Uc, Service::Uc], impair);
-        network.sides[1].host.reorders = reorders;
+        network.sides[1].hca.reorders = reorders;
         for id in 0..2 {
             network.post_recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
         }
@@ -90,7 +90,7 @@ fn uc_puts_packets_in_order_that_threads_reorder() {
         network.post_send(0, send_wr(2, SendOp::Send, &[sge(5000, 3500)]));
         network.run();
         let far = &network.sides[1];
-        let got: Vec<u32> = far.host.completions.iter().map(|c| c.1.byte_len).collect();
+        let got: Vec<u32> = far.hca.completions.iter().map(|c| c.1.byte_len).collect();
         assert_eq!(
             got,
             if reorders {
@@ -101,8 +101,8 @@ fn uc_puts_packets_in_order_that_threads_reorder() {
         );
         assert!(!far.qp.has_early_packets());
         if reorders {
-            let near = &network.sides[0].host.regions[0].bytes;
-            let far = &network.sides[1].host.regions[0].bytes;
+            let near = &network.sides[0].hca.regions[0].bytes;
+            let far = &network.sides[1].hca.regions[0].bytes;
             assert!(near[7..4007] == far[..4000] && near[5000..8500] == far[10_000..13_500]);
         }
     }
@@ -118,7 +118,7 @@ fn uc_delivers_what_waits_for_a_lost_packet() {
             if count == 2 { vec![] } else { vec![us(1)] }
         });
         let mut network = pair([Service::Uc, Service::Uc], impair);
-        network.sides[1].host.reorders = true;
+        network.sides[1].hca.reorders = true;
         for id in 0..2 {
             network.post_recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
         }
@@ -126,20 +126,20 @@ fn uc_delivers_what_waits_for_a_lost_packet() {
         network.post_send(0, send_wr(2, SendOp::Send, &[sge(5000, 3500)]));
         network.run();
         let far = &mut network.sides[1];
-        far.qp.deliver_early(&mut far.host);
-        assert!(far.qp.has_early_packets() && far.host.completions.is_empty());
-        far.host.reorders = false;
+        far.qp.deliver_early(&mut far.hca);
+        assert!(far.qp.has_early_packets() && far.hca.completions.is_empty());
+        far.hca.reorders = false;
         if reset {
             let state = Some(QpState::Reset);
             let change = QpChange {
                 state,
                 ..QpChange::default()
             };
-            far.qp.modify(&change, network.now, &mut far.host);
+            far.qp.modify(&change, network.now, &mut far.hca);
         }
-        far.qp.deliver_early(&mut far.host);
+        far.qp.deliver_early(&mut far.hca);
         assert!(!far.qp.has_early_packets());
-        let got: Vec<u32> = far.host.completions.iter().map(|c| c.1.byte_len).collect();
+        let got: Vec<u32> = far.hca.completions.iter().map(|c| c.1.byte_len).collect();
         assert_eq!(got, if reset { vec![] } else { vec![3500] });
     }
 }
@@ -170,9 +170,9 @@ fn uc_drops_forbidden_writes_without_a_nak() {
         statuses(&network, 1, WorkQueue::Recv),
         [(1, IBV_WC_SUCCESS)]
     );
-    assert_eq!(network.sides[1].host.completions[0].1.byte_len, 3000);
+    assert_eq!(network.sides[1].hca.completions[0].1.byte_len, 3000);
     let [near, far] = &mut network.sides;
-    assert!(near.host.region(KEY).bytes[..3000] == far.host.region(KEY).bytes[100..3100]);
+    assert!(near.hca.region(KEY).bytes[..3000] == far.hca.region(KEY).bytes[100..3100]);
     assert_eq!(far.qp.state(), QpState::Rts);
 }
 
@@ -247,13 +247,13 @@ fn datagrams_arrive_if_the_qkey_matches() {
         statuses(&network, 1, WorkQueue::Recv),
         [1, 2].map(|id| (id, IBV_WC_SUCCESS))
     );
-    let (_, first) = network.sides[1].host.completions[0];
+    let (_, first) = network.sides[1].hca.completions[0];
     assert_eq!((first.byte_len, first.src_qpn), (140, qpn(0)));
     assert_eq!(first.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
     // The GRH is an IPv6 header.
     assert_eq!(first.sl, 0b1001);
     let [near, far] = &mut network.sides;
-    let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
+    let (near, far) = (&near.hca.region(KEY).bytes, &far.hca.region(KEY).bytes);
     assert!(far[100..120] == [0x60; 20] && far[120..220] == near[..100]);
 }
 
@@ -349,7 +349,7 @@ fn operations_that_a_service_lacks_fail() {
     inline.data = Data::Inline(vec![7; 1500].into());
     network.post_send(0, inline);
     network.run();
-    assert!(network.sides[1].host.region(KEY).bytes[..1500] == [7; 1500]);
+    assert!(network.sides[1].hca.region(KEY).bytes[..1500] == [7; 1500]);
 }
 
 /// 9.9.3, class A.
@@ -376,7 +376,7 @@ fn unusable_receive_wrs_are_errors() {
     }
     for service in [Service::Uc, Service::Ud] {
         let mut network = pair([service, service], lossless(us(1)));
-        network.sides[1].host.room = Some(1);
+        network.sides[1].hca.room = Some(1);
         for id in 1..4 {
             network.post_recv(1, recv_wr(id, &[sge(0, 200)]));
             network.post_send(0, datagram(id, 100, 0x1234));
@@ -386,7 +386,7 @@ fn unusable_receive_wrs_are_errors() {
             statuses(&network, 1, WorkQueue::Recv),
             [(1, IBV_WC_SUCCESS)]
         );
-        assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
+        assert_eq!(network.sides[1].hca.events, [QpEvent::Fatal]);
         assert_eq!(network.sides[1].qp.state(), QpState::Err);
         assert_eq!(
             network.packets_sent[1], 0,
@@ -452,7 +452,7 @@ fn invalid_datagrams_are_dropped() {
             continue;
         }
         network.deliver(1, &bytes);
-        let completions = &network.sides[1].host.completions;
+        let completions = &network.sides[1].hca.completions;
         assert_eq!(completions.len(), usize::from(taken), "{operation:?} {len}");
         if let Some((_, completion)) = completions.first() {
             assert_eq!((completion.src_qpn, completion.solicited), (77, true));
@@ -502,7 +502,7 @@ fn the_solicited_flag_is_on_the_last_packet() {
             network.post_send(0, request);
         }
         network.run();
-        let got = network.sides[1].host.completions.iter();
+        let got = network.sides[1].hca.completions.iter();
         assert!(got.map(|c| c.1.solicited).eq([true, false]), "{service:?}");
     }
 }
@@ -529,7 +529,7 @@ fn a_new_message_drops_an_unfinished_one() {
         bytes.resize(bytes.len() + len + ICRC_LEN, 1);
         network.deliver(1, &bytes);
     }
-    let completions = &network.sides[1].host.completions;
+    let completions = &network.sides[1].hca.completions;
     let got: Vec<_> = completions
         .iter()
         .map(|c| (c.1.wr_id, c.1.byte_len))

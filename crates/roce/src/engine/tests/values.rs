@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::host;
+use super::hca;
 use super::network::{self, attributes, ms, us};
 use crate::engine::congestion::CongestionWindow;
 use crate::engine::pacer::Pacer;
@@ -311,14 +311,14 @@ fn the_pacer_pauses_after_a_burst() {
 #[test]
 fn attributes_are_reported_as_set() {
     let mut qp = Qp::new(network::config(Service::Rc, 0));
-    let mut host = host::TestHost::default();
+    let mut hca = hca::TestHca::default();
     let psns = [Psn::new(5), Psn::new(6)];
     for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
         let change = QpChange {
             state: Some(state),
             ..attributes(0, psns, 1024)
         };
-        qp.modify(&change, Time(1), &mut host);
+        qp.modify(&change, Time(1), &mut hca);
         assert_eq!(qp.state(), state);
     }
     let (got, set) = (qp.attributes(), attributes(0, psns, 1024));

@@ -12,7 +12,7 @@ fn xrc_takes_receives_from_the_named_srq() {
     let mut network = pair([Service::XrcSend, Service::XrcRecv], lossless(us(1)));
     for srqn in [8, 9] {
         let queue = [recv_wr(srqn.into(), &[sge(0, 5000)])].into();
-        network.sides[1].host.xrc.push((srqn, queue));
+        network.sides[1].hca.xrc.push((srqn, queue));
     }
     let with = |srqn, request| SendWr {
         xrc_srqn: srqn,
@@ -50,7 +50,7 @@ fn xrc_takes_receives_from_the_named_srq() {
     // An empty SRQ: RNR NAK. An SRQ that does not exist: invalid request.
     network.post_send(0, with(8, send_wr(4, SendOp::Send, &[sge(0, 1)])));
     network.run_for(ms(5));
-    network.sides[1].host.xrc[0]
+    network.sides[1].hca.xrc[0]
         .1
         .push_back(recv_wr(10, &[sge(0, 1)]));
     network.run();
@@ -61,7 +61,7 @@ fn xrc_takes_receives_from_the_named_srq() {
         [(4, IBV_WC_SUCCESS), (5, IBV_WC_REM_INV_REQ_ERR)]
     );
     assert_eq!(
-        network.sides[1].host.events,
+        network.sides[1].hca.events,
         [QpEvent::RequestError, QpEvent::LastWqeReached]
     );
 }
@@ -71,10 +71,10 @@ fn xrc_takes_receives_from_the_named_srq() {
 #[test]
 fn xrc_keys_belong_to_the_named_srq() {
     let mut network = pair([Service::XrcSend, Service::XrcRecv], lossless(us(1)));
-    network.sides[1].host.add(77, 0, 20_000);
-    network.sides[1].host.region(77).xrc_srqn = Some(9);
+    network.sides[1].hca.add(77, 0, 20_000);
+    network.sides[1].hca.region(77).xrc_srqn = Some(9);
     for srqn in [8, 9] {
-        network.sides[1].host.xrc.push((srqn, Default::default()));
+        network.sides[1].hca.xrc.push((srqn, Default::default()));
     }
     let write = |rkey| SendOp::Write { va: 0, rkey };
     let with = |srqn, request| SendWr {

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::unix::{Peer, own_user};
+use ibverbs_os::unix::{Peer, own_user};
 use rustc_hash::FxHashMap;
 
 use super::names::{self, Blocking};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::unix::Peer;
+use ibverbs_os::unix::Peer;
 use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};

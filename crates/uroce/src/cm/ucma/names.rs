@@ -7,7 +7,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::unix;
+use ibverbs_os::unix;
 
 use super::EAGAIN;
 use super::os::Port;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::thread;
+use ibverbs_os::thread;
 use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};

@@ -5,9 +5,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ibverbs_host::unix::{self, Peer};
+use ibverbs_os::unix::{self, Peer};
 
-use crate::device::paths;
+use crate::device::peer_channels;
 use crate::transport::udp_owners::{self, PortOwner};
 use roce::engine::{Gid, Time};
 use roce::wire::{PORT, ip_of};
@@ -32,7 +32,7 @@ impl Sender {
         if peer.user == 0 || peer.is_own_user() {
             Some(Sender::Trusted)
         } else {
-            let is_known = unix::is_number(peer.user) || paths::trusts_any_user();
+            let is_known = unix::is_number(peer.user) || peer_channels::trusts_any_user();
             is_known.then_some(Sender::Other(peer.user))
         }
     }

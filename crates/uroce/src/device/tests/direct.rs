@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_abi::*;
 
-use super::paths::{connect_channel, exchange, two_devices_with};
+use super::channels::{connect_channel, exchange, two_devices_with};
 use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
@@ -43,7 +43,7 @@ fn region(bytes: &mut [u64; 8], access: u32) -> MemoryRegion {
 impl Fixture {
     fn new() -> Fixture {
         let (a, b) = two_devices_with(Some(Peers::SameUser), true);
-        b.exports.as_ref().unwrap().begin_for_good();
+        b.direct.begin_for_good();
         let (one, other) = pair(&a, &b);
         grant(&b, &other, REMOTE);
         let (mut local, mut remote) = (Box::new([7; 8]), Box::new([0; 8]));
@@ -79,7 +79,7 @@ impl Fixture {
         };
         let posted = self
             .a
-            .post(&self.one, |engine, host| engine.post_send(wr, host));
+            .post(&self.one, |engine, hca| engine.post_send(wr, hca));
         assert!(posted);
         is_acknowledged(&self.one)
     }
@@ -97,7 +97,7 @@ fn grant(device: &Device, qp: &QueuePair, access: u32) {
         access: Some(access),
         ..QpChange::default()
     };
-    device.run_qp(qp, |engine, host, now| engine.modify(&change, now, host));
+    device.run_qp(qp, |engine, hca, now| engine.modify(&change, now, hca));
 }
 
 #[test]
@@ -149,14 +149,14 @@ fn waiting_writes(len: usize) -> u64 {
             ..send_wr()
         };
         let (device, qp) = (&both.a, &both.one);
-        assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+        assert!(device.post(qp, |engine, hca| engine.post_send(wr, hca)));
     }
     assert_eq!(depth(), 11);
     let direct_ops = || both.one.inner.lock().engine().counters().direct_ops;
     let before = direct_ops();
-    super::paths::until(|| {
-        super::paths::make_progress(&both.b);
-        super::paths::make_progress(&both.a);
+    super::channels::until(|| {
+        super::channels::make_progress(&both.b);
+        super::channels::make_progress(&both.a);
         depth() == 0
     });
     assert!(bytes[0] == bytes[1]);
@@ -216,7 +216,7 @@ fn a_long_request_is_copied_in_order() {
             ..send_wr()
         };
         let (device, qp) = (&both.a, &both.one);
-        assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+        assert!(device.post(qp, |engine, hca| engine.post_send(wr, hca)));
         assert!(is_acknowledged(qp));
     };
     post(SendOp::Write { va: 0, rkey });
@@ -235,9 +235,9 @@ fn a_request_that_is_not_granted_is_sent() {
         va: 0x1038,
         rkey: both.rkey,
     }));
-    super::paths::until(|| {
-        super::paths::make_progress(&both.b);
-        super::paths::make_progress(&both.a);
+    super::channels::until(|| {
+        super::channels::make_progress(&both.b);
+        super::channels::make_progress(&both.a);
         both.one.inner.lock().engine().state() == QpState::Err
     });
     assert_eq!(*both.remote, [0; 8]);
@@ -263,8 +263,8 @@ fn rights_that_are_withdrawn_hold_no_longer() {
                 state: Some(QpState::Err),
                 ..QpChange::default()
             };
-            both.b.run_qp(&both.other, |engine, host, now| {
-                engine.modify(&change, now, host)
+            both.b.run_qp(&both.other, |engine, hca, now| {
+                engine.modify(&change, now, hca)
             });
         },
         |both| both.b.remove_queue_pair(&both.other),
@@ -290,7 +290,7 @@ fn taking_away_waits_for_accesses_that_name_it_and_blocks_nobody() {
     for withdraw in withdraw {
         let both = Fixture::new();
         assert!(both.write());
-        let channel = both.one.inner.lock().path.channel().unwrap().clone();
+        let channel = both.one.inner.lock().channel.get().unwrap().clone();
         let request = Request {
             qpn: both.one.qpn,
             gid: channel.gid(),
@@ -313,7 +313,7 @@ fn taking_away_waits_for_accesses_that_name_it_and_blocks_nobody() {
                 has_returned.store(true, Ordering::SeqCst);
             });
             // The target has withdrawn it.
-            super::paths::until(|| !both.write());
+            super::channels::until(|| !both.write());
             drop(both.other.inner.lock());
             register();
             assert!(!has_returned.load(Ordering::SeqCst));
@@ -333,8 +333,8 @@ fn a_peer_of_an_earlier_connection_has_no_access() {
         rq_psn: Some(Psn::new(5)),
         ..QpChange::default()
     };
-    both.b.run_qp(&both.other, |engine, host, now| {
-        engine.modify(&change, now, host)
+    both.b.run_qp(&both.other, |engine, hca, now| {
+        engine.modify(&change, now, hca)
     });
     assert!(!both.write());
 }
@@ -344,7 +344,7 @@ fn the_memory_of_an_ended_process_is_not_accessed() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let both = Fixture::new();
     assert!(both.write());
-    drop(both.b.begin_exports());
+    drop(both.b.direct.begin());
     assert!(!both.write());
 }
 
@@ -376,9 +376,9 @@ fn earlier_requests_come_first() {
     super::preemption::send(&both.a, &both.one);
     assert!(!both.write());
     assert_eq!(*both.remote, [0; 8]);
-    super::paths::until(|| {
-        super::paths::make_progress(&both.b);
-        super::paths::make_progress(&both.a);
+    super::channels::until(|| {
+        super::channels::make_progress(&both.b);
+        super::channels::make_progress(&both.a);
         is_acknowledged(&both.one)
     });
     assert_eq!(*both.remote, [0, 0, 7, 7, 0, 0, 0, 0]);

@@ -1,14 +1,14 @@
+mod channels;
 mod counters;
 mod direct;
 mod fork;
 pub mod out_of_memory;
-mod paths;
 mod preemption;
 mod regions;
 
 use std::time::Duration;
 
-use ibverbs_host::thread::SYNCHRONOUS_SIGNALS;
+use ibverbs_os::thread::SYNCHRONOUS_SIGNALS;
 
 use super::polled::PolledCompletions;
 use super::queue_pair::{QueuePairConfig, Unavailable};
@@ -183,7 +183,7 @@ fn peers_are_known_while_queue_pairs_are_connected() {
         state: Some(QpState::Err),
         ..QpChange::default()
     };
-    device.run_qp(&one, |engine, host, now| engine.modify(&error, now, host));
+    device.run_qp(&one, |engine, hca, now| engine.modify(&error, now, hca));
     assert_eq!(known(), 1);
     device.remove_queue_pair(&other);
     assert_eq!(known(), 0);

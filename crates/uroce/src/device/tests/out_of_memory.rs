@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::super::*;
-use super::paths::{connect_channel, exchange, make_progress, two_devices_with, until};
+use super::channels::{connect_channel, exchange, make_progress, two_devices_with, until};
 use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
 use super::{BACKGROUND_THREADS, QpState};
 use crate::device::handles::ObjectKind;
@@ -109,7 +109,7 @@ fn the_end_of_a_peer_needs_no_memory() {
     exchange(&a, &b, &pair(&a, &b).0);
     connect_channel(&a, &b);
     pairs.iter().for_each(|(one, _)| send(&a, one));
-    b.paths.as_ref().unwrap().close();
+    b.channels.as_ref().unwrap().close();
     let states = || {
         pairs
             .iter()
@@ -119,9 +119,9 @@ fn the_end_of_a_peer_needs_no_memory() {
     without_memory(|| {
         until(|| {
             make_progress(&a);
-            states().all(|state| state == QpState::Err) && !a.has_dead_peers()
+            states().all(|state| state == QpState::Err) && !a.channels.as_ref().unwrap().has_dead()
         });
-        assert!(!a.prepare_sleep());
+        assert!(!a.channels.as_ref().unwrap().prepare_sleep());
     });
     assert!(FAILED.get() > before, "nothing was allocated");
 }
@@ -130,15 +130,13 @@ fn the_end_of_a_peer_needs_no_memory() {
 fn a_timer_takes_the_place_of_one_that_does_not_count() {
     let (a, b) = two_devices();
     let (one, _) = pair(&a, &b);
-    let mut timers = a.timers.lock();
     let at = clock::now();
     // Entries that have been replaced by earlier ones, until there is no space.
-    while without_memory(|| timers.add(at, one.qpn)) {}
-    drop(timers);
+    while without_memory(|| a.timers.add(at, one.qpn, |_| true)) {}
     let later = at.after(Duration::from_secs(1));
     one.timer_at.store(later);
     without_memory(|| a.add_timer(later, one.qpn));
-    assert_eq!(a.timers.lock().next(), Some(later));
+    assert_eq!(a.timers.next(), later);
 }
 
 /// Posting fails, and changes nothing; later it succeeds.
@@ -147,7 +145,7 @@ fn requests_without_memory_are_refused() {
     let (a, b) = two_devices();
     let (one, _) = pair(&a, &b);
     let mut inner = one.inner.lock();
-    let (connected, mut host) = inner.split(&one);
+    let (connected, mut hca) = inner.split(&one);
     let limits = Limits {
         max_send_wr: 1000,
         max_recv_wr: 1000,
@@ -161,27 +159,27 @@ fn requests_without_memory_are_refused() {
         active_mtu: Some(1024),
         ..QpChange::default()
     };
-    engine.modify(&sizes, clock::now(), &mut host);
+    engine.modify(&sizes, clock::now(), &mut hca);
     let posted = without_memory(|| {
         (0..1000)
-            .take_while(|_| engine.post_send(send_wr(), &mut host))
+            .take_while(|_| engine.post_send(send_wr(), &mut hca))
             .count()
     });
     assert!(posted < 1000, "nothing was allocated");
     assert_eq!(engine.send_depth() as usize, posted);
-    assert!(engine.post_send(send_wr(), &mut host));
+    assert!(engine.post_send(send_wr(), &mut hca));
     let receive = || RecvWr {
         wr_id: 1,
         sges: Default::default(),
     };
     let posted = without_memory(|| {
         (0..1000)
-            .take_while(|_| engine.post_recv(receive(), &mut host))
+            .take_while(|_| engine.post_recv(receive(), &mut hca))
             .count()
     });
     assert!(posted < 1000, "nothing was allocated");
     assert_eq!(engine.recv_depth() as usize, posted);
-    assert!(engine.post_recv(receive(), &mut host));
+    assert!(engine.post_recv(receive(), &mut hca));
 }
 
 /// Opening and creating fail where they need much memory, or a table of the process grows.

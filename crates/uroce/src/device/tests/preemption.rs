@@ -85,14 +85,14 @@ pub fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
         ..change(QpState::Rts)
     };
     for change in [change(QpState::Init), rtr, rts] {
-        device.run_qp(qp, |engine, host, now| engine.modify(&change, now, host));
+        device.run_qp(qp, |engine, hca, now| engine.modify(&change, now, hca));
     }
-    device.run_qp(qp, |engine, host, _| {
+    device.run_qp(qp, |engine, hca, _| {
         let wr = || RecvWr {
             wr_id: 0,
             sges: Sges::default(),
         };
-        assert!((0..16).all(|_| engine.post_recv(wr(), host)));
+        assert!((0..16).all(|_| engine.post_recv(wr(), hca)));
     });
 }
 
@@ -111,7 +111,7 @@ pub fn send_wr() -> SendWr {
 
 pub fn send(device: &Device, qp: &Arc<QueuePair>) {
     let wr = send_wr();
-    assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+    assert!(device.post(qp, |engine, hca| engine.post_send(wr, hca)));
 }
 
 pub fn is_acknowledged(qp: &QueuePair) -> bool {
@@ -147,28 +147,28 @@ pub fn two_devices() -> (Device, Device) {
 fn an_ack_is_not_stranded_that_a_late_poller_defers() {
     let (a, b) = two_devices();
     let (one, _other) = pair(&a, &b);
-    let suspended = &b.activity.wakeups_suspended;
+    let activity = &b.activity;
     let take_request = || {
         let mut inbox = b.inboxes.take();
         while b.receive_batch(&mut inbox, true, false, None).packets == 0 {
             inbox.poll_all_sockets();
         }
     };
-    suspended.store(true, Ordering::Relaxed);
+    activity.suspend_wakeups();
     assert!(b.send_deferred());
-    suspended.store(false, Ordering::Relaxed);
+    activity.end_suspension();
     send(&a, &one);
     take_request();
     await_ack(&one, || {
         receive(&a);
     });
     // The other way round: the background thread finds what the poller has deferred.
-    suspended.store(true, Ordering::Relaxed);
+    activity.suspend_wakeups();
     send(&a, &one);
     take_request();
     assert_eq!(receive(&a), 0);
     assert!(!is_acknowledged(&one));
-    suspended.store(false, Ordering::Relaxed);
+    activity.end_suspension();
     assert!(b.send_deferred());
     await_ack(&one, || {
         receive(&a);
@@ -314,11 +314,11 @@ fn a_locked_queue_pair_does_not_stop_the_others() {
     let (two, _free) = pair(&a, &b);
     let inbox = b.inboxes.take();
     let mut guard = locked.inner.lock();
-    assert!(b.defer_send(&locked, &mut guard));
+    assert!(b.deferred_sends.add(&locked, &mut guard));
     let at = clock::now();
     locked.timer_at.store(at);
-    assert!(b.timers.lock().add(at, locked.qpn));
-    b.activity.next_timer.store(at);
+    assert!(b.timers.add(at, locked.qpn, |_| true));
+    assert_eq!(b.timers.next(), at);
     b.waker.wake();
     send(&a, &one);
     for _ in 0..8 {

@@ -9,7 +9,7 @@ use super::super::*;
 use super::preemption::queue_pair;
 use super::{BACKGROUND_THREADS, loopback};
 use crate::memory::{MemoryRegion, MrRange, PdHandle};
-use roce::engine::{Host, LocalError, Sge};
+use roce::engine::{Hca, LocalError, Sge};
 
 /// Reads the first eight bytes of the region as a queue pair that is locked.
 fn read(qp: &QueuePair, inner: &mut queue_pair::Inner, key: u32) -> Result<(), LocalError> {

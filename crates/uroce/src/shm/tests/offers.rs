@@ -10,7 +10,7 @@ use super::*;
 fn an_answer_that_another_thread_reads_ends_the_wait() {
     const NEVER: Duration = Duration::from_secs(600);
     let flow = flow(16);
-    let (initiator, acceptor) = (paths(), paths());
+    let (initiator, acceptor) = (channels(), channels());
     initiator.await_answer(&flow, NEVER);
     acceptor.listen(flow.dst, flow.dst_port);
     initiator.offer(ends(&flow));
@@ -31,29 +31,29 @@ fn an_answer_that_another_thread_reads_ends_the_wait() {
 #[test]
 fn a_listener_that_cannot_accept_pauses() {
     let flow = flow(36);
-    let paths = paths();
-    paths.listen(flow.dst, flow.dst_port);
+    let channels = channels();
+    channels.listen(flow.dst, flow.dst_port);
     // accept(2) fails on it, as it does without a free descriptor, and it stays readable.
     let (no_listener, other) = std::os::unix::net::UnixDatagram::pair().unwrap();
     let fd = descriptors::open(|| Ok(OwnedFd::from(no_listener))).unwrap();
-    paths.watch(&fd).unwrap();
-    paths.state.lock().listeners[0].set_fd(fd);
+    channels.watch(&fd).unwrap();
+    channels.state.lock().listeners[0].set_fd(fd);
     other.send(b"x").unwrap();
-    assert!(is_readable(&paths));
-    paths.serve(&any_ends);
-    assert!(!is_readable(&paths));
-    paths.offer(ends(&flow));
-    assert!(!is_readable(&paths), "too early");
+    assert!(is_readable(&channels));
+    channels.serve(&any_ends);
+    assert!(!is_readable(&channels));
+    channels.offer(ends(&flow));
+    assert!(!is_readable(&channels), "too early");
     thread::sleep(Duration::from_millis(110));
-    paths.offer(ends(&flow));
-    assert!(is_readable(&paths));
+    channels.offer(ends(&flow));
+    assert!(is_readable(&channels));
 }
 
 /// Connections that send nothing keep no other peer from getting a channel.
 #[test]
 fn silent_connections_make_room() {
     let flow = flow(37);
-    let (a, b) = (paths(), paths());
+    let (a, b) = (channels(), channels());
     b.listen(flow.dst, flow.dst_port);
     let connect = || handshake::connect(flow.dst, flow.dst_port, 1, Peers::SameUser).unwrap();
     let _silent: Vec<_> = (0..64)
@@ -76,7 +76,7 @@ fn silent_connections_make_room() {
 #[test]
 fn a_port_has_an_owner() {
     let mut offers = offers::Offers::default();
-    let own = ibverbs_host::unix::own_user();
+    let own = ibverbs_os::unix::own_user();
     let ip: std::net::IpAddr = std::net::Ipv4Addr::new(127, 88, 39, 1).into();
     assert!(!offers.owns(own, ip, 1));
     let socket = std::net::UdpSocket::bind((ip, 0)).unwrap();

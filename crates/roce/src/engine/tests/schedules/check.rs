@@ -29,7 +29,7 @@ fn check_sends(
     network: &Network,
     side: usize,
 ) -> Result<usize, TestCaseError> {
-    let got = network.sides[side].host.statuses(WorkQueue::Send);
+    let got = network.sides[side].hca.statuses(WorkQueue::Send);
     let failure = got.iter().find(|(_, status)| *status != IBV_WC_SUCCESS);
     let done = failure.map_or(messages.len(), |(id, _)| *id as usize);
     if let Some((_, status)) = failure {
@@ -59,7 +59,7 @@ fn check_receives(
     done: usize,
 ) -> Result<(), TestCaseError> {
     let peer = 1 - side;
-    let completions: Vec<Completion> = (network.sides[peer].host.completions.iter())
+    let completions: Vec<Completion> = (network.sides[peer].hca.completions.iter())
         .filter(|(queue, completion)| {
             *queue == WorkQueue::Recv && completion.status == IBV_WC_SUCCESS
         })
@@ -127,7 +127,7 @@ fn check_atomics(
     };
     let least = messages[..done].iter().filter(changes).count() as u64;
     let most = messages.iter().filter(changes).count() as u64;
-    prop_assert!((least..=most).contains(&network.sides[1 - side].host.atomics));
+    prop_assert!((least..=most).contains(&network.sides[1 - side].hca.atomics));
     Ok(())
 }
 

@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_abstract_address_is_that_of_the_standard_library() {
-        let name = format!("ibverbs-host-test.{}", std::process::id());
+        let name = format!("ibverbs-os-test.{}", std::process::id());
         let listener =
             UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let client = UnixStream::connect_addr(&listener.local_addr().unwrap()).unwrap();
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_name_has_one_socket_that_others_connect_to() {
-        let name = format!("ibverbs-host-test-name.{}", std::process::id());
+        let name = format!("ibverbs-os-test-name.{}", std::process::id());
         let errno = |result: io::Result<OwnedFd>| result.unwrap_err().raw_os_error();
         let bound = bind(&name).unwrap();
         assert_eq!(errno(bind(&name)), Some(libc::EADDRINUSE));
@@ -226,7 +226,7 @@ mod tests {
     fn a_thousand_connections_wait_to_be_accepted() {
         let limit = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
         let count = limit.trim().parse().unwrap_or(128).min(1000);
-        let name = format!("ibverbs-host-test-backlog.{}", std::process::id());
+        let name = format!("ibverbs-os-test-backlog.{}", std::process::id());
         let bound = bind(&name).unwrap();
         listen(bound.as_raw_fd()).unwrap();
         for _ in 0..count {

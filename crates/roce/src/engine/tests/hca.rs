@@ -1,4 +1,4 @@
-//! A host in plain memory. The engine's fuzz target includes this file too.
+//! An HCA in plain memory. The engine's fuzz target includes this file too.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
 
 use crate::engine::*;
 
-/// The WRITEs and READs that the host executes.
+/// The WRITEs and READs that the HCA executes.
 #[derive(Default)]
 pub enum Direct {
     /// None.
@@ -17,7 +17,7 @@ pub enum Direct {
     Granted,
     /// None, but it says that it would.
     Refused,
-    /// The host picks one of these by chance, at each call. The state of a generator.
+    /// The HCA picks one of these by chance, at each call. The state of a generator.
     Random(Cell<u64>),
 }
 
@@ -54,7 +54,7 @@ pub struct Region {
 }
 
 #[derive(Default)]
-pub struct TestHost {
+pub struct TestHca {
     pub regions: Vec<Region>,
     pub shared: VecDeque<RecvWr>,
     pub xrc: Vec<(u32, VecDeque<RecvWr>)>,
@@ -65,7 +65,7 @@ pub struct TestHost {
     pub atomics: u64,
     pub binds: Vec<Bind>,
     pub flushes: Vec<Access>,
-    /// The value of [`Host::may_reorder`].
+    /// The value of [`Hca::may_reorder`].
     pub reorders: bool,
     pub direct: Direct,
     /// The access that the peer grants this side directly, and its regions, while this side runs.
@@ -73,7 +73,7 @@ pub struct TestHost {
     pub peer_regions: Vec<Region>,
 }
 
-impl TestHost {
+impl TestHca {
     pub fn add(&mut self, key: u32, base: u64, len: usize) {
         self.regions.push(Region {
             key,
@@ -95,7 +95,7 @@ impl TestHost {
     }
 
     fn find(&mut self, key: u32, va: u64, len: u64) -> Option<(&mut Region, usize)> {
-        TestHost::find_in(&mut self.regions, key, va, len)
+        TestHca::find_in(&mut self.regions, key, va, len)
     }
 
     fn find_in(
@@ -176,7 +176,7 @@ impl TestHost {
     }
 }
 
-impl Host for TestHost {
+impl Hca for TestHca {
     fn check_local(&mut self, sges: &[Sge], _writable: bool) -> Result<u64, LocalError> {
         for sge in sges {
             self.local(sge)?;
@@ -186,7 +186,7 @@ impl Host for TestHost {
 
     fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
         let mut at = 0;
-        for (sge, len) in TestHost::parts(sges, offset, into.len())? {
+        for (sge, len) in TestHca::parts(sges, offset, into.len())? {
             let (region, start) = self.local(&sge)?;
             into[at..at + len].copy_from_slice(&region.bytes[start..start + len]);
             at += len;
@@ -196,7 +196,7 @@ impl Host for TestHost {
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
         let mut at = 0;
-        for (sge, len) in TestHost::parts(sges, offset, from.len())? {
+        for (sge, len) in TestHca::parts(sges, offset, from.len())? {
             let (region, start) = self.local(&sge)?;
             region.bytes[start..start + len].copy_from_slice(&from[at..at + len]);
             at += len;
@@ -316,7 +316,7 @@ impl Host for TestHost {
         if writes && wr.inline().is_none() && self.gather(wr.sges(), 0, &mut bytes).is_err() {
             return false;
         }
-        let Some((region, start)) = TestHost::find_in(&mut self.peer_regions, rkey, va, len) else {
+        let Some((region, start)) = TestHca::find_in(&mut self.peer_regions, rkey, va, len) else {
             return false;
         };
         let remote = &mut region.bytes[start..][..len as usize];

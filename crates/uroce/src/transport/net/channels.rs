@@ -1,4 +1,4 @@
-//! The network side of paths through shared memory: the addresses and ports that are this
+//! The network side of channels through shared memory ([`crate::shm`]): the addresses and ports that are this
 //! process's, and the flow that a packet would be of.
 
 use std::io;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use super::{Net, PATHS_TOKEN, epoll_add, has_socket};
+use super::{CHANNELS_TOKEN, Net, epoll_add, has_socket};
 use crate::capture::Tap;
 use roce::engine::{AddressVector, Gid};
 use roce::wire::{Flow, ip_of, port_of};
@@ -18,14 +18,14 @@ impl Net {
     }
 
     /// Makes [`Net::fd`] readable with this descriptor too; [`Net::receive`] notes that for
-    /// [`Net::take_paths_readable`].
-    pub fn watch_paths(&self, fd: RawFd) -> io::Result<()> {
-        epoll_add(&self.epoll, fd, PATHS_TOKEN)
+    /// [`Net::take_channels_readable`].
+    pub fn watch_channels(&self, fd: RawFd) -> io::Result<()> {
+        epoll_add(&self.epoll, fd, CHANNELS_TOKEN)
     }
 
-    /// Whether the descriptor of [`Net::watch_paths`] was readable since the last call.
-    pub fn take_paths_readable(&self) -> bool {
-        let readable = &self.paths_readable;
+    /// Whether the descriptor of [`Net::watch_channels`] was readable since the last call.
+    pub fn take_channels_readable(&self) -> bool {
+        let readable = &self.channels_readable;
         readable.load(Ordering::Relaxed) && readable.swap(false, Ordering::AcqRel)
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
 use crate::device::events::AsyncEvents;
 use crate::device::queue_pair::QueuePair;
-use crate::device::{direct, paths};
+use crate::device::{direct, peer_channels};
 use crate::shm::Peers;
 use roce::engine::{QpState, Service};
 
@@ -18,11 +18,11 @@ fn two_devices(local: bool) -> (Device, Device) {
 
 /// Two devices without background threads that use shared memory with these, and direct access, or not.
 pub fn two_devices_with(peers: Option<Peers>, direct: bool) -> (Device, Device) {
-    paths::enable(peers);
+    peer_channels::enable(peers);
     direct::enable(direct);
     let new = |name| Device::new(&loopback(name)).unwrap();
     let devices = (new("a"), new("b"));
-    paths::enable(None);
+    peer_channels::enable(None);
     direct::enable(false);
     devices
 }
@@ -57,11 +57,11 @@ pub fn exchange(a: &Device, b: &Device, qp: &Arc<QueuePair>) {
 }
 
 pub fn connect_channel(a: &Device, b: &Device) {
-    let paths = |device: &Device| device.paths.as_ref().unwrap().is_used();
+    let channels = |device: &Device| device.channels.as_ref().unwrap().is_used();
     until(|| {
         make_progress(a);
         make_progress(b);
-        paths(a) && paths(b)
+        channels(a) && channels(b)
     });
 }
 
@@ -107,10 +107,10 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
             send(&a, &one);
         }
         let start = Instant::now();
-        b.paths.as_ref().unwrap().close();
+        b.channels.as_ref().unwrap().close();
         until(|| {
             make_progress(&a);
-            !a.paths.as_ref().unwrap().is_used()
+            !a.channels.as_ref().unwrap().is_used()
         });
         if !sends_before {
             assert_eq!(one.inner.lock().engine().state(), QpState::Rts);
@@ -120,7 +120,7 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
         assert_eq!(a.counters().queue_pairs.retry_exceeded_err, 1);
         // The ack timeout is 537 ms, and there are 7 retries.
         assert!(start.elapsed() < Duration::from_millis(3700));
-        assert!(one.inner.lock().path.channel().is_none());
+        assert!(one.inner.lock().channel.get().is_none());
     }
 }
 
@@ -134,14 +134,14 @@ fn a_channel_does_not_outlive_its_peer() {
     exchange(&a, &b, &one);
     connect_channel(&a, &b);
     exchange(&a, &b, &one);
-    let channel = Arc::downgrade(one.inner.lock().path.channel().unwrap());
-    b.paths.as_ref().unwrap().close();
+    let channel = Arc::downgrade(one.inner.lock().channel.get().unwrap());
+    b.channels.as_ref().unwrap().close();
     until(|| {
         make_progress(&a);
         channel.strong_count() == 0
     });
-    let paths = a.paths.as_ref().unwrap();
-    assert!(!a.find_path(paths, &one, &mut one.inner.lock()));
+    let channels = a.channels.as_ref().unwrap();
+    assert!(!channels.find(&a.net, &one, &mut one.inner.lock()));
     send(&a, &one);
     assert_eq!(one.inner.lock().engine().state(), QpState::Err);
 }
@@ -161,13 +161,13 @@ fn an_ack_that_came_before_the_end_of_the_peer_counts() {
         make_progress(&b);
         has_local_packets(&a)
     });
-    b.paths.as_ref().unwrap().close();
-    assert!(a.paths.as_ref().unwrap().serve(&|flow| a.ends(flow)));
-    assert!(a.has_dead_peers());
+    b.channels.as_ref().unwrap().close();
+    assert!(a.channels.as_ref().unwrap().serve(&a.net));
+    assert!(a.channels.as_ref().unwrap().has_dead());
     a.send(&one, one.inner.lock());
     until(|| {
         make_progress(&a);
-        !a.paths.as_ref().unwrap().is_used()
+        !a.channels.as_ref().unwrap().is_used()
     });
     assert!(is_acknowledged(&one));
     assert_eq!(one.inner.lock().engine().state(), QpState::Rts);
@@ -209,10 +209,10 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
     connect_channel(&a, &b);
     exchange(&a, &b, &one);
     send(&a, &one);
-    b.paths.as_ref().unwrap().close();
+    b.channels.as_ref().unwrap().close();
     until(|| {
         make_progress(&a);
-        !a.paths.as_ref().unwrap().is_used()
+        !a.channels.as_ref().unwrap().is_used()
     });
     for _ in 0..2 {
         a.retry_unreachable();
@@ -266,9 +266,9 @@ fn a_new_channel_wakes_the_background_thread_up() {
 /// responses.
 fn fill_channel(device: &Device, qp: &QueuePair, with_responses: bool) {
     let mut inner = qp.inner.lock();
-    let paths = device.paths.as_ref().unwrap();
-    assert!(device.find_path(paths, qp, &mut inner));
-    let channel = Arc::clone(inner.path.channel().unwrap());
+    let channels = device.channels.as_ref().unwrap();
+    assert!(channels.find(&device.net, qp, &mut inner));
+    let channel = Arc::clone(inner.channel.get().unwrap());
     let mut sender = channel.sender(Duration::ZERO).unwrap();
     // No queue pair has this number.
     let packet = [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, 0, 31, 0, 0, 0];

@@ -1,14 +1,15 @@
-//! The path of one queue pair's packets, as of the last lookup. How it is looked up is in `paths.rs`.
+//! The channel that one queue pair's packets take, as of its last lookup. How it is looked up is in
+//! `peer_channels.rs`.
 
 use std::sync::Arc;
 
 use crate::shm::Channel;
 use roce::engine::{AddressVector, PeerActivity};
 
-/// The path of a queue pair's packets, as of the last lookup.
+/// The channel that a queue pair's packets take, as of the last lookup; without one they take UDP.
 #[derive(Default)]
-pub struct QpPath {
-    /// [`crate::shm::Paths::generation`] at that time; 0 before.
+pub struct QpChannel {
+    /// [`crate::shm::Channels::generation`] at that time; 0 before.
     generation: u32,
     /// The destination of a datagram, and its port.
     destination: Option<(AddressVector, u16)>,
@@ -21,7 +22,7 @@ pub struct QpPath {
     has_peer_ended: bool,
 }
 
-impl QpPath {
+impl QpChannel {
     /// Returns what the channel shows of the peer of a connected queue pair.
     pub(super) fn peer_activity(&self) -> PeerActivity {
         match &self.channel {
@@ -33,27 +34,27 @@ impl QpPath {
     }
 
     /// The channel of the last lookup.
-    pub(super) fn channel(&self) -> Option<&Arc<Channel>> {
+    pub(super) fn get(&self) -> Option<&Arc<Channel>> {
         self.channel.as_ref()
     }
 
     /// The peer has ended: gives its channel back. The next lookup is a slow one, as there was none before.
     pub(super) fn end(&mut self) {
-        *self = QpPath {
+        *self = QpChannel {
             has_peer_ended: true,
-            ..QpPath::default()
+            ..QpChannel::default()
         };
     }
 
     /// The queue pair has changed: its peer may have another address. `is_reset`: it has no peer.
     pub(super) fn forget(&mut self, is_reset: bool) {
-        *self = QpPath {
+        *self = QpChannel {
             has_peer_ended: self.has_peer_ended && !is_reset,
-            ..QpPath::default()
+            ..QpChannel::default()
         };
     }
 
-    /// Whether [`QpPath::end`] was called since the queue pair was in RESET.
+    /// Whether [`QpChannel::end`] was called since the queue pair was in RESET.
     pub(super) fn has_peer_ended(&self) -> bool {
         self.has_peer_ended
     }
@@ -68,7 +69,7 @@ impl QpPath {
         let same = |old: &Arc<Channel>| channel.as_ref().is_some_and(|new| Arc::ptr_eq(old, new));
         let is_same = self.channel.as_ref().is_some_and(same);
         let is_replaced = channel.is_some() && !is_same && self.channel.is_some();
-        *self = QpPath {
+        *self = QpChannel {
             generation,
             destination,
             channel,

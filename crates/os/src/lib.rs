@@ -1,5 +1,6 @@
-//! Functions that the library, uroce and uroce-ctl share: they start threads in a process that
-//! belongs to a program, and they meet other processes at unix sockets. Internal to the workspace.
+//! Functions of the operating system that the library, uroce and uroce-ctl share: they start threads in a
+//! process that belongs to a program, and they meet other processes at unix sockets. Internal to the
+//! workspace.
 //!
 //! | module | content |
 //! |---|---|

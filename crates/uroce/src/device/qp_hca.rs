@@ -1,40 +1,57 @@
-//! The engine's [`Host`] for a queue pair of the device: memory, receive queues, completion queues and
+//! The engine's [`Hca`] for a queue pair of the device: memory, receive queues, completion queues and
 //! events. It holds no state of its own; keys are checked against the memory table at each call.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::polled::PolledCompletions;
-use super::queue_pair::{Export, QueuePair};
+use super::queue_pair::{Export, HcaState, Inner, QueuePair};
 use super::shared_queue::SharedReceiveQueue;
-use crate::memory::{AccessingQp, MrCache, PdHandle};
+use crate::memory::{AccessingQp, PdHandle};
 use crate::shm::Channel;
 use roce::engine::{
-    Access, Bind, Completion, Host, LocalError, Overrun, PolledSends, QpEvent, RecvWr, RemoteError,
-    RemoteKey, SendWr, Service, Sge, Target, WorkQueue, XrcError,
+    Access, Bind, Completion, Hca, LocalError, Overrun, PolledSends, Qp, QpEvent, RecvWr,
+    RemoteError, RemoteKey, SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
 
-/// The host of one queue pair, while a thread runs it.
-pub struct QpHost<'a> {
+/// The device as one queue pair's engine sees it, while a thread runs the queue pair.
+pub struct QpHca<'a> {
     /// The queue pair.
     pub qp: &'a QueuePair,
-    /// See [`super::queue_pair::Inner`].
-    pub xrc_srq: &'a mut Option<Arc<SharedReceiveQueue>>,
-    /// See [`super::queue_pair::Inner`].
-    pub regions: &'a mut MrCache,
-    /// See [`super::queue_pair::Inner`].
-    pub recv_completed: &'a mut bool,
-    /// See [`super::queue_pair::Inner`].
-    pub receives: &'a mut u32,
-    /// See [`super::queue_pair::Inner`].
-    pub export: &'a mut Export,
-    /// The channel of its path.
+    /// The queue pair's state that these calls change.
+    pub state: &'a mut HcaState,
+    /// The channel of its last lookup.
     pub channel: Option<&'a Arc<Channel>>,
     /// The unreported completions of a program that is polling.
     pub polled: Option<&'a mut PolledCompletions>,
 }
 
-impl QpHost<'_> {
+impl Inner {
+    /// The engine, and the HCA that its calls take.
+    #[inline]
+    pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHca<'a>) {
+        let (engine, hca, _) = self.split_with_channel(qp);
+        (engine, hca)
+    }
+
+    /// [`Inner::split`], and the channel of the last lookup.
+    #[inline]
+    pub fn split_with_channel<'a>(
+        &'a mut self,
+        qp: &'a QueuePair,
+    ) -> (&'a mut Qp, QpHca<'a>, Option<&'a Arc<Channel>>) {
+        let (engine, state, channel) = self.parts();
+        let hca = QpHca {
+            qp,
+            state,
+            channel,
+            polled: None,
+        };
+        (engine, hca, channel)
+    }
+}
+
+impl QpHca<'_> {
     /// The protection domain that the L_Keys of send requests belong to.
     fn pd(&self) -> Result<PdHandle, LocalError> {
         self.qp.pd.ok_or(LocalError::Protection)
@@ -67,13 +84,13 @@ impl QpHost<'_> {
     }
 }
 
-impl Host for QpHost<'_> {
+impl Hca for QpHca<'_> {
     fn check_local(&mut self, sges: &[Sge], writable: bool) -> Result<u64, LocalError> {
         self.qp.memory.check_local(sges, writable, self.pd()?)
     }
 
     fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
-        let (pd, by) = (self.pd()?, (&mut *self.regions, self.qp.qpn));
+        let (pd, by) = (self.pd()?, (&mut self.state.regions, self.qp.qpn));
         self.qp.memory.gather_for(by, sges, offset, into, pd)
     }
 
@@ -84,11 +101,11 @@ impl Host for QpHost<'_> {
     fn scatter_recv(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
         let memory = &self.qp.memory;
         if self.qp.service != Service::XrcRecv {
-            let (pd, by) = (self.recv_pd()?, (&mut *self.regions, self.qp.qpn));
+            let (pd, by) = (self.recv_pd()?, (&mut self.state.regions, self.qp.qpn));
             return memory.scatter_for(by, sges, offset, from, pd);
         }
         // The receive's SRQ may have been destroyed since the receive was taken.
-        let srq = self.xrc_srq.as_ref().ok_or(LocalError::Protection)?;
+        let srq = self.state.xrc_srq.as_ref().ok_or(LocalError::Protection)?;
         srq.while_open(|srq| memory.scatter(sges, offset, from, srq.pd))
             .unwrap_or(Err(LocalError::Protection))
     }
@@ -178,19 +195,19 @@ impl Host for QpHost<'_> {
         let xrcd = self.qp.xrcd.as_ref().ok_or(XrcError::NoSuchQueue)?;
         let srq = xrcd.srq(srqn).ok_or(XrcError::NoSuchQueue)?;
         let receive = srq.while_open(SharedReceiveQueue::take);
-        *self.xrc_srq = Some(srq);
+        self.state.xrc_srq = Some(srq);
         receive.ok_or(XrcError::NoSuchQueue)?.ok_or(XrcError::Empty)
     }
 
     fn complete(&mut self, queue: WorkQueue, mut completion: Completion) -> Result<(), Overrun> {
         let qp = self.qp;
-        *self.recv_completed |= queue != WorkQueue::Send;
+        self.state.recv_completed |= queue != WorkQueue::Send;
         qp.counters.on_completion(queue, &completion);
         let cq = match queue {
             WorkQueue::Send => qp.send_cq.as_ref(),
             WorkQueue::Recv => {
-                completion.covered_before = *self.receives;
-                *self.receives = self.receives.wrapping_add(1);
+                completion.covered_before = self.state.receives;
+                self.state.receives = self.state.receives.wrapping_add(1);
                 qp.recv_cq.as_ref()
             }
             WorkQueue::XrcSrq { .. } => {
@@ -199,7 +216,11 @@ impl Host for QpHost<'_> {
                     None => Ok(()),
                 };
                 // If the SRQ was destroyed meanwhile, its receives went with it.
-                let pushed = self.xrc_srq.as_ref().and_then(|srq| srq.while_open(push));
+                let pushed = self
+                    .state
+                    .xrc_srq
+                    .as_ref()
+                    .and_then(|srq| srq.while_open(push));
                 return pushed.unwrap_or(Ok(()));
             }
         };
@@ -240,12 +261,12 @@ impl Host for QpHost<'_> {
         let oldest = cq
             .filter(|_| !self.qp.slots_by_completion)
             .and_then(|cq| cq.oldest_unpolled(self.qp.qpn, true));
-        oldest.map_or(0, |oldest| self.receives.wrapping_sub(oldest))
+        oldest.map_or(0, |oldest| self.state.receives.wrapping_sub(oldest))
     }
 
     fn event(&mut self, event: QpEvent) {
-        if event == QpEvent::CommunicationEstablished && *self.export == Export::None {
-            *self.export = Export::Due;
+        if event == QpEvent::CommunicationEstablished && self.state.export == Export::None {
+            self.state.export = Export::Due;
         }
         self.qp.raise(event);
     }
@@ -327,10 +348,10 @@ mod tests {
             slots_by_completion: false,
         });
         let mut inner = qp.inner.lock();
-        let (_, mut host) = inner.split(&qp);
+        let (_, mut hca) = inner.split(&qp);
         let mut write = |rkey, xrc_srqn| {
             let key = RemoteKey { rkey, xrc_srqn };
-            host.write_remote(key, 0, b"12345678")
+            hca.write_remote(key, 0, b"12345678")
         };
         for (rkey, own, other) in [(keys[0], 8, 9), (keys[1], 9, 8)] {
             assert_eq!(write(rkey, Some(own)), Ok(()));

@@ -1,4 +1,4 @@
-//! The interface of the engine to its device ([`Host`]): memory, shared receive queues, completion
+//! The interface of a queue pair to the HCA around it ([`Hca`]): memory, shared receive queues, completion
 //! queues, events.
 //!
 //! Not here: packets and the time, which the caller passes in and takes out ([`super::Qp`]).
@@ -103,14 +103,14 @@ pub enum WorkQueue {
     },
 }
 
-/// The device as a queue pair sees it: memory, receives, completions and events. The thread that
-/// drives the queue pair makes all calls, and none may call back into the queue pair.
+/// The HCA (host channel adapter) as one of its queue pairs sees it: memory, receives, completions and
+/// events. The thread that runs the queue pair makes all calls, and none may call back into the queue pair.
 ///
 /// A memory region may be deregistered between two calls, so each call looks up the keys.
 ///
-/// A host refuses the operations whose methods it does not implement: those of the peer on its memory, memory
+/// An HCA refuses the operations whose methods it does not implement: those of the peer on its memory, memory
 /// windows, invalidation, shared receive queues.
-pub trait Host {
+pub trait Hca {
     /// Checks the SGEs: keys, protection domain, ranges, and the right to write locally if `writable`.
     /// Returns the sum of their lengths.
     fn check_local(&mut self, sges: &[Sge], writable: bool) -> Result<u64, LocalError>;
@@ -122,7 +122,7 @@ pub trait Host {
     /// they end before `from` does.
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError>;
 
-    /// [`Host::scatter`] for the SGEs of the receive WR that was taken last. Those of a shared receive
+    /// [`Hca::scatter`] for the SGEs of the receive WR that was taken last. Those of a shared receive
     /// queue belong to the queue's protection domain, not to the queue pair's (10.2.9.4).
     fn scatter_recv(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError>;
 
@@ -203,7 +203,7 @@ pub trait Host {
         Err(LocalError::Bind)
     }
 
-    /// Executes an RDMA WRITE or READ on the peer's memory without the peer's responder. False if the host
+    /// Executes an RDMA WRITE or READ on the peer's memory without the peer's responder. False if the HCA
     /// cannot, or the responder would refuse it: then the request is sent, and some of its bytes may have
     /// been copied.
     fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
@@ -211,7 +211,7 @@ pub trait Host {
         false
     }
 
-    /// Whether [`Host::execute_directly`] would probably execute the request. It need not be exact: if true,
+    /// Whether [`Hca::execute_directly`] would probably execute the request. It need not be exact: if true,
     /// the request waits for earlier ones.
     fn can_execute_directly(&self, wr: &SendWr, target: Target) -> bool {
         let _ = (wr, target);
@@ -256,7 +256,7 @@ pub trait Host {
     /// Raises an asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
 
-    /// Whether the host may pass packets to the queue pair in another order than they arrived in: several of
+    /// Whether the HCA may pass packets to the queue pair in another order than they arrived in: several of
     /// its threads receive at the same time.
     fn may_reorder(&self) -> bool {
         false
