@@ -1,5 +1,11 @@
 //! The device of a process: one per name, shared by all its contexts.
 //!
+//! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
+//! protocol (`engine`).
+//!
+//! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive
+//! queue, an XRC domain, the memory table, the timers and an event queue.
+//!
 //! | file | responsible for |
 //! |---|---|
 //! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
@@ -12,7 +18,8 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `inboxes.rs` | who may receive |
+//! | `activity.rs` | what pollers and the background thread know of each other |
+//! | `inboxes.rs` | the receive side: a thread receives while it holds an inbox |
 //! | `receiving.rs`, `qp_cache.rs` | a batch of packets, and the queue pairs of earlier ones |
 //! | `packet_hooks.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
@@ -21,20 +28,17 @@
 //! | `channel_sending.rs` | sending through shared memory |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs`, `outboxes.rs` | sending what queue pairs have to send, in PSN order |
-//! | `pending.rs` | queue pairs that are left to a thread that runs later (pure) |
+//! | `pending.rs` | queue pairs that another thread must serve, because this one could not (pure) |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
+//! | `missed.rs` | packets for a queue pair whose lock a preempted thread holds |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
 //! | `counters.rs` | the device's counters, as kernel devices name them |
 //! | `status.rs` | a snapshot of devices and queue pairs, for the control socket |
-//! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
+//! | `events.rs` | queues of events that a program reads from a descriptor |
+//! | `handles.rs` | the numbers by which verbs objects are known, in events too |
 //! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |
-//!
-//! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
-//! protocol (`engine`).
-//!
-//! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive
-//! queue, an XRC domain, the memory table, the timers and an event queue.
+//! | `exit.rs` | what is sent before the process ends |
 
 mod activity;
 mod background;
