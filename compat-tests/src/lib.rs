@@ -38,6 +38,7 @@ pub mod paths;
 pub mod pattern;
 pub mod place;
 pub mod process;
+pub mod provider_layouts;
 pub mod report;
 pub mod roots;
 pub mod row_outcome;
