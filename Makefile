@@ -222,6 +222,7 @@ lint-c:
 lint-layers:
 	scripts/lint-layers
 	scripts/lint-circles
+	scripts/lint-heads
 	scripts/lint-rust-version
 
 lint-shell:
