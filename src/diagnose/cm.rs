@@ -324,13 +324,13 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
     (state_text, why.into(), todo)
 }
 
-/// Events that report an error.
-fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
+/// An event that reports an error: its name, what it means, and what to do.
+fn meaning(event: u32, status: i32) -> Option<(&'static str, &'static str, &'static str)> {
     /// The reason of IB's connection manager: no program listens.
     const INVALID_SERVICE_ID: i32 = 8;
     /// The program has called rdma_reject.
     const CONSUMER: i32 = 28;
-    let (name, why, todo) = match (event, status) {
+    Some(match (event, status) {
         (1, _) => (
             "RDMA_CM_EVENT_ADDR_ERROR",
             "the destination address was not resolved: no route, no answer to ARP or NDP, or no \
@@ -374,7 +374,12 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
             "check the peer's program, and the reason (status) in the specification, table 109",
         ),
         _ => return None,
-    };
+    })
+}
+
+/// Events that report an error.
+fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
+    let (name, why, todo) = meaning(event, status)?;
     Some(
         Finding::new(
             Rule::CmEvent,
