@@ -179,7 +179,30 @@ static void local_receive(struct rig *rig, bool wrong)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
+/* Receives are posted to a full SRQ again before the completions of those before them are polled. */
+static void srq_unpolled(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct link link = { .srq = ibv_create_srq(rig->pd, &attr), .recv_cq = cq };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	for (int i = 0; i < 4; i++)
+		NEED(ibv_post_srq_recv(link.srq, &wr, &bad) == 0);
+	for (int i = 0; i < 2; i++)
+		NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, 3) == 2);
+	if (!wrong)
+		CHECK(poll_for(cq, 2, 3) == 2);
+	CHECK(ibv_post_srq_recv(link.srq, &wr, &bad) == (wrong ? ENOMEM : 0));
+	unlink_qps(ends);
+	CHECK(ibv_destroy_srq(link.srq) == 0 && ibv_destroy_cq(cq) == 0);
+}
+
 const struct mistake trial_mistakes[] = {
+	{ "srq-unpolled", srq_unpolled, "recv-queue-full", "of 4 receives, 4 have no polled completion" },
 	{ "nobody-forever", nobody_forever, "no-completion", "has a queue pair 0xabcdef" },
 	{ "unsignaled-here", unsignaled_here, "no-completion", "none is signaled" },
 	{ "list-unused", list_unused, "no-data", "num_sge is 0" },
