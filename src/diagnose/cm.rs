@@ -227,7 +227,11 @@ fn needed(call: &str) -> Option<(&'static [&'static str], &'static str)> {
             &["route resolved"],
             "it follows the event RDMA_CM_EVENT_ROUTE_RESOLVED of rdma_resolve_route",
         ),
-        "rdma_listen" => (&["new", "bound"], "it follows rdma_bind_addr"),
+        "rdma_listen" => (
+            &["new", "bound"],
+            "it follows rdma_bind_addr; an id of rdma_create_ep listens if the hints of rdma_getaddrinfo had \
+             RAI_PASSIVE",
+        ),
         "rdma_accept" | "rdma_reject" => (
             &["connected or connecting"],
             "it takes the id of an event RDMA_CM_EVENT_CONNECT_REQUEST, and not the listening one",

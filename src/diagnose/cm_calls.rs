@@ -201,6 +201,7 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
             }
             "rdma_connect" | "rdma_accept" => private_data((second as *const Param).as_ref()?),
             "rdma_get_cm_event" => synchronous(first),
+            "rdma_join_multicast" => join(id()),
             "rdma_get_request" => get_request(id()),
             _ => None,
         }
@@ -312,6 +313,18 @@ fn synchronous(channel: usize) -> Option<Wrong> {
             "call no rdma_get_cm_event with it, and rdma_get_request to accept; or create the id with an \
              event channel"
                 .into(),
+        )
+    })
+}
+
+/// Groups have datagrams only.
+fn join(id: &Id) -> Option<Wrong> {
+    let is_connected = !matches!(id.space, RDMA_PS_UDP | RDMA_PS_IPOIB);
+    is_connected.then(|| {
+        (
+            "the port space of the id is that of connections".into(),
+            "a multicast group is for datagrams, of UD queue pairs",
+            "create the id with RDMA_PS_UDP, and its queue pair with IBV_QPT_UD".into(),
         )
     })
 }

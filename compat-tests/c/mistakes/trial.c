@@ -179,6 +179,49 @@ static void local_receive(struct rig *rig, bool wrong)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
+/* The receiver of datagrams was not moved on to RTR. */
+static void datagrams_too_early(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD, .stays = wrong ? IBV_QPS_INIT : 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 104) == 0);
+	CHECK(poll_for(rig->cq, 1, wrong ? LONG : 0.1) == 0);
+	unlink_qps(ends);
+}
+
+/* The request names a region of another context of the same device. */
+static void key_of_other_context(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_context *context = ibv_open_device(rig->context->device);
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	char *other = calloc(1, 4096);
+	struct ibv_mr *mr = ibv_reg_mr(pd, other, 4096, ALL_ACCESS);
+	NEED(mr);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, wrong ? mr->lkey : rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
+	free(other);
+}
+
+/* The peer's card was never filled in. */
+static void key_of_nobody(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	int64_t to = wrong ? -(int64_t)(uintptr_t)rig->buf : 512;
+
+	NEED(post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 8, to, wrong ? 0 : rig->mr->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+}
+
 /* Receives are posted to a full SRQ again before the completions of those before them are polled. */
 static void srq_unpolled(struct rig *rig, bool wrong)
 {
@@ -202,6 +245,9 @@ static void srq_unpolled(struct rig *rig, bool wrong)
 }
 
 const struct mistake trial_mistakes[] = {
+	{ "datagrams-too-early", datagrams_too_early, "no-completion", "it receives in RTR and later" },
+	{ "key-of-other-context", key_of_other_context, "key-unknown", "of another context" },
+	{ "key-of-nobody", key_of_nobody, "key-unknown", "rkey was not received" },
 	{ "srq-unpolled", srq_unpolled, "recv-queue-full", "of 4 receives, 4 have no polled completion" },
 	{ "nobody-forever", nobody_forever, "no-completion", "has a queue pair 0xabcdef" },
 	{ "unsignaled-here", unsignaled_here, "no-completion", "none is signaled" },

@@ -118,6 +118,10 @@ fn unknown<'a>(
         return found.with("other", other);
     }
     let mut found = start(Rule::KeyUnknown);
+    if access.key == 0 && access.side == Side::Remote {
+        let note = "the key is 0: the peer's rkey was not received, or not put into the request";
+        found.notes.push(note.into());
+    }
     let reversed = live.find(|mr| access.key_of(mr) == access.key.swap_bytes());
     let note = |mr| reversed_note(access.key, member, mr);
     found.notes.extend(reversed.map(note));

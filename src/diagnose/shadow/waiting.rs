@@ -217,7 +217,7 @@ impl Shadow {
         if let Some(reason) = super::quiet::datagrams_dropped(qp) {
             return Some(reason);
         }
-        if qp.kind == IBV_QPT_UD {
+        if qp.kind == IBV_QPT_UD && (qp.state > IBV_QPS_INIT || !posted) {
             return self.datagrams_elsewhere(qp);
         }
         if !posted {

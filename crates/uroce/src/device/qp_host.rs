@@ -195,7 +195,7 @@ impl Host for QpHost<'_> {
             }
             WorkQueue::XrcSrq { .. } => {
                 let push = |srq: &SharedReceiveQueue| match &srq.cq {
-                    Some(cq) => cq.push_of(completion, qp.qpn, srq.number),
+                    Some(cq) => cq.push(completion, qp.qpn, srq.number),
                     None => Ok(()),
                 };
                 // If the SRQ was destroyed meanwhile, its receives went with it.
@@ -210,7 +210,7 @@ impl Host for QpHost<'_> {
             }
         }
         let srq = qp.srq.as_ref().filter(|_| queue == WorkQueue::Recv);
-        cq.push_of(completion, qp.qpn, srq.map_or(0, |srq| srq.number))
+        cq.push(completion, qp.qpn, srq.map_or(0, |srq| srq.number))
     }
 
     fn on_unsignaled(&mut self, completion: &Completion) {

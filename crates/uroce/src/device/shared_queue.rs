@@ -262,7 +262,7 @@ mod tests {
             let complete = |cq: &CompletionQueue, srq| {
                 let opcode = IBV_WC_RECV;
                 let completion = Completion::new(1, IBV_WC_SUCCESS, opcode);
-                cq.push_of(completion, 9, srq).unwrap();
+                cq.push(completion, 9, srq).unwrap();
             };
             assert!(post(&queue, 1) && post(&queue, 2) && !post(&queue, 3));
             // One completes on each queue; the first has one of another SRQ, and of none, too.
