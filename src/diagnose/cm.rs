@@ -152,6 +152,8 @@ pub fn id_object(id: u32) -> Object {
 fn notice(notice: &CmNotice) {
     let kept = Errno::last();
     let found = match notice {
+        // The same call, if its arguments are wrong.
+        CmNotice::Failed(_) if cm_calls::is_explained() => None,
         CmNotice::Failed(failure) => Some(failed(failure)),
         CmNotice::Calling(call) => {
             cm_calls::calling(call);
@@ -231,6 +233,10 @@ fn needed(call: &str) -> Option<(&'static [&'static str], &'static str)> {
             &["new", "bound"],
             "it follows rdma_bind_addr; an id of rdma_create_ep listens if the hints of rdma_getaddrinfo had \
              RAI_PASSIVE",
+        ),
+        "rdma_join_multicast" => (
+            &["bound", "address resolved"],
+            "it follows the event RDMA_CM_EVENT_ADDR_RESOLVED, without rdma_resolve_route",
         ),
         "rdma_accept" | "rdma_reject" => (
             &["connected or connecting"],

@@ -102,6 +102,11 @@ pub fn calling(call: &CmCall) {
     }
 }
 
+/// Whether something was reported of the call of librdmacm that this thread makes.
+pub fn is_explained() -> bool {
+    CURRENT.get() != 0 && report::count() != COUNT.get()
+}
+
 /// A call has failed.
 pub fn failed(call: &CmCall) {
     CURRENT.set(0);
