@@ -122,8 +122,8 @@ pub(super) fn is_own_peer(qp: &Qp, peer: &Peer) -> Option<Reason> {
                 "queue pair {number:#x} is connected to itself: dest_qp_num is its own number, and grh.dgid \
                  its own GID, so that it receives only what it sends itself"
             ),
-            "pass the values that the peer has sent, and not those that were sent to it, to RTR: dest_qp_num, \
-             rq_psn and grh.dgid",
+            "pass the values that the peer has sent, and not those that were sent to it, to RTR: \
+             dest_qp_num, rq_psn and grh.dgid",
         )
     })
 }

@@ -164,8 +164,8 @@ impl CompletionQueue {
     }
 
     /// Adds a completion of a queue pair, with the number of the SRQ that its receive is of, or 0. Raises a
-    /// completion event if the queue is armed for it. If the queue is full, raises CQ_ERR and fails; from then
-    /// on every call fails.
+    /// completion event if the queue is armed for it. If the queue is full, raises CQ_ERR and fails; from
+    /// then on every call fails.
     pub fn push(&self, completion: Completion, qpn: u32, srqn: u32) -> Result<(), Overrun> {
         let (timestamp_ns, wallclock_ns) = if self.timestamps {
             (clock::now().0, clock::wallclock_ns())

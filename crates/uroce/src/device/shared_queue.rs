@@ -1,8 +1,8 @@
 //! Shared receive queues (SRQs): receives that several queue pairs take from, and their limit event.
 //!
-//! As on an RNIC, a slot is free again when the program has polled the completion of its receive. Polling does
-//! nothing for that: when the queue seems to be full, its completions that are not polled are counted in the
-//! completion queues. A receive that a message is being written to is in neither, and counts as free.
+//! As on an RNIC, a slot is free again when the program has polled the completion of its receive. Polling
+//! does nothing for that: when the queue seems to be full, its completions that are not polled are counted in
+//! the completion queues. A receive that a message is being written to is in neither, and counts as free.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
