@@ -152,6 +152,8 @@ pub fn id_object(id: u32) -> Object {
 fn notice(notice: &CmNotice) {
     let kept = Errno::last();
     let found = match notice {
+        // The same call, if its arguments are wrong.
+        CmNotice::Failed(_) if cm_calls::is_explained() => None,
         CmNotice::Failed(failure) => Some(failed(failure)),
         CmNotice::Calling(call) => {
             cm_calls::calling(call);
@@ -227,7 +229,15 @@ fn needed(call: &str) -> Option<(&'static [&'static str], &'static str)> {
             &["route resolved"],
             "it follows the event RDMA_CM_EVENT_ROUTE_RESOLVED of rdma_resolve_route",
         ),
-        "rdma_listen" => (&["new", "bound"], "it follows rdma_bind_addr"),
+        "rdma_listen" => (
+            &["new", "bound"],
+            "it follows rdma_bind_addr; an id of rdma_create_ep listens if the hints of rdma_getaddrinfo had \
+             RAI_PASSIVE",
+        ),
+        "rdma_join_multicast" => (
+            &["bound", "address resolved"],
+            "it follows the event RDMA_CM_EVENT_ADDR_RESOLVED, without rdma_resolve_route",
+        ),
         "rdma_accept" | "rdma_reject" => (
             &["connected or connecting"],
             "it takes the id of an event RDMA_CM_EVENT_CONNECT_REQUEST, and not the listening one",
@@ -332,13 +342,13 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
     (state_text, why.into(), todo)
 }
 
-/// Events that report an error.
-fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
+/// An event that reports an error: its name, what it means, and what to do.
+fn meaning(event: u32, status: i32) -> Option<(&'static str, &'static str, &'static str)> {
     /// The reason of IB's connection manager: no program listens.
     const INVALID_SERVICE_ID: i32 = 8;
     /// The program has called rdma_reject.
     const CONSUMER: i32 = 28;
-    let (name, why, todo) = match (event, status) {
+    Some(match (event, status) {
         (1, _) => (
             "RDMA_CM_EVENT_ADDR_ERROR",
             "the destination address was not resolved: no route, no answer to ARP or NDP, or no \
@@ -383,7 +393,12 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
             "check the peer's program, and the reason (status) in the specification, table 109",
         ),
         _ => return None,
-    };
+    })
+}
+
+/// Events that report an error.
+fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
+    let (name, why, todo) = meaning(event, status)?;
     Some(
         Finding::new(
             Rule::CmEvent,

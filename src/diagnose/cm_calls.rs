@@ -108,6 +108,11 @@ pub const FORKED: (&str, &str) = (
     "create the event channel and its ids in the process that uses them, after fork",
 );
 
+/// Whether something was reported of the call of librdmacm that this thread makes.
+pub fn is_explained() -> bool {
+    CURRENT.get() != 0 && report::count() != COUNT.get()
+}
+
 /// A call has failed.
 pub fn failed(call: &CmCall) {
     CURRENT.set(0);
@@ -209,6 +214,7 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
             "rdma_connect" | "rdma_accept" => private_data((second as *const Param).as_ref()?),
             "rdma_resolve_route" => unresolved(id()),
             "rdma_get_cm_event" => synchronous(first),
+            "rdma_join_multicast" => join(id()),
             "rdma_get_request" => get_request(id()),
             _ => None,
         }
@@ -333,6 +339,18 @@ fn synchronous(channel: usize) -> Option<Wrong> {
             "call no rdma_get_cm_event with it, and rdma_get_request to accept; or create the id with an \
              event channel"
                 .into(),
+        )
+    })
+}
+
+/// Groups have datagrams only.
+fn join(id: &Id) -> Option<Wrong> {
+    let is_connected = !matches!(id.space, RDMA_PS_UDP | RDMA_PS_IPOIB);
+    is_connected.then(|| {
+        (
+            "the port space of the id is that of connections".into(),
+            "a multicast group is for datagrams, of UD queue pairs",
+            "create the id with RDMA_PS_UDP, and its queue pair with IBV_QPT_UD".into(),
         )
     })
 }

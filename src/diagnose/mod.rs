@@ -24,6 +24,7 @@
 //! | `names.rs` | names that the program gives its objects |
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
+//! | `device_list.rs` | devices that are opened after their list was freed |
 //! | `crash.rs` | a verb that reads NULL, or freed memory |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
@@ -46,6 +47,7 @@ mod cm_calls;
 mod cm_waits;
 mod control;
 mod crash;
+pub mod device_list;
 pub mod environment;
 mod facts;
 pub mod faults;

@@ -198,6 +198,10 @@ rules! {
         "{count} scatter/gather elements, and {member} is {max}",
         "a request has at most as many elements as its queue was created with",
         "create the queue with a larger {member}, up to max_sge (of an SRQ max_srq_sge) of ibv_query_device";
+    NoData "no-data" Queues:
+        "the {operation} (wr_id {wr_id}) has no data: {how}",
+        "the message is empty, which is allowed, and completes without an error",
+        "{todo}, unless an empty message is meant";
     QpTransition "qp-transition" States:
         "there is no transition from {from} to {to}",
         "a queue pair goes from RESET to INIT, RTR and RTS, one after the other, and from any to ERR \

@@ -482,7 +482,41 @@ static void accept_data_long(bool wrong)
 	drop(p);
 }
 
+/* A group is joined with an id for connections. */
+static void join_connected(bool wrong)
+{
+	struct cm cm = begin_in(wrong ? RDMA_PS_TCP : RDMA_PS_UDP);
+	struct sockaddr_in group = address("239.0.0.9");
+
+	resolve(cm, false);
+	CHECK(qp_for(cm.id, NULL, wrong ? IBV_QPT_RC : IBV_QPT_UD) == 0);
+	CHECK((rdma_join_multicast(cm.id, (struct sockaddr *)&group, NULL) == 0) == !wrong);
+	if (!wrong) {
+		CHECK(next(cm) == RDMA_CM_EVENT_MULTICAST_JOIN);
+		CHECK(rdma_leave_multicast(cm.id, (struct sockaddr *)&group) == 0);
+	}
+	rdma_destroy_qp(cm.id);
+	finish(cm);
+}
+
+/* The address of a server was resolved as that of a client. */
+static void not_passive(bool wrong)
+{
+	struct rdma_addrinfo *found,
+		hints = { .ai_flags = wrong ? 0 : RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP };
+	struct ibv_qp_init_attr attr = { .cap = { 8, 8, 1, 1, 0 }, .sq_sig_all = 1 };
+	struct rdma_cm_id *id;
+
+	CHECK(rdma_getaddrinfo("127.0.0.1", "17924", &hints, &found) == 0);
+	CHECK(rdma_create_ep(&id, found, NULL, &attr) == 0);
+	CHECK((rdma_listen(id, 1) == 0) == !wrong);
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(found);
+}
+
 const struct mistake connected_mistakes[] = {
+	{ "join-connected", join_connected, "argument", "is that of connections" },
+	{ "not-passive", not_passive, "cm-failed", "RAI_PASSIVE" },
 	{ "create-qp-early", create_qp_early, "argument", "the id has no device yet" },
 	{ "resolve-route-early", resolve_route_early, "argument", "rdma_resolve_addr only begins that" },
 	{ "client-unacked", client_unacked, "events-unacked", "rdma_ack_cm_event" },

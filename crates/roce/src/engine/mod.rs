@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
 //! | `attributes` | the attributes of a queue pair, as it is created and modified |
-//! | `work`, `packet_copy` | work requests and completions; packets that are kept for later |
+//! | `work`, `packet_copy` | work requests and completions; received packets that are delivered later |
 //! | `requester`, `send_queue`, `slots` | which request packet is sent next, and what is in flight |
 //! | `slot_count` | when a slot of the send queue is free again |
 //! | `completer` | responses: acknowledgments, NAKs, retries, and the ack timeout (attribute `timeout`) |
@@ -21,10 +21,8 @@
 //! | `congestion`, `pacer` | how many packets may be in flight; bursts |
 //! | `timer`, `encoding` | when each timer of a queue pair expires; times and counts in encoded form |
 //! | `counters` | what a queue pair counts |
-//! | `attributes`, `work` | attributes of a queue pair; work requests and completions |
 //! | `hca` | what a queue pair calls: the trait [`Hca`] |
 //! | `emit` | a packet's headers and payload in the send buffer |
-//! | `packet_copy` | a received packet that is delivered later |
 //!
 //! Each part owns its fields. The caller calls [`Qp`], `qp` calls the parts, and these call [`Hca`] to access
 //! memory; no part calls `qp`. The entry points of a part return what the queue pair has to do: only `qp`
