@@ -297,3 +297,42 @@ fn pair(cx: &Context, target: &Target, command: &str, local: &str) -> Verdict {
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    /// The names that the files of an architecture define for the rest of a crate.
+    fn defined(dir: &Path, architecture: &str) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let parts = ["", "/nofault", "/restart"].map(|part| format!("{architecture}{part}.rs"));
+        for text in parts
+            .iter()
+            .filter_map(|file| fs::read_to_string(dir.join(file)).ok())
+        {
+            for line in text.lines().map(str::trim_start) {
+                let rest = ["pub const ", "pub fn ", "pub unsafe fn ", "macro_rules! "]
+                    .iter()
+                    .find_map(|start| line.strip_prefix(start));
+                let is_name = |c: &char| c.is_alphanumeric() || *c == '_';
+                names.extend(rest.map(|rest| rest.chars().take_while(is_name).collect()));
+            }
+        }
+        names
+    }
+
+    /// Only one architecture is compiled on a machine.
+    #[test]
+    fn architectures_define_the_same() {
+        for dir in ["src/arch", "crates/uroce/src/arch"] {
+            let dir = crate::paths::repo().join(dir);
+            let names = defined(&dir, "x86_64");
+            assert!(names.len() > 8, "{dir:?}: {names:?}");
+            for other in ["aarch64", "riscv64"] {
+                assert_eq!(names, defined(&dir, other), "{other} in {dir:?}");
+            }
+        }
+    }
+}
