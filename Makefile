@@ -198,7 +198,7 @@ test-cases: build cargo-fuzz ## run the cases of compat-tests that make test run
 	$(RUNNER) --test $(patterns)
 
 test-all-cases: build cargo-fuzz ## run all cases of compat-tests
-	scripts/install-deps build run test vm arm64 uroce suites sources pyverbs packages containers
+	scripts/install-deps build run test vm arm64 uroce suites sources pyverbs packages containers targets
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
