@@ -320,7 +320,8 @@ test-without-uroce: build ## check the library built with UROCE=0: unit tests, s
 
 # These targets need the software device.
 ifeq ($(UROCE),0)
-demo bench-uroce bench-plots test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
+demo bench-uroce bench-plots: no-uroce
+test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
 .PHONY: no-uroce
 no-uroce:
 	@echo "this target needs uroce, which UROCE=0 leaves out" >&2; exit 1

@@ -138,7 +138,7 @@ fn spread(values: impl Iterator<Item = f64>, space: f64) -> (f64, f64) {
 
 /// The round values between both ends: 1, 2 and 5 in each power of ten, or the powers if these are many.
 fn decimal_ticks((low, high): (f64, f64)) -> Vec<f64> {
-    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let powers = (low.log10() - 1.0) as i32..=(high.log10() + 1.0) as i32;
     let within = |digits: &[i32]| -> Vec<f64> {
         let all = powers.clone().flat_map(|power| {
             // By parsing, so that no digits follow: 3 * 0.1 is not 0.3.
