@@ -48,7 +48,7 @@
 //!
 //! | file | responsible for |
 //! |---|---|
-//! | `clock.rs`, `wait.rs` | time; blocking and waking up |
+//! | `clock.rs`, `wait.rs` | the time; blocking and waking up |
 //! | `lock_holder.rs`, `pending.rs` | a lock whose holder is preempted; a list for a later thread |
 //! | `open_devices.rs`, `fork.rs` | the devices that the process has open; what a fork does |
 //!
