@@ -10,6 +10,7 @@ int main(int argc, char **argv)
 {
 	static const struct check all[] = {
 		{ "counters", check_counters },
+		{ "port-speed", check_port_speed },
 	};
 
 	return run_checks(all, sizeof(all) / sizeof(*all), argc > 1 ? argv[1] : NULL);

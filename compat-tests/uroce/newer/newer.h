@@ -10,9 +10,11 @@
 #pragma weak ibv_inc_comp_cntr
 #pragma weak ibv_inc_err_comp_cntr
 #pragma weak ibv_qp_attach_comp_cntr
+#pragma weak ibv_query_port_speed
 #pragma weak ibv_read_comp_cntr
 #pragma weak ibv_read_err_comp_cntr
 #pragma weak ibv_set_comp_cntr
 #pragma weak ibv_set_err_comp_cntr
 
 void check_counters(void);
+void check_port_speed(void);

@@ -1,6 +1,5 @@
-//! Classes of the rules of IBV_EXPLAIN, and the severity of each rule.
-
-use super::Rule;
+//! The classes and severities that a rule of IBV_EXPLAIN can have; the list of rules (`rules.rs`) gives each
+//! rule its own.
 
 /// The subject of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,39 +59,6 @@ impl Severity {
             Severity::Hint => "hint",
             Severity::Warning => "warning",
             Severity::Error => "error",
-        }
-    }
-}
-
-impl Rule {
-    /// How bad it is that the rule applies.
-    pub fn severity(self) -> Severity {
-        match self {
-            Rule::NoAsyncEvent
-            | Rule::ChannelUnread
-            | Rule::NoRdmaUcm
-            | Rule::NoData
-            | Rule::CqOverrunForeseen => Severity::Hint,
-            Rule::MtuDiffers
-            | Rule::PsnDiffers
-            | Rule::PairQpn
-            | Rule::MrInUse
-            | Rule::AhInUse
-            | Rule::CqNeverPolled
-            | Rule::UnreadError
-            | Rule::Leak
-            | Rule::NotifyNoPoll
-            | Rule::EventsCoalesced
-            | Rule::DriverRefused
-            | Rule::DriverTwice
-            | Rule::NoCompletion
-            | Rule::NoEvent
-            | Rule::NoCmEvent
-            | Rule::GrhRoom
-            | Rule::ReceivesOverlap
-            | Rule::BufferChanged
-            | Rule::SendQueueRnic => Severity::Warning,
-            _ => Severity::Error,
         }
     }
 }

@@ -119,19 +119,21 @@ pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(),
     let table = table.split("\nimpl Rule").next().unwrap_or_default();
     let text = r#""((?:[^"\\]|\\.|\\\n)*)""#;
     let rule = regex(&format!(
-        r#"(?s)\w+ "([a-z-]+)" (\w+):\s*{text},\s*{text},\s*{text};"#
+        r#"(?s)\w+ "([a-z-]+)" (\w+) (\w+):\s*{text},\s*{text},\s*{text};"#
     ));
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = words(&page.source);
     let mut names = BTreeSet::new();
+    let mut severities = BTreeSet::new();
     for found in rule.captures_iter(table) {
         let class = match &found[2] {
             "Gid" => "GID".into(),
             "Rnr" => "RNR".into(),
             class => class.to_lowercase(),
         };
-        let [what, why, advice] = [&found[3], &found[4], &found[5]].map(placeholders);
+        let [what, why, advice] = [&found[4], &found[5], &found[6]].map(placeholders);
         let name = &found[1];
+        severities.insert((found[3].to_lowercase(), name.to_string()));
         names.insert(name.to_string());
         let wanted = format!(".It Sy {name} {class}: {what}. Why: {why}. Do: {advice}. ");
         let why = format!(
@@ -146,7 +148,30 @@ pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(),
         page.file
     );
     checks.check(listed == names, why);
+    // The page names all rules that are not errors.
+    severities.retain(|(severity, _)| severity != "error");
+    let listed = listed_severities(&shown);
+    let why = format!(
+        "{}: SEVERITIES has {listed:?}, the sources have {severities:?}",
+        page.file
+    );
+    checks.check(listed == severities, why);
     Ok(())
+}
+
+/// The rules in the section SEVERITIES, with their severities: `.It warning DESCRIPTION: rule, rule.`
+fn listed_severities(page: &str) -> BTreeSet<(String, String)> {
+    let section = page.split(".Sh SEVERITIES").nth(1).unwrap_or_default();
+    let section = section.split(".El").next().unwrap_or_default();
+    let mut listed = BTreeSet::new();
+    for item in section.split(".It ").skip(1) {
+        let (severity, rest) = item.split_once(' ').unwrap_or((item, ""));
+        let rules = rest.rsplit_once(": ").map_or("", |(_, rules)| rules);
+        let rules = rules.trim().trim_end_matches('.').split(", ");
+        let rules = rules.filter(|_| severity != "error");
+        listed.extend(rules.map(|rule| (severity.to_string(), rule.to_string())));
+    }
+    listed
 }
 
 /// libibverbs-rs-faults(7) lists the actions, keys and names of the table that the rules are parsed by.
