@@ -6,7 +6,7 @@
 //! 1. `suites` lists all cases; `rows` makes those of `cases/*.toml`.
 //! 2. `runner` selects by tier and pattern, has `artifacts` stage both libraries and compile the C programs
 //!    that the selected cases need, and hands the cases to `schedule`.
-//! 3. Each case runs in a process of its own (`child`), in the place that it names (`place`): a panic, a
+//! 3. Each case runs in a process of its own (`child`), in the sandbox that it names (`sandbox`): a panic, a
 //!    time limit or a killed process concerns that case only. It appends its verdicts to a file.
 //! 4. `report` prints them as they come, and at the end what failed, what was skipped and why, and what
 //!    passed only at a second try.
@@ -33,13 +33,13 @@ pub mod output_checks;
 pub mod pairs;
 pub mod paths;
 pub mod pattern;
-pub mod place;
 pub mod process;
 pub mod report;
 pub mod roots;
 pub mod row_outcome;
 pub mod rows;
 pub mod runner;
+pub mod sandbox;
 pub mod schedule;
 pub mod suites;
 pub mod testbed;

@@ -19,8 +19,8 @@ use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::sysfs::{Device, Tree};
-use crate::place::Place;
 use crate::process::{Ended, Program, read};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The layouts: the release that names it, and the provider ABI's number.
@@ -40,7 +40,7 @@ pub fn cases() -> Vec<Case> {
             "provider-abis/directories",
             directories::directories,
         ))
-        .place(Place::Namespace),
+        .sandbox(Sandbox::Namespace),
     ]
 }
 
