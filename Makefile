@@ -47,7 +47,7 @@ endif
 .PHONY: arm64 deb-arm64 riscv64 musl test-orderings
 .PHONY: all rust build static examples deb deb-src rpm rpm-src dist docs help
 .PHONY: demo demo-vm deps install uninstall clean
-.PHONY: bench bench-fork bench-uroce bench-network
+.PHONY: bench bench-fork bench-uroce bench-network bench-plots
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check check-cases test test-all test-cases test-all-cases test-unit test-abi
 .PHONY: test-headers test-sources test-sources-pyverbs test-bench
@@ -198,7 +198,7 @@ test-cases: build cargo-fuzz ## run the cases of compat-tests that make test run
 	$(RUNNER) --test $(patterns)
 
 test-all-cases: build cargo-fuzz ## run all cases of compat-tests
-	scripts/install-deps build run test vm arm64 uroce suites sources pyverbs packages containers
+	scripts/install-deps build run test vm arm64 uroce suites sources pyverbs packages containers targets
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
@@ -222,6 +222,7 @@ lint-c:
 lint-layers:
 	scripts/lint-layers
 	scripts/lint-circles
+	scripts/lint-heads
 	scripts/lint-rust-version
 
 lint-shell:
@@ -320,7 +321,8 @@ test-without-uroce: build ## check the library built with UROCE=0: unit tests, s
 
 # These targets need the software device.
 ifeq ($(UROCE),0)
-demo bench-uroce test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
+demo bench-uroce bench-plots: no-uroce
+test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
 .PHONY: no-uroce
 no-uroce:
 	@echo "this target needs uroce, which UROCE=0 leaves out" >&2; exit 1
@@ -368,9 +370,14 @@ fuzz: build cargo-fuzz ## run each fuzz target for FUZZ_SECONDS (not in test)
 cargo-fuzz: rust
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
 
+# The directory for the figures of the next two. RESULTS=benches/results stores them in the repository.
+RESULTS ?= $(TARGET)/bench
 bench: build ## measure instruction counts and times against the C library
 	scripts/install-deps build run test bench
-	benches/run
+	RESULTS=$(RESULTS) benches/run
+
+bench-plots: rust ## draw the pictures in docs/benchmarks from the figures in benches/results
+	$(CARGO) run -q -p uroce-bench -- draw benches/results docs/benchmarks
 
 bench-network: rust ## simulate networks of uroce's queue pairs; tables, and plots in target/network
 	mkdir -p $(TARGET)/network
@@ -378,7 +385,7 @@ bench-network: rust ## simulate networks of uroce's queue pairs; tables, and plo
 
 bench-uroce: build ## measure uroce beside UCX, sockets and plain memory; plots in target/bench
 	scripts/install-deps build uroce bench
-	OUR_LIBDIR=$(abspath $(RELEASE)) benches/uroce/run
+	OUR_LIBDIR=$(abspath $(RELEASE)) RESULTS=$(RESULTS) benches/uroce/run
 
 bench-fork: build ## measure registrations with fork safety, up to a million regions (needs root)
 	benches/registrations $(RELEASE)

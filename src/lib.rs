@@ -1,8 +1,12 @@
 //! `libibverbs.so.1` in Rust: a drop-in replacement for rdma-core's RDMA verbs library, with the same
-//! symbols, struct layouts, files, environment variables, messages and errno values.
+//! symbols, struct layouts, files, environment variables, messages and errno values. The reference is release
+//! 44.0, that of Debian 12.
 //!
-//! Layers, lowest first: `arch`, `sys`, `env`, `log` < `discover`, `memory`, `neigh`, `uverbs` < `provider`,
-//! `rdma_util` < `diagnose` < `verbs` < `compat` < `export`. No module imports from a layer above its own
+//! Not here: the data path, which is the provider's (posting and polling call its functions directly), the
+//! providers themselves, which are plug-ins, and the software device (`crates/uroce`).
+//!
+//! Layers, lowest first: `arch`, `sys`, `env`, `log`; `discover`, `memory`, `neigh`, `uverbs`; `provider`,
+//! `rdma_util`; `diagnose`; `verbs`; `compat`; `export`. No module imports from a layer above its own
 //! (`make lint` checks it), and only `export` defines C symbols. See ARCHITECTURE.md.
 //!
 //! Inside, failing functions return `Result<T, Errno>`. The functions that C calls convert that to the

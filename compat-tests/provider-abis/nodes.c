@@ -12,7 +12,7 @@
 /* The ABIs that changed the arguments or the structures of a function. */
 static const struct {
 	const char *name;
-	int abis[3];
+	int abis[8]; /* 0 after the last one */
 	int layout; /* depends on the layout: the compiler decides whether ABIs with equal ones share the code
 		     */
 } changed[] = {
@@ -35,7 +35,7 @@ static int must_differ(const char *name, int abi)
 	for (i = 0; i < sizeof(changed) / sizeof(changed[0]); i++) {
 		if (strcmp(changed[i].name, name))
 			continue;
-		for (at = 0; at < 3; at++)
+		for (at = 0; at < sizeof(changed[i].abis) / sizeof(changed[i].abis[0]); at++)
 			if (changed[i].abis[at] == abi)
 				return 1;
 		return changed[i].layout ? -1 : 0;

@@ -1,17 +1,7 @@
 //! Masks what may differ between two runs of the same program on the same library. Everything else is
-//! compared byte by byte. A mask has a name, by which rows of case files select it, and a reason.
+//! compared byte by byte.
 
 use regex_lite::Regex;
-
-/// A normaliser by its name.
-pub fn by_name(name: &str) -> Option<fn(&str) -> String> {
-    Some(match name {
-        "none" => str::to_string,
-        "pingpong" => pingpong,
-        "asyncwatch" => asyncwatch,
-        _ => return None,
-    })
-}
 
 /// QP numbers come from the device, PSNs are random, and times vary.
 pub fn pingpong(output: &str) -> String {
@@ -58,11 +48,5 @@ mod tests {
     fn asyncwatch_keeps_one_gid_change() {
         let output = "a\r\nIBV_EVENT_GID_CHANGE 1\r\nb\r\nIBV_EVENT_GID_CHANGE 2\r\n";
         assert_eq!(asyncwatch(output), "a\nb\nIBV_EVENT_GID_CHANGE 2\n");
-    }
-
-    #[test]
-    fn names() {
-        assert!(by_name("pingpong").is_some());
-        assert!(by_name("nosuch").is_none());
     }
 }

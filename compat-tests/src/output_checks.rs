@@ -1,42 +1,134 @@
 //! Checks of the output of programs that ended with 0: the bytes and exchanges that were requested,
 //! a row of results per size, each other's address. So an empty or a wrong run does not pass.
+//!
+//! Each program of the case files has a check in [`program`], or its rows say what it prints (`says`). A
+//! program with neither fails. The testbeds of uroce, and `vm`, apply [`of_row`]. `suites` and `sources` only
+//! compare the outputs of both libraries.
 
+mod perftest;
 mod rdmacm;
 
 use regex_lite::Regex;
 
-/// Lists what is wrong with the output of a program.
-pub fn program(argv: &[String], out: &str, server: bool) -> Vec<String> {
-    let program = argv
-        .first()
-        .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
-    if is_ibv_pingpong(program) {
-        return pingpong(argv, out);
+pub use perftest::is_uncalibrated;
+
+use crate::case_file::Row;
+use crate::process::Exit;
+
+/// A program of a row that has ended, and what it printed.
+pub struct Printed<'a> {
+    pub role: &'a str,
+    pub argv: &'a [String],
+    pub exit: Exit,
+    pub out: &'a str,
+    pub err: &'a str,
+}
+
+impl Printed<'_> {
+    fn is_server(&self) -> bool {
+        self.role.starts_with("server")
     }
-    if is_perftest(program) {
-        return if server {
+}
+
+/// Lists what is wrong with the output of a row's programs, whose exit codes are the expected ones.
+pub fn of_row(row: &Row, programs: &[Printed]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for printed in programs.iter().filter(|of| of.exit == Exit::Code(0)) {
+        let found = match program(printed.argv, printed.out, printed.is_server()) {
+            Some(found) => found,
+            None if row.says.is_some() => Vec::new(),
+            None => vec![
+                "no check for this program: add one to src/output_checks.rs, or `says` to the row"
+                    .into(),
+            ],
+        };
+        let named = found
+            .into_iter()
+            .map(|what| format!("{}: {what}", printed.role));
+        wrong.extend(named);
+    }
+    let client = programs.iter().find(|of| !of.is_server());
+    if let (Some(says), Some(client)) = (&row.says, client) {
+        if !client.out.contains(says.as_str()) && !client.err.contains(says.as_str()) {
+            wrong.push(format!("the {} does not print '{says}'", client.role));
+        }
+    }
+    if let (Some(_), Some(client)) = (&row.checker, client) {
+        let printed: String = programs.iter().map(|of| of.out).collect();
+        wrong.extend(checked(client.argv, &printed));
+    }
+    let server = programs.iter().find(|of| of.is_server());
+    if let (Some(server), Some(client), "0/0") = (server, client, row.exit.as_str()) {
+        if is_ibv_pingpong(server.argv) && !name_of(server.argv).contains("xsrq") {
+            wrong.extend(addresses(server.out, client.out));
+        }
+    }
+    wrong
+}
+
+/// Lists what is wrong with the output of a program; `None` if there is no check for it.
+fn program(argv: &[String], out: &str, server: bool) -> Option<Vec<String>> {
+    let argv = own_words(argv);
+    let program = name_of(argv);
+    if is_ibv_pingpong(argv) {
+        return Some(pingpong(argv, out));
+    }
+    if perftest::is_program(program) {
+        return Some(if server {
             Vec::new()
         } else {
-            perftest(argv, out)
-        };
+            perftest::check(argv, out)
+        });
     }
     if let Some(wrong) = rdmacm::program(program, argv, out, server) {
-        return wrong;
+        return Some(wrong);
     }
-    match program {
-        "qperf" if !server => qperf(argv, out),
-        "ucx_perftest" if !server => ucx_perftest(argv, out),
+    let wrong = match program {
+        // Their clients print the results.
+        "qperf" | "ucx_perftest" if server => Vec::new(),
+        "qperf" => qperf(argv, out),
+        "ucx_perftest" => ucx_perftest(argv, out),
         "fi_pingpong" => fi_pingpong(argv, out),
         "fio" => fio(argv, out, server),
         "ibv_devinfo" => devinfo(argv, out),
-        "ibv_devices" if !found(r"(?m)^\s+\S+\s+\t[0-9a-f]{16}$", out) => vec!["no device".into()],
-        _ => Vec::new(),
-    }
+        "ibv_devices" => devices(out),
+        _ => return None,
+    };
+    Some(wrong)
+}
+
+/// The programs that run the program after their options.
+const WRAPPERS: [&str; 2] = ["prlimit", "valgrind"];
+
+/// The words of a command from the program's name on, without a wrapper and its options (`--name=value`).
+fn own_words(words: &[String]) -> &[String] {
+    let is_wrapped = words
+        .first()
+        .is_some_and(|word| WRAPPERS.contains(&base(word)));
+    let is_option = |word: &&String| is_wrapped && word.starts_with('-');
+    let skipped = usize::from(is_wrapped);
+    let options = words.iter().skip(skipped).take_while(is_option).count();
+    &words[skipped + options..]
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The name of a command's program, which may run in a wrapper.
+pub fn name_of(words: &[String]) -> &str {
+    own_words(words).first().map_or("", |word| base(word))
+}
+
+/// Whether a command runs a ping-pong program of libibverbs.
+pub fn is_ibv_pingpong(words: &[String]) -> bool {
+    let name = name_of(words);
+    name.starts_with("ibv_") && name.ends_with("_pingpong")
 }
 
 /// Requires of the lines of a row's checker that no message was wrong, and that as many as the option -C says
 /// were right.
-pub fn checked(argv: &[String], out: &str) -> Vec<String> {
+fn checked(argv: &[String], out: &str) -> Vec<String> {
     let mut wrong: Vec<String> = Vec::new();
     wrong.extend(
         out.lines()
@@ -51,14 +143,6 @@ pub fn checked(argv: &[String], out: &str) -> Vec<String> {
         ));
     }
     wrong
-}
-
-fn is_ibv_pingpong(program: &str) -> bool {
-    program.starts_with("ibv_") && program.ends_with("_pingpong")
-}
-
-fn is_perftest(program: &str) -> bool {
-    program.starts_with("ib_") && (program.ends_with("_bw") || program.ends_with("_lat"))
 }
 
 fn regex(pattern: &str) -> Regex {
@@ -122,59 +206,6 @@ fn pingpong(argv: &[String], out: &str) -> Vec<String> {
     wrong
 }
 
-/// Requires a row of results for each size.
-fn perftest(argv: &[String], out: &str) -> Vec<String> {
-    let (latency, bandwidth) = (argv[0].contains("_lat"), argv[0].contains("_bw"));
-    let default = match latency {
-        _ if argv[0].contains("atomic") => 8,
-        true => 2,
-        false => 65536,
-    };
-    let mut sizes = vec![number(argv, &["-s", "--size"], default)];
-    if argv.iter().any(|word| word == "-a") {
-        sizes = (1..24).map(|bits| 1 << bits).collect();
-        if option(argv, &["-c"]) == Some("UD") {
-            let mtu = regex(r"Mtu\s*:\s*(\d+)")
-                .captures(out)
-                .and_then(|mtu| mtu[1].parse().ok());
-            sizes.retain(|size| mtu.is_some_and(|mtu| *size <= mtu));
-        }
-    }
-    let rows = rows(out);
-    let seen: Vec<u64> = rows.iter().map(|(size, _)| *size).collect();
-    let mut wrong = Vec::new();
-    if seen != sizes {
-        wrong.push(format!("results for the sizes {seen:?}, not {sizes:?}"));
-    }
-    for (size, values) in &rows {
-        let [first, second] = [0, 1].map(|i| values.get(i).copied().unwrap_or(0.0));
-        if latency && !(0.0 < first && first <= second) {
-            wrong.push(format!("odd latencies for {size}: {values:?}"));
-        } else if bandwidth && size * rows.len() as u64 > 4096 && second <= 0.0 {
-            wrong.push(format!("no bandwidth for {size}: {values:?}"));
-        }
-    }
-    wrong
-}
-
-/// Whether perftest could not calibrate its clock, so that its figures mean nothing.
-pub fn is_uncalibrated(err: &str) -> bool {
-    found(r"(?m)^Correlation coefficient r\^2: \S+ < 0\.9$", err)
-}
-
-/// perftest's results: size, count (left out), values.
-fn rows(out: &str) -> Vec<(u64, Vec<f64>)> {
-    let row = regex(r"(?m)^ *(\d+)[ \t]+(\d+)[ \t]+([\d.]+(?:[ \t]+[\d.]+)*)[ \t]*$");
-    let parse = |found: regex_lite::Captures| {
-        let values = found[3]
-            .split_whitespace()
-            .filter_map(|value| value.parse().ok())
-            .collect();
-        Some((found[1].parse().ok()?, values))
-    };
-    row.captures_iter(out).filter_map(parse).collect()
-}
-
 /// Requires the result of the requested number of messages. c/ucx/transfers.c checks the data of each
 /// interface.
 fn ucx_perftest(argv: &[String], out: &str) -> Vec<String> {
@@ -235,6 +266,14 @@ fn qperf(argv: &[String], out: &str) -> Vec<String> {
     Vec::new()
 }
 
+/// Requires a device, and its GUID.
+fn devices(out: &str) -> Vec<String> {
+    if found(r"(?m)^\s+\S+\s+\t[0-9a-f]{16}$", out) {
+        return Vec::new();
+    }
+    vec!["no device".into()]
+}
+
 fn devinfo(argv: &[String], out: &str) -> Vec<String> {
     let has = |word: &str| argv.iter().any(|argument| argument == word);
     let mut wrong = Vec::new();
@@ -259,7 +298,7 @@ fn devinfo(argv: &[String], out: &str) -> Vec<String> {
 }
 
 /// Requires that each of two ping-pong programs reports the other's address.
-pub fn addresses(server: &str, client: &str) -> Vec<String> {
+fn addresses(server: &str, client: &str) -> Vec<String> {
     let reported = |out: &str, whose: &str| {
         let line = regex(&format!(r"(?m)^ *{whose} address: *(.*)$"));
         let separator = regex("[:,] GID");
@@ -284,11 +323,86 @@ pub fn addresses(server: &str, client: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::case_file;
+    use crate::pairs::{client_words, split};
+    use crate::paths;
 
     fn check(command: &str, out: &str) -> Vec<String> {
         let argv: Vec<String> = command.split(' ').map(String::from).collect();
-        program(&argv, out, false)
+        program(&argv, out, false).unwrap()
+    }
+
+    /// The commands of a row that end with 0, and whether each is the server's.
+    fn successful(row: &Row) -> Vec<(Vec<String>, bool)> {
+        let codes: Vec<&str> = row.exit.split('/').collect();
+        let mut commands = Vec::new();
+        if row.server.is_some() && codes[0] == "0" {
+            commands.push((split(row.server.as_deref().unwrap()).unwrap(), true));
+        }
+        if codes[codes.len() - 1].split('+').any(|code| code == "0") && row.machine.kind.is_none() {
+            commands.push((client_words(row).unwrap(), false));
+        }
+        commands
+    }
+
+    #[test]
+    fn each_program_of_the_case_files_has_a_check() {
+        let rows = case_file::read_all(&paths::repo().join("compat-tests/cases")).unwrap();
+        let mut seen = BTreeSet::new();
+        for (group, testbed, row) in rows {
+            for (argv, is_server) in successful(&row) {
+                let has_check = program(&argv, "", is_server).is_some() || row.says.is_some();
+                let is_compared =
+                    ["suites", "sources", "sources-pyverbs"].contains(&testbed.as_str());
+                assert!(
+                    has_check || is_compared,
+                    "{testbed} {group}/{}: {argv:?}",
+                    row.name
+                );
+                seen.insert(name_of(&argv).to_string());
+            }
+        }
+        assert!(
+            seen.len() > 20 && seen.contains("ibv_rc_pingpong"),
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn a_program_without_a_check_fails_unless_its_row_says_what_it_prints() {
+        let row = |says: &str| {
+            let text = format!(
+                "[[group]]\nname = \"g\"\ncases = [ {{ name = \"n\", run = \"true\", exit = \"0\", \
+                 {says} where = {{ loopback = \"check\" }} }} ]"
+            );
+            case_file::parse(&text).unwrap().remove(0).2
+        };
+        let argv = ["valgrind", "-q", "/bin/unknown"].map(String::from);
+        let printed = |argv, out| Printed {
+            role: "client",
+            argv,
+            exit: Exit::Code(0),
+            out,
+            err: "",
+        };
+        let wrong = of_row(&row(""), &[printed(&argv, "")]);
+        assert!(wrong[0].starts_with("client: no check for this program"));
+        let says = row("says = \"done\",");
+        assert!(of_row(&says, &[printed(&argv, "all done")]).is_empty());
+        assert_eq!(of_row(&says, &[printed(&argv, "")]).len(), 1);
+    }
+
+    #[test]
+    fn a_wrapper_does_not_hide_the_program() {
+        let words = |command: &str| command.split(' ').map(String::from).collect::<Vec<_>>();
+        let wrapped = words("valgrind -q --error-exitcode=9 ibv_rc_pingpong -n 20");
+        assert_eq!(name_of(&wrapped), "ibv_rc_pingpong");
+        assert_eq!(program(&wrapped, "", true).unwrap().len(), 2);
+        assert_eq!(name_of(&words("/usr/bin/ib_send_bw -a")), "ib_send_bw");
+        assert_eq!(name_of(&words("prlimit --nofile=9")), "");
     }
 
     #[test]
@@ -325,28 +439,6 @@ mod tests {
         let out = "Final:                  2000      1.8     2.0\n";
         assert!(check("ucx_perftest -n 2000", out).is_empty());
         assert_eq!(check("ucx_perftest -n 200", out).len(), 1);
-    }
-
-    #[test]
-    fn perftest_says_that_its_calibration_failed() {
-        assert!(is_uncalibrated(
-            "Correlation coefficient r^2: 0.753294 < 0.9\n"
-        ));
-        assert!(!is_uncalibrated("Couldn't allocate MR\n"));
-    }
-
-    #[test]
-    fn perftest_must_print_a_row_for_each_size() {
-        let out = " #bytes  #iterations  BW peak[MB/sec]\n 4096  50    1.00   1.00   0.1\n";
-        assert!(check("ib_send_bw -s 4096 -n 50", out).is_empty());
-        assert_eq!(check("ib_send_bw --size=64", out).len(), 1);
-        let slow = out
-            .replace("1.00   1.00", "0.00   0.00")
-            .replace("4096", "8192");
-        assert_eq!(check("ib_send_bw -s 8192", &slow).len(), 1);
-        let odd = " 2       50               3.00   1.00   0.1\n";
-        assert_eq!(check("ib_send_lat", odd).len(), 1);
-        assert_eq!(check("ib_send_bw -a", out).len(), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::case_file::{Ready, Row};
 use crate::context::{Context, last_lines};
-use crate::output_checks;
+use crate::output_checks::{self, Printed};
 use crate::process::{Ended, Exit, Running, wait_until};
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict};
@@ -175,24 +175,9 @@ impl<'a> Pair<'a> {
                 let wrong = wrong_library(role.host, ended);
                 trouble.extend(wrong.map(|library| format!("{} ran on {library}", role.name)));
             }
-            if as_expected && ended.exit == Exit::Code(0) {
-                let found =
-                    output_checks::program(role.running.argv(), &ended.out, role.is_server());
-                trouble.extend(
-                    found
-                        .into_iter()
-                        .map(|what| format!("{}: {what}", role.name)),
-                );
-            }
         }
         if as_expected {
-            trouble.extend(self.unsaid(&ended));
-        }
-        if codes == "0/0" && self.are_pingpongs() {
-            let (server, client) = (ended.last(), ended.first());
-            if let (Some(server), Some(client)) = (server, client) {
-                trouble.extend(output_checks::addresses(&server.out, &client.out));
-            }
+            trouble.extend(output_checks::of_row(self.row, &self.printed(&ended)));
         }
         if trouble.len() > before {
             for (role, ended) in self.roles.iter().zip(&ended) {
@@ -203,19 +188,15 @@ impl<'a> Pair<'a> {
         Ok(())
     }
 
-    /// Lists what the programs did not print although the row, or its checker, requires it.
-    fn unsaid(&self, ended: &[Ended]) -> Vec<String> {
-        let mut wrong = Vec::new();
-        if let (Some(says), Some(client)) = (&self.row.says, ended.first()) {
-            if !format!("{}{}", client.out, client.err).contains(says.as_str()) {
-                wrong.push(format!("the client does not print '{says}'"));
-            }
-        }
-        if let (Some(_), Some(role)) = (&self.row.checker, self.roles.first()) {
-            let printed: String = ended.iter().map(|ended| ended.out.as_str()).collect();
-            wrong.extend(output_checks::checked(role.running.argv(), &printed));
-        }
-        wrong
+    fn printed<'b>(&'b self, ended: &'b [Ended]) -> Vec<Printed<'b>> {
+        let of = |(role, ended): (&'b Role<'a>, &'b Ended)| Printed {
+            role: &role.name,
+            argv: role.running.argv(),
+            exit: ended.exit,
+            out: &ended.out,
+            err: &ended.err,
+        };
+        self.roles.iter().zip(ended).map(of).collect()
     }
 
     fn wait(&mut self) -> Result<Vec<Ended>, Failure> {
@@ -254,13 +235,6 @@ impl<'a> Pair<'a> {
         } else {
             of(false)
         }
-    }
-
-    /// Whether both sides print both addresses: all ping-pongs but the one for XRC do.
-    fn are_pingpongs(&self) -> bool {
-        self.row.server.as_ref().is_some_and(|s| {
-            s.starts_with("ibv_") && s.contains("_pingpong") && !s.contains("xsrq")
-        })
     }
 }
 
@@ -305,8 +279,8 @@ fn words_on(
     port: u16,
     mut words: Vec<String>,
 ) -> Result<Vec<String>, Failure> {
-    let program = program_of(&words).to_string();
-    let pingpong = program.starts_with("ibv_") && program.ends_with("_pingpong");
+    let program = output_checks::name_of(&words).to_string();
+    let pingpong = output_checks::is_ibv_pingpong(&words);
     // The option for the GID index is -x in perftest, -g in the ping-pong programs.
     let flag = if pingpong { "-g" } else { "-x" };
     if pingpong && !words.iter().any(|word| word == "-d") {
@@ -355,16 +329,6 @@ fn with_files(words: Vec<String>) -> Result<Vec<String>, Failure> {
     fs::create_dir_all(FILES)?;
     fs::set_permissions(FILES, fs::Permissions::from_mode(0o777))?;
     Ok(words.iter().map(|word| word.replace("%f", FILES)).collect())
-}
-
-/// The program's name: the first word that names one of those that take a device, or the first word.
-fn program_of(words: &[String]) -> &str {
-    let known = |word: &&String| word.starts_with("ib_") || word.ends_with("_pingpong");
-    words
-        .iter()
-        .find(known)
-        .or(words.first())
-        .map_or("", String::as_str)
 }
 
 /// Splits a command into words; quotes keep blanks.

@@ -160,6 +160,17 @@ pub const TRIXIE_FIRST: Root = Root {
     kept: "",
 };
 
+/// Debian 13 with what the unit tests need, and Debian's own Rust: the oldest that Cargo.toml allows.
+pub const TRIXIE_RUST: Root = Root {
+    release: "trixie",
+    variant: "-rust",
+    number: 1,
+    version: "56.",
+    packages: "cargo rustc rustfmt lld gcc libc6-dev make binutils git iproute2 libibverbs-dev python3 \
+        linux-libc-dev pkg-config",
+    kept: "",
+};
+
 /// The contents of Debian's image 13-slim, but for its documentation. It has no rdma-core: the
 /// version is that of Debian itself.
 pub const TRIXIE_SLIM: Root = Root {

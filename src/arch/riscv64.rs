@@ -32,6 +32,8 @@ pub unsafe fn program_counter(context: *const core::ffi::c_void) -> usize {
 
 /// The number of poll(2), which newer architectures do not have.
 pub const SYS_POLL: Option<core::ffi::c_long> = None;
+/// The number of epoll_wait(2); None if there is only epoll_pwait(2).
+pub const SYS_EPOLL_WAIT: Option<core::ffi::c_long> = None;
 
 /// Builds the `va_list` of the procedure call standard (RISC-V psABI, "Variadic arguments"): a pointer to the
 /// arguments, which lie in a row. The frame has the return address at 8, and a0 to a7 at 16; it ends at 80,

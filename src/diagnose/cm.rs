@@ -152,6 +152,8 @@ pub fn id_object(id: u32) -> Object {
 fn notice(notice: &CmNotice) {
     let kept = Errno::last();
     let found = match notice {
+        // The same call, if its arguments are wrong.
+        CmNotice::Failed(_) if cm_calls::is_explained() => None,
         CmNotice::Failed(failure) => Some(failed(failure)),
         CmNotice::Calling(call) => {
             cm_calls::calling(call);
@@ -227,7 +229,15 @@ fn needed(call: &str) -> Option<(&'static [&'static str], &'static str)> {
             &["route resolved"],
             "it follows the event RDMA_CM_EVENT_ROUTE_RESOLVED of rdma_resolve_route",
         ),
-        "rdma_listen" => (&["new", "bound"], "it follows rdma_bind_addr"),
+        "rdma_listen" => (
+            &["new", "bound"],
+            "it follows rdma_bind_addr; an id of rdma_create_ep listens if the hints of rdma_getaddrinfo had \
+             RAI_PASSIVE",
+        ),
+        "rdma_join_multicast" => (
+            &["bound", "address resolved"],
+            "it follows the event RDMA_CM_EVENT_ADDR_RESOLVED, without rdma_resolve_route",
+        ),
         "rdma_accept" | "rdma_reject" => (
             &["connected or connecting"],
             "it takes the id of an event RDMA_CM_EVENT_CONNECT_REQUEST, and not the listening one",
@@ -271,6 +281,10 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
     rdma_create_qp, rdma_connect; \
          or rdma_bind_addr, rdma_listen, and rdma_create_qp and rdma_accept with the id of the event; after \
          each call that resolves or connects, wait for its event";
+    if failure.state.is_none() && failure.errno == libc::EACCES {
+        let (why, todo) = cm_calls::FORKED;
+        return ("of another process".into(), why.into(), todo);
+    }
     let Some(state) = failure.state else {
         let why = "there is no such id: it was destroyed, or never created".into();
         return (
@@ -303,6 +317,10 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
              the wildcard \
              address, and a port that is free",
         ),
+        libc::EACCES => (
+            "a port number below 1024 is for privileged programs (CAP_NET_BIND_SERVICE)",
+            "bind a port from 1024 on, or give the program the capability",
+        ),
         libc::ENODEV => (
             "the id is bound to no device, or no RDMA device has the address or the route to it",
             "check the address, and `ip route get` for it; bind the id or resolve an address first",
@@ -324,13 +342,13 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
     (state_text, why.into(), todo)
 }
 
-/// Events that report an error.
-fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
+/// An event that reports an error: its name, what it means, and what to do.
+fn meaning(event: u32, status: i32) -> Option<(&'static str, &'static str, &'static str)> {
     /// The reason of IB's connection manager: no program listens.
     const INVALID_SERVICE_ID: i32 = 8;
     /// The program has called rdma_reject.
     const CONSUMER: i32 = 28;
-    let (name, why, todo) = match (event, status) {
+    Some(match (event, status) {
         (1, _) => (
             "RDMA_CM_EVENT_ADDR_ERROR",
             "the destination address was not resolved: no route, no answer to ARP or NDP, or no \
@@ -356,7 +374,8 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
         ),
         (8, CONSUMER) => (
             "RDMA_CM_EVENT_REJECTED",
-            "the peer's program has called rdma_reject",
+            "the peer's program has called rdma_reject, or has destroyed the id of the request or ended \
+             without an answer",
             "see why it does not accept; private_data of the event may say so",
         ),
         (8, INVALID_SERVICE_ID) => (
@@ -374,7 +393,12 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
             "check the peer's program, and the reason (status) in the specification, table 109",
         ),
         _ => return None,
-    };
+    })
+}
+
+/// Events that report an error.
+fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
+    let (name, why, todo) = meaning(event, status)?;
     Some(
         Finding::new(
             Rule::CmEvent,
@@ -414,6 +438,10 @@ mod tests {
         assert!(early.contains("ROUTE_RESOLVED"), "{early}");
         let long = line("rdma_connect", libc::EINVAL, Some("route resolved"), 57);
         assert!(long.contains("private_data_len is 57"), "{long}");
+        let inherited = line("rdma_listen", libc::EACCES, None, 0);
+        assert!(inherited.contains("forked later"), "{inherited}");
+        let low = line("rdma_bind_addr", libc::EACCES, Some("new"), 0);
+        assert!(low.contains("below 1024"), "{low}");
         let gone = line("rdma_listen", libc::ENOENT, None, 0);
         assert!(gone.contains("there is no such id"), "{gone}");
         let used = line("rdma_bind_addr", libc::EADDRINUSE, Some("new"), 0);

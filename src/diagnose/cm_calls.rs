@@ -102,6 +102,17 @@ pub fn calling(call: &CmCall) {
     }
 }
 
+/// The reason for EACCES of commands, and what to do.
+pub const FORKED: (&str, &str) = (
+    "another process created the event channel: this one was forked later, or has changed its user since",
+    "create the event channel and its ids in the process that uses them, after fork",
+);
+
+/// Whether something was reported of the call of librdmacm that this thread makes.
+pub fn is_explained() -> bool {
+    CURRENT.get() != 0 && report::count() != COUNT.get()
+}
+
 /// A call has failed.
 pub fn failed(call: &CmCall) {
     CURRENT.set(0);
@@ -120,6 +131,7 @@ pub fn failed(call: &CmCall) {
     };
     let state = id.map_or("there is none yet".into(), describe);
     let (why, todo) = match errno.0 {
+        libc::EACCES if call.name != "rdma_bind_addr" => FORKED,
         libc::EINVAL => (
             "librdmacm refuses the arguments, or the id is not in the state for this call",
             "compare the arguments with the manual page, and the order of calls with rdma_cm(7)",
@@ -200,11 +212,26 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
                 create_qp(id(), pd, &*(second as *const ibv_qp_init_attr))
             }
             "rdma_connect" | "rdma_accept" => private_data((second as *const Param).as_ref()?),
+            "rdma_resolve_route" => unresolved(id()),
             "rdma_get_cm_event" => synchronous(first),
+            "rdma_join_multicast" => join(id()),
             "rdma_get_request" => get_request(id()),
             _ => None,
         }
     }
+}
+
+/// librdmacm reads the device of the id, which is NULL before its address is resolved.
+fn unresolved(id: &Id) -> Option<Wrong> {
+    id.verbs.is_null().then(|| {
+        (
+            "the id has no device yet".into(),
+            "an id gets its device when its address is resolved: rdma_resolve_addr only begins that",
+            "wait for the event RDMA_CM_EVENT_ADDR_RESOLVED with rdma_get_cm_event, and acknowledge it, \
+             before rdma_resolve_route"
+                .into(),
+        )
+    })
 }
 
 /// # Safety
@@ -312,6 +339,18 @@ fn synchronous(channel: usize) -> Option<Wrong> {
             "call no rdma_get_cm_event with it, and rdma_get_request to accept; or create the id with an \
              event channel"
                 .into(),
+        )
+    })
+}
+
+/// Groups have datagrams only.
+fn join(id: &Id) -> Option<Wrong> {
+    let is_connected = !matches!(id.space, RDMA_PS_UDP | RDMA_PS_IPOIB);
+    is_connected.then(|| {
+        (
+            "the port space of the id is that of connections".into(),
+            "a multicast group is for datagrams, of UD queue pairs",
+            "create the id with RDMA_PS_UDP, and its queue pair with IBV_QPT_UD".into(),
         )
     })
 }

@@ -1,6 +1,8 @@
 //! A finding: a rule that applies to an object and a call, with the values for its texts. Pure.
 
 use core::fmt::Write as _;
+use core::hash::{Hash, Hasher};
+use std::hash::DefaultHasher;
 
 use ibverbs_abi::Errno;
 
@@ -201,10 +203,23 @@ impl Finding {
         match (self.rule, &self.outcome) {
             (Rule::CallFailed, Outcome::Failed(errno)) => (self.call, errno.0.into()),
             (Rule::RequestFailed, Outcome::Completion(status)) => ("", (*status).into()),
-            (Rule::AttrRange | Rule::CmFailed, _) => (self.call, 0),
+            (Rule::Argument | Rule::AttrRange | Rule::NullObject, _) => (self.call, self.subject()),
+            (Rule::CmFailed, _) => (self.call, 0),
             _ if self.rule.text().class == Class::Failures => (self.call, 0),
             _ => ("", 0),
         }
+    }
+
+    /// Tells by a number the arguments apart that a general rule is about. The values in the text do not
+    /// count: a loop that passes another wrong value each time is reported once.
+    fn subject(&self) -> i64 {
+        let what = self.fill(self.rule.text().what);
+        let is_value = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+        let mut hasher = DefaultHasher::new();
+        for word in what.split_whitespace().filter(|word| !is_value(word)) {
+            word.hash(&mut hasher);
+        }
+        hasher.finish() as i64
     }
 
     /// Adds a value.
@@ -353,6 +368,18 @@ mod tests {
         assert!(json.starts_with("{\"time\":1.500000,\"pid\":7,\"rule\":\"never-signaled\""));
         assert!(json.contains("\"values\":{\"outstanding\":\"4\",\"max\":\"4 \\\"x\\\"\\n\"}}"));
         assert_eq!(json.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn a_general_rule_tells_arguments_apart_and_not_values() {
+        let of = |what: &str| {
+            let outcome = Outcome::Called;
+            let finding = Finding::new(Rule::Argument, Object::process(), "ibv_create_qp", outcome);
+            finding.with("what", what).detail()
+        };
+        let size = of("max_send_wr is 70000");
+        assert_eq!(of("max_send_wr is 80000"), size);
+        assert_ne!(of("qp_type is 0"), size);
     }
 
     #[test]

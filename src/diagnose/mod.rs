@@ -6,6 +6,11 @@
 //! with the same arguments, returns its result, and preserves errno. Otherwise nothing is wrapped:
 //! [`attach_if_enabled`] is a load and a branch per opened device, and no verb has an instruction more.
 //!
+//! Not here: the syntax of rules of IBV_FAULTS (`crates/faults`), packets that are lost on purpose
+//! (`crates/uroce`), and the program that shows all this (`crates/uroce-ctl`).
+//!
+//! Invariant: no lock of this module is held across a call of a provider's function.
+//!
 //! | file | what is in it |
 //! |---|---|
 //! | `faults/` | IBV_FAULTS |
@@ -13,15 +18,18 @@
 //! | `wrap.rs` | replaces a context's ops, and keeps the originals |
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
-//! | `cm.rs` | librdmacm on software devices |
-//! | `check/` | the rules: pure functions from facts to findings |
+//! | `cm.rs`, `cm_calls.rs` | librdmacm on software devices: commands that fail; calls of its functions |
+//! | `cm_waits.rs` | why no event comes to a thread that waits for one of rdma_cm |
+//! | `check/` | conditions of rules: pure functions from facts to findings |
 //! | `names.rs` | names that the program gives its objects |
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
+//! | `device_list.rs` | devices that are opened after their list was freed |
 //! | `crash.rs` | a verb that reads NULL, or freed memory |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
-//! | `rules.rs`, `rules/classes.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
+//! | `rules.rs` | the rules: name, class, severity, texts. Begin here |
+//! | `finding.rs` | one finding, as text and as JSON |
 //! | `watch.rs` | the thread that finds threads that wait too long |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
 
@@ -39,6 +47,7 @@ mod cm_calls;
 mod cm_waits;
 mod control;
 mod crash;
+pub mod device_list;
 pub mod environment;
 mod facts;
 pub mod faults;

@@ -78,6 +78,8 @@ facts! {
     mr_length
     mr_access
     mr_same_pd
+    /// The key asked for is not known, and with its bytes in reverse order it is that of the region.
+    key_reversed
     /// The key was that of a window, and is no more.
     window_lost
     /// The protection domain had memory windows, whose keys are not known.
@@ -134,6 +136,8 @@ impl Peer {
 pub struct Evidence {
     /// The counters of a software device for this end.
     pub own: Vec<(&'static str, u64)>,
+    /// A software device has this end in ERR.
+    pub has_failed: bool,
     pub peer: Option<Peer>,
     /// The device is a software device, and all processes of this user on this host were asked for the peer.
     pub searched: bool,
@@ -184,6 +188,7 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
     let own = status(&question.device, question.number);
     let mut found = Evidence {
         own: own.map(|own| own.counters.clone()).unwrap_or_default(),
+        has_failed: own.is_some_and(|own| own.state == state_name(IBV_QPS_ERR)),
         ..Evidence::default()
     };
     if let Some((at, number, device)) = &question.peer {

@@ -7,7 +7,7 @@
 use core::mem::offset_of;
 
 use ibverbs_abi::{
-    SLOTS_MASTER, SLOTS_V36, SLOTS_V59, SLOTS_V62, SLOTS_V64, VSZ_V34, VSZ_V59, VSZ_V62, VSZ_V64,
+    SLOTS_V36, SLOTS_V59, SLOTS_V62, SLOTS_V64, SLOTS_V65, VSZ_V34, VSZ_V59, VSZ_V62, VSZ_V64,
     ibv_context, verbs_context, verbs_context_ops,
 };
 
@@ -66,7 +66,7 @@ pub static V65: ProviderAbi = ProviderAbi {
     number: 65,
     releases: "65",
     context_size: VSZ_V64,
-    slots: &SLOTS_MASTER,
+    slots: &SLOTS_V65,
 };
 
 /// All layouts, the newest first. Providers of these ABIs can be loaded side by side.

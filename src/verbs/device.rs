@@ -190,6 +190,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
             device::hold(device);
             array.add(index).write(device);
         }
+        diagnose::device_list::listed(device);
         *num_devices += 1;
     }
     array
@@ -219,6 +220,7 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     // SAFETY: the array ends with a NULL, and has a reference to each device before it.
     unsafe {
         while !(*at).is_null() {
+            diagnose::device_list::unlisted(*at);
             device::put(*at);
             at = at.add(1);
         }
@@ -318,6 +320,8 @@ pub unsafe extern "C" fn verbs_open_device(
     device: *mut ibv_device,
     private_data: *mut c_void,
 ) -> *mut ibv_context {
+    // SAFETY: the device is alive, as the caller promises.
+    unsafe { diagnose::device_list::opening(device) };
     // SAFETY: the device is alive, as the caller promises, and so is its sysfs part.
     let sysfs = unsafe { sysfs_of(device).map(|sysfs| &*sysfs) };
     // SAFETY: the device is alive, as the caller promises.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::peer::{Metric, Peer};
+use crate::store::Row;
 
 /// The middle value, or the mean of the two in the middle. There must be one at least.
 pub fn median(values: &mut [f64]) -> f64 {
@@ -40,6 +41,23 @@ impl Figures {
             .map(|values| median(&mut values.clone()))
     }
 
+    /// The rows to store: one for each peer that has figures.
+    pub fn rows(&self, peers: &[&Peer]) -> Vec<Row> {
+        let at = |row| {
+            let own = self
+                .values
+                .iter()
+                .filter(move |((other, _), _)| *other == row);
+            own.map(|((_, size), values)| (size.to_string(), values.clone()))
+        };
+        let all = peers.iter().enumerate().map(|(row, peer)| Row {
+            metric: peer.metric.name().into(),
+            name: peer.name.into(),
+            at: at(row).collect(),
+        });
+        all.filter(|row| !row.at.is_empty()).collect()
+    }
+
     /// One table: a row for each peer of the metric, a column for each size that any of them has.
     pub fn table(&self, peers: &[&Peer], metric: Metric, sizes: &[usize]) -> String {
         let rows = peers
@@ -69,7 +87,7 @@ impl Figures {
 }
 
 /// Three digits that count.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let decimals = match value {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,

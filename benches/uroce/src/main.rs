@@ -1,21 +1,23 @@
 //! `uroce-bench`: latency, bandwidth and message rate of uroce beside UCX, libfabric, sockets and plain
 //! memory. All peers of an environment take turns in each round; the table shows the medians of the rounds.
+//! `uroce-bench draw` makes the pictures of stored results.
 //!
 //! To be run in a network namespace of its own (`run` beside this crate does it). It asserts no times.
 
 mod aims;
 mod bare;
 mod commands;
+mod draw;
 mod environment;
 mod figures;
 mod pair;
 mod peer;
-mod plot;
 mod round_trips;
 mod shared;
+mod store;
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -45,10 +47,10 @@ struct Options {
     /// Only perftest on the devices, for an emulated machine
     #[arg(long)]
     devices_only: bool,
-    /// Only peers whose name contains this
+    /// Only peers whose name contains this, or one of these
     #[arg(long)]
-    only: Option<String>,
-    /// The directory for the plots
+    only: Vec<String>,
+    /// The directory in which the figures are stored
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -58,12 +60,15 @@ enum Command {
     /// One side of an exchange without RDMA; prints its figure
     #[command(hide = true)]
     Bare(bare::Bare),
+    /// Draws the results that are stored in a directory
+    Draw { results: PathBuf, out: PathBuf },
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let done = match &options.command {
         Some(Command::Bare(bare)) => bare.run().map_err(|error| error.to_string()),
+        Some(Command::Draw { results, out }) => draw::all(results, out),
         None => options.run(),
     };
     match done {
@@ -95,7 +100,9 @@ impl Options {
                 println!("\naims, as ratios in this run\n\n{aims}");
             }
             if let Some(out) = &self.out {
-                self.plot(out, kind, &peers, &figures)?;
+                let file = out.join(format!("{kind:?}.toml").to_lowercase());
+                store::write(&file, &figures.rows(&peers))?;
+                println!("stored: {}", file.display());
             }
         }
         Ok(())
@@ -103,10 +110,7 @@ impl Options {
 
     fn selects(&self, peer: &Peer) -> bool {
         let device = matches!(peer.tool, Tool::Perftest(_)) && peer.device == peer::Device::Default;
-        let named = self
-            .only
-            .as_ref()
-            .is_none_or(|name| peer.name.contains(name.as_str()));
+        let named = self.only.is_empty() || self.only.iter().any(|name| peer.name.contains(name));
         named && (device || !self.devices_only)
     }
 
@@ -143,20 +147,6 @@ impl Options {
         }
         progress("");
         figures
-    }
-
-    fn plot(
-        &self,
-        out: &Path,
-        kind: Kind,
-        peers: &[&Peer],
-        figures: &Figures,
-    ) -> Result<(), String> {
-        std::fs::create_dir_all(out).map_err(|why| format!("{}: {why}", out.display()))?;
-        let file = out.join(format!("{kind:?}.svg").to_lowercase());
-        plot::write(&file, kind.title(), peers, figures, &self.sizes)?;
-        println!("plot: {}", file.display());
-        Ok(())
     }
 }
 

@@ -21,6 +21,15 @@ impl Metric {
         }
     }
 
+    /// The metric's name in stored results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Latency => "latency",
+            Metric::Bandwidth => "bandwidth",
+            Metric::Rate => "rate",
+        }
+    }
+
     /// Messages of this size per run: enough for a median, few enough for a tenth of a second.
     pub fn count(self, size: usize) -> usize {
         let (bytes, most) = match self {
@@ -149,7 +158,7 @@ use Device::{Default, None, Packets, Udp as ByUdp};
 use Metric::{Bandwidth, Latency, Rate};
 use Tool::{Fabric, Memory, Sockets};
 
-/// The peers of the tables and the plot, in their order there.
+/// The peers of the tables, in their order there.
 #[rustfmt::skip]
 pub const PEERS: [Peer; 39] = [
     perftest("send, RC", Latency, Default, "ib_send_lat"),

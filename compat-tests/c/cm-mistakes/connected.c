@@ -115,6 +115,46 @@ static void create_qp_early(bool wrong)
 	finish(cm);
 }
 
+/* The route is resolved before the event of the address has come. */
+static void resolve_route_early(bool wrong)
+{
+	struct sockaddr_in to = address("127.0.0.1");
+	struct cm cm;
+
+	if (wrong && fork() == 0) {
+		cm = begin();
+		CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
+		/* librdmacm may end here. */
+		rdma_resolve_route(cm.id, 2000);
+		_exit(0);
+	}
+	if (wrong)
+		wait(NULL);
+	cm = begin();
+	resolve(cm, true);
+	finish(cm);
+}
+
+/* The client does not acknowledge the event of its connection: rdma_destroy_id waits for that. */
+static void client_unacked(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+	struct rdma_cm_event *event;
+
+	connect_it(&p, param);
+	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_RC) == 0);
+	CHECK(rdma_accept(p.server, &param) == 0);
+	CHECK(rdma_get_cm_event(p.client.channel, &event) == 0);
+	CHECK(event->event == RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(next(p.listener) == RDMA_CM_EVENT_ESTABLISHED);
+	if (wrong)
+		leave_after(3);
+	else
+		rdma_ack_cm_event(event);
+	drop(p);
+}
+
 /* The protection domain is that of a device that the program has opened itself. */
 static void pd_of_own_context(bool wrong)
 {
@@ -442,8 +482,44 @@ static void accept_data_long(bool wrong)
 	drop(p);
 }
 
+/* A group is joined with an id for connections. */
+static void join_connected(bool wrong)
+{
+	struct cm cm = begin_in(wrong ? RDMA_PS_TCP : RDMA_PS_UDP);
+	struct sockaddr_in group = address("239.0.0.9");
+
+	resolve(cm, false);
+	CHECK(qp_for(cm.id, NULL, wrong ? IBV_QPT_RC : IBV_QPT_UD) == 0);
+	CHECK((rdma_join_multicast(cm.id, (struct sockaddr *)&group, NULL) == 0) == !wrong);
+	if (!wrong) {
+		CHECK(next(cm) == RDMA_CM_EVENT_MULTICAST_JOIN);
+		CHECK(rdma_leave_multicast(cm.id, (struct sockaddr *)&group) == 0);
+	}
+	rdma_destroy_qp(cm.id);
+	finish(cm);
+}
+
+/* The address of a server was resolved as that of a client. */
+static void not_passive(bool wrong)
+{
+	struct rdma_addrinfo *found,
+		hints = { .ai_flags = wrong ? 0 : RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP };
+	struct ibv_qp_init_attr attr = { .cap = { 8, 8, 1, 1, 0 }, .sq_sig_all = 1 };
+	struct rdma_cm_id *id;
+
+	CHECK(rdma_getaddrinfo("127.0.0.1", "17924", &hints, &found) == 0);
+	CHECK(rdma_create_ep(&id, found, NULL, &attr) == 0);
+	CHECK((rdma_listen(id, 1) == 0) == !wrong);
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(found);
+}
+
 const struct mistake connected_mistakes[] = {
+	{ "join-connected", join_connected, "argument", "is that of connections" },
+	{ "not-passive", not_passive, "cm-failed", "RAI_PASSIVE" },
 	{ "create-qp-early", create_qp_early, "argument", "the id has no device yet" },
+	{ "resolve-route-early", resolve_route_early, "argument", "rdma_resolve_addr only begins that" },
+	{ "client-unacked", client_unacked, "events-unacked", "rdma_ack_cm_event" },
 	{ "pd-of-own-context", pd_of_own_context, "argument", "pd belongs to the device context" },
 	{ "space-of-other-type", space_of_other_type, "argument", "qp_type does not fit the port space" },
 	{ "never-accepted", never_accepted, "no-cm-event", "has neither accepted nor rejected it" },

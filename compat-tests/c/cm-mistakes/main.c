@@ -4,6 +4,7 @@
 #include "cm.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -224,6 +225,49 @@ static void disconnect_early(bool wrong)
 	finish(cm);
 }
 
+/* A server forks after it has created its id, and the child listens. */
+static void listen_in_child(bool wrong)
+{
+	struct sockaddr_in local = address("127.0.0.1");
+	struct cm cm = { 0 };
+	pid_t child;
+	int status;
+
+	if (wrong)
+		cm = begin();
+	child = fork();
+	if (!child) {
+		if (!wrong)
+			cm = begin();
+		CHECK(!rdma_bind_addr(cm.id, (struct sockaddr *)&local) == !wrong);
+		CHECK(!rdma_listen(cm.id, 1) == !wrong);
+		if (!wrong)
+			finish(cm);
+		_exit(failures);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	if (wrong)
+		finish(cm);
+}
+
+/* The child waits for the events of a channel that its parent has created. */
+static void events_in_child(bool wrong)
+{
+	struct cm cm = begin();
+	struct rdma_cm_event *event;
+	pid_t child = wrong ? fork() : 0;
+	int status;
+
+	if (wrong && !child) {
+		CHECK(rdma_get_cm_event(cm.channel, &event) == -1 && errno == EACCES);
+		_exit(failures);
+	}
+	if (wrong)
+		CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	resolve(cm, false);
+	finish(cm);
+}
+
 static const struct mistake early_mistakes[] = {
 	{ "route-before-address", route_before_address, "cm-failed", "RDMA_CM_EVENT_ADDR_RESOLVED" },
 	{ "connect-before-route", connect_before_route, "cm-failed", "RDMA_CM_EVENT_ROUTE_RESOLVED" },
@@ -236,6 +280,8 @@ static const struct mistake early_mistakes[] = {
 	{ "accept-listener", accept_listener, "cm-failed", "and not the listening one" },
 	{ "no-route", no_route, "cm-failed", "ip route get" },
 	{ "disconnect-early", disconnect_early, "cm-failed", "only a connection can be ended" },
+	{ "listen-in-child", listen_in_child, "cm-failed", "this one was forked later" },
+	{ "events-in-child", events_in_child, "cm-failed", "this one was forked later" },
 	{ 0 },
 };
 

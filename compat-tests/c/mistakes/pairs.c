@@ -1,6 +1,7 @@
 /* Mistakes of one of two processes, seen from the other. */
 #include "mistakes.h"
 
+#include <arpa/inet.h>
 #include <sys/socket.h>
 
 struct card {
@@ -193,6 +194,44 @@ static void far_deregistered(struct rig *rig, int peer, bool server, bool wrong)
 		CHECK(ibv_dereg_mr(mine) == 0);
 }
 
+/* The server sends its rkey in network byte order, and the client takes it as it is. */
+static void far_key_order(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = exchange(rig, peer, qp, htonl(rig->mr->rkey));
+
+	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	meet(peer);
+	if (!server) {
+		uint32_t rkey = wrong ? other.rkey : ntohl(other.rkey);
+
+		CHECK((write_to(rig, qp, other.addr, rkey) == IBV_WC_SUCCESS) == !wrong);
+	}
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* Each side connects to the number that it has sent, not to the one that it has got. */
+static void far_own_number(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { .send_cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0) };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = exchange(rig, peer, qp, 0);
+
+	NEED(link_to(rig, qp, &link, wrong ? qp->qp_num : other.qpn, other.gid, server) == 0);
+	NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
+	meet(peer);
+	if (!server) {
+		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+		CHECK(next_status(link.send_cq) == IBV_WC_SUCCESS);
+	} else {
+		CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
+	}
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(link.send_cq) == 0);
+}
+
 const struct mistake pair_mistakes[] = {
 	{ "far-access", NULL, "qp-access", "in process", far_access },
 	{ "far-region", NULL, "key-access", "lacks IBV_ACCESS_REMOTE_WRITE", far_region },
@@ -204,6 +243,8 @@ const struct mistake pair_mistakes[] = {
 	{ "far-read-limit", NULL, "dest-rd-atomic", "is 0, and max_rd_atomic here is 4", far_read_limit },
 	{ "far-exited", NULL, "retry-exceeded", "its process has ended", far_exited },
 	{ "far-own-region", NULL, "key-unknown", "this side's own region", far_own_region },
+	{ "far-key-order", NULL, "key-unknown", "htonl or ntohl is missing", far_key_order },
+	{ "far-own-number", NULL, "no-completion", "is connected to itself", far_own_number },
 	{ "far-deregistered", NULL, "key-deregistered", "has been deregistered", far_deregistered },
 	{ 0 },
 };

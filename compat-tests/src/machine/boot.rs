@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::kernel;
 use crate::context::{Context, last_lines};
 use crate::process::{Program, path_with_sbin, read};
-use crate::verdict::Failure;
+use crate::verdict::{Failure, Verdict, ensure};
 
 /// The processor and the kernel of a machine, and what its initial RAM disk runs.
 #[derive(Debug, Clone)]
@@ -81,9 +81,28 @@ const GUEST_LOG: &str = "guest.log";
 const MEMORY: u32 = 2048;
 
 impl Boot {
+    /// A machine with the device rxe0 that is switched off after this many seconds.
+    pub fn limit(seconds: u64) -> Self {
+        Self {
+            limit: Duration::from_secs(seconds),
+            ..Self::default()
+        }
+    }
+
     /// Boots, and runs a bash script as root in the case's directory, which the guest shares as `$OUT`.
-    /// Ends the machine early if `hangs` returns true. The console is in the output file of QEMU.
-    pub fn run(
+    /// The console is in the output file of QEMU.
+    pub fn run(&self, cx: &Context, script: &str) -> Result<End, Failure> {
+        self.run_unless(cx, script, || false)
+    }
+
+    /// Like `run`; the script must end with status 0.
+    pub fn succeeds(&self, cx: &Context, script: &str) -> Verdict {
+        let end = self.run(cx, script)?;
+        ensure(end == End::Status(0), format!("the machine: {end:?}"))
+    }
+
+    /// Like `run`; ends the machine early if `hangs` returns true.
+    pub fn run_unless(
         &self,
         cx: &Context,
         script: &str,
@@ -124,7 +143,7 @@ impl Boot {
         let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
         // Not on the console, which may cut lines.
         let script = format!("exec {} >>\"$OUT/{GUEST_LOG}\" 2>&1\n", quoted.join(" "));
-        self.run(cx, &script, hangs)
+        self.run_unless(cx, &script, hangs)
     }
 
     /// Runs QEMU once.

@@ -7,7 +7,6 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use super::boot::{Boot, End};
 use crate::context::Context;
@@ -40,8 +39,7 @@ fn run_in(dir: &Path, words: &[String]) -> Result<i32, Failure> {
     let variable = |name| std::env::var(name).unwrap_or_default();
     let boot = Boot {
         rdma: variable("VM_RDMA") != "no",
-        limit: Duration::from_secs(variable("VM_TIMEOUT").parse().unwrap_or(600)),
-        ..Boot::default()
+        ..Boot::limit(variable("VM_TIMEOUT").parse().unwrap_or(600))
     };
     let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
     let script = format!(
@@ -51,7 +49,7 @@ fn run_in(dir: &Path, words: &[String]) -> Result<i32, Failure> {
     );
     let output = dir.join(OUTPUT);
     let mut shown = 0;
-    let end = boot.run(&cx, &script, || {
+    let end = boot.run_unless(&cx, &script, || {
         show_rest(&output, &mut shown);
         false
     })?;

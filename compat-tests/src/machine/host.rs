@@ -78,10 +78,7 @@ fn start(cx: &Context, members: &[Member]) -> Result<End, Failure> {
         .iter()
         .filter_map(|member| Some((member.names.first()?, member.limit)))
         .collect();
-    let boot = Boot {
-        limit: Duration::from_secs(super::HOURS),
-        ..Boot::default()
-    };
+    let boot = Boot::limit(super::HOURS);
     let mut now = (String::new(), Instant::now());
     boot.run_guest_part(cx, || hangs(&running, &limits, &mut now))
 }

@@ -109,10 +109,15 @@ fn row(
     } else {
         "{}"
     };
+    let says = if exit == "0/0" {
+        "says = \"done\","
+    } else {
+        ""
+    };
     let text = format!(
         "[[group]]\nname = \"examples\"\ncases = [\n\
          {{ name = \"{program}\", server = \"'{path}' -p %p {arguments}\", client = \"+ %a\", \
-         exit = \"{exit}\", env = {env}, where = {{ loopback = \"check\" }} }} ]\n"
+         exit = \"{exit}\", {says} env = {env}, where = {{ loopback = \"check\" }} }} ]\n"
     );
     let rows = case_file::parse(&text)?;
     let (_, _, row) = rows.into_iter().next().ok_or("no row")?;

@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use regex_lite::Regex;
 
@@ -23,7 +22,7 @@ use crate::fake::record::Record;
 use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::fake::{self, SHIM};
-use crate::machine::boot::{Boot, End};
+use crate::machine::boot::Boot;
 use crate::process::read;
 use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -196,12 +195,7 @@ fn recorded_in_vm(cx: &Context) -> Verdict {
     ] {
         fs::copy(cx.built(program)?, files.join(name))?;
     }
-    let boot = Boot {
-        limit: Duration::from_secs(1200),
-        ..Boot::default()
-    };
-    let end = boot.run(cx, &read(&cx.source("matrix/guest")), || false)?;
-    ensure(end == End::Status(0), format!("the machine: {end:?}"))?;
+    Boot::limit(1200).succeeds(cx, &read(&cx.source("matrix/guest")))?;
     let mut made = Calls::new();
     for (program, directory) in recorded_programs(&cx.dir().join("records"))? {
         made.extend(marked(&directory, &program)?);

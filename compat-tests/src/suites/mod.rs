@@ -34,7 +34,9 @@ mod matrix;
 mod mpi;
 mod neigh;
 mod ofed;
+mod oldest_rust;
 mod other_projects;
+mod other_targets;
 mod packages;
 mod provider_abis;
 mod providers;
@@ -92,9 +94,9 @@ pub fn all() -> Result<Vec<Case>, String> {
     let mut cases: Vec<Case> = cases_of![
         symbols arm64 ofed capture completion matrix badinput fork compat10 threads providers docs examples
         explain injection conditions control headers install fuzz guides man mpi lab view view_functions
-        first_run faults interop pyverbs qemu rdmacm ucx ucx_trixie umad verbs sanitizers selftest
-        shared_memory slow_calls selftest_vm static_programs packages provider_abis devices dist without
-        wrapper machines rows
+        first_run oldest_rust other_targets faults interop pyverbs qemu rdmacm ucx ucx_trixie umad verbs
+        sanitizers selftest shared_memory slow_calls selftest_vm static_programs packages provider_abis
+        devices dist without wrapper machines rows
     ];
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         let needs_uroce = |name: &str| name.starts_with("uroce/") || name.starts_with("guides/");

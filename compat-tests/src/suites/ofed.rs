@@ -11,7 +11,7 @@ use regex_lite::Regex;
 use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::machine::boot::{Boot, End};
+use crate::machine::boot::Boot;
 use crate::process::{Ended, read};
 use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -345,14 +345,9 @@ fn rxe(cx: &Context) -> Verdict {
         }
     }
     let script = format!("{{ {}; }} >\"$OUT/output\" 2>&1", commands.join(" && "));
-    let boot = Boot {
-        limit: std::time::Duration::from_secs(500),
-        ..Boot::default()
-    };
-    let end = boot.run(cx, &script, || false)?;
+    let ended = Boot::limit(500).succeeds(cx, &script);
     let output = read(&cx.dir().join("output"));
-    ensure(end == End::Status(0), format!("the machine: {end:?}"))
-        .map_err(|failure| failure.with(&output))?;
+    ended.map_err(|failure| failure.with(&output))?;
     let passed = output.matches("checks passed").count();
     ensure(passed == 4, format!("{passed} of 4 programs have passed"))
 }

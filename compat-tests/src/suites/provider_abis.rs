@@ -20,11 +20,10 @@ use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::sysfs::{Device, Tree};
 use crate::process::{Ended, Program, read};
+use crate::provider_layouts::{self, LAYOUTS, Layout, NEWEST};
 use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// The layouts: the release that names it, and the provider ABI's number.
-const LAYOUTS: [(u32, u32); 6] = [(34, 34), (57, 57), (59, 59), (62, 59), (64, 64), (65, 65)];
 /// How the fake kernel answers ioctls.
 const KERNELS: [&str; 2] = ["ok", "ENOTTY"];
 
@@ -66,10 +65,10 @@ impl<'a> Bench<'a> {
             &sources,
             &["-shared", "-fPIC", "-ldl", "-pthread"],
         )?;
-        for (release, abi) in LAYOUTS {
+        for Layout { release, abi, .. } in LAYOUTS {
             bench.provider(&bench.file(release, abi), release, abi)?;
         }
-        let devices = LAYOUTS.map(|(release, _)| Device::from(device(release).as_str()));
+        let devices = LAYOUTS.map(|layout| Device::from(device(layout.release).as_str()));
         Tree::new(devices).write(&bench.sys)?;
         Ok(bench)
     }
@@ -88,7 +87,7 @@ impl<'a> Bench<'a> {
 
     /// All providers, for RDMAV_DRIVERS.
     fn all(&self) -> String {
-        LAYOUTS.map(|(release, _)| self.name(release)).join(":")
+        LAYOUTS.map(|layout| self.name(layout.release)).join(":")
     }
 
     fn provider(&self, to: &Path, release: u32, abi: u32) -> Verdict {
@@ -184,7 +183,7 @@ fn nodes(cx: &Context) -> Verdict {
 fn slots(cx: &Context) -> Verdict {
     let bench = Bench::new(cx)?;
     let probe = bench.program("probe")?;
-    for (release, _) in LAYOUTS {
+    for Layout { release, .. } in LAYOUTS {
         let command = [&probe, "slots", &device(release), &release.to_string()];
         let ended = bench.on_ours(command, &bench.all()).run()?;
         cx.report(&release.to_string(), all_ok(&ended, 90))?;
@@ -210,7 +209,7 @@ fn all_ok(ended: &Ended, minimum: usize) -> Verdict {
 fn commands(cx: &Context) -> Verdict {
     let bench = Bench::new(cx)?;
     let program = bench.program("commands")?;
-    for (release, _) in LAYOUTS {
+    for Layout { release, .. } in LAYOUTS {
         for kernel in KERNELS {
             let name = format!("{release}.{kernel}");
             let log = cx.dir().join(format!("{name}.log"));
@@ -303,15 +302,15 @@ fn choice(cx: &Context) -> Verdict {
     cx.report("layout-from-neighbour", all_ok(&ended, 90))?;
 
     // An ABI that the library does not have: the name of the node in the file is replaced.
-    let bytes = fs::read(bench.file(65, 65))?;
-    let future = String::from_utf8_lossy(&bytes).contains("IBVERBS_PRIVATE_65");
-    ensure(future, "the provider does not name its ABI")?;
-    cx.write("libfuture-rdmav34.so", renamed(&bytes))?;
-    let ended = run(&at("libfuture"), &device(65), 65)?;
-    let says = "it has provider ABI 66 (of rdma-core 66); supported are 34, 57, 59, 64 and 65";
+    let (newest, next) = (NEWEST.abi, NEWEST.abi + 1);
+    let bytes = fs::read(bench.file(NEWEST.release, newest))?;
+    cx.write("libfuture-rdmav34.so", renamed(&bytes, newest, next)?)?;
+    let ended = run(&at("libfuture"), &device(NEWEST.release), newest)?;
+    let supported = provider_layouts::supported();
+    let says = format!("it has provider ABI {next} (of rdma-core {next}); {supported}");
     cx.report(
         "unknown-abi",
-        ensure(ended.err.contains(says), ended.transcript()),
+        ensure(ended.err.contains(&says), ended.transcript()),
     )?;
 
     // Two providers for one device: the first in the configuration gets it, and the log says so.
@@ -342,14 +341,15 @@ impl Bench<'_> {
     }
 }
 
-/// The file with the last digit of its ABI's node changed to 6.
-fn renamed(bytes: &[u8]) -> Vec<u8> {
+/// The file with the node of another ABI.
+fn renamed(bytes: &[u8], from: u32, to: u32) -> Result<Vec<u8>, Failure> {
     let mut copy = bytes.to_vec();
-    let name = b"IBVERBS_PRIVATE_65\0";
-    for at in 0..bytes.len().saturating_sub(name.len()) {
-        if bytes[at..].starts_with(name) {
-            copy[at + name.len() - 2] = b'6';
+    let [from, to] = [from, to].map(|abi| format!("IBVERBS_PRIVATE_{abi}\0"));
+    for at in 0..bytes.len().saturating_sub(from.len()) {
+        if bytes[at..].starts_with(from.as_bytes()) {
+            copy[at..at + to.len()].copy_from_slice(to.as_bytes());
         }
     }
-    copy
+    ensure(copy != bytes, "the provider does not name its ABI")?;
+    Ok(copy)
 }

@@ -13,8 +13,8 @@ pub enum OpsLayout {
     V62,
     /// Provider ABI 64: v64.
     V64,
-    /// Provider ABI 65.
-    MASTER,
+    /// Provider ABI 65: v65.
+    V65,
 }
 
 /// The slots of a layout: for each slot, its index in [`verbs_context_ops`]. Releases have only inserted
@@ -42,7 +42,7 @@ pub const SLOTS_V62: [u8; 81] = slots(OpsLayout::V62);
 /// Slots of provider ABI 64.
 pub const SLOTS_V64: [u8; 83] = slots(OpsLayout::V64);
 /// Slots of provider ABI 65.
-pub const SLOTS_MASTER: [u8; 93] = slots(OpsLayout::MASTER);
+pub const SLOTS_V65: [u8; 93] = slots(OpsLayout::V65);
 
 const SLOT: usize = size_of::<usize>();
 

@@ -11,9 +11,11 @@
 //! those of the InfiniBand Architecture Specification 1.7, volume 1; annex A17 is RoCEv2.
 //!
 //! It follows Semantic Versioning: before 1.0, an incompatible change increases the second number of the
-//! version. Statuses and access flags are the constants of [`ibverbs_abi`], as in verbs.h. What only
-//! processes with uroce say to each other is public too: [`wire::port_of`], the UDP ports of their queue
-//! pairs, and [`engine::Message`], a request or response in shared memory.
+//! version. Statuses and access flags are the constants of [`ibverbs_abi`], as in verbs.h.
+//!
+//! Two items of this crate are not RoCEv2, and only uroce uses them, between its own processes:
+//! [`wire::port_of`], the UDP port of a queue pair, and [`engine::Message`], a request or response in shared
+//! memory.
 //!
 //! # A packet
 //!

@@ -8,6 +8,7 @@
 //! | `exchange.rs` | a request to many processes, and their answers |
 //! | `metrics.rs` | counters as OpenMetrics text |
 //! | `show.rs` | answers as tables |
+//! | `text.rs` | texts of other processes, as a terminal may show them |
 //! | `top.rs` | queue pairs and their rates, again and again |
 //!
 //! Not here: what the processes answer. That is `src/diagnose/control` of the library.

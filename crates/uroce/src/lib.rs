@@ -15,6 +15,7 @@
 //! | `arch` | what depends on the CPU architecture |
 //! | `c_library` | what depends on the C library |
 //! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
+//! | `bypass` | calls of the library itself that see the kernel's files only |
 //! | `capture` | `IBV_UROCE_PCAP`: a file with the packets that are sent and received |
 //! | `config` | `IBV_UROCE`: which devices are configured |
 //! | `profile`, `pci` | what a device says of itself and refuses; where it is plugged in. Pure |
@@ -22,7 +23,9 @@
 //! | `nofault` | accesses to the program's memory that report a fault in place of a signal |
 //! | `process` | which process this is, across forks |
 //! | `random` | random numbers that cannot be guessed, across forks too |
+//! | `restart` | system calls that begin only while some words have their values (rseq(2)) |
 //! | `sync` | locks that a child of fork can use |
+//! | `model` | waiting and waking up, for models of memory orders (`make test-orderings`) |
 //! | `tick` | the kernel's coarse clock |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
 //! | `direct` | RDMA WRITE and READ on one host without the target's CPU |
@@ -30,16 +33,15 @@
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `cm` | rdma_cm: the connection manager, and the commands of its device file |
+//! | `umad` | the device files `/dev/infiniband/umadN`: management datagrams of fabric tools |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
+//! | `internals` | what fuzz targets drive directly (cargo feature `internals`). No stability is promised |
 //!
-//! Layers: `arch`, `c_library`, `cancellation`, `config`, `descriptors`, `nofault`, `pci`, `process`,
-//! `profile`, `random`, `restart`, `sync` < `capture` < `direct` < `shm`, `memory`, `transport` <
-//! `device` < `cm` < `provider` < `view`. No module imports from a layer above its own
-//! (`scripts/lint-layers`).
-//!
-//! The other modules are private. The cargo feature `internals` re-exports, in the module of that name, what
-//! fuzz targets drive directly; it promises no stability.
+//! Layers, lowest first: `arch`, `bypass`, `c_library`, `cancellation`, `config`, `descriptors`, `model`,
+//! `nofault`, `pci`, `process`, `profile`, `random`, `restart`, `sync`, `tick`; `capture`; `direct`; `shm`,
+//! `memory`, `transport`; `device`; `cm`; `umad`; `provider`; `view`; `internals`. No module imports from a
+//! layer above its own (`scripts/lint-layers`). All but `internals` are private.
 
 #![deny(missing_docs)]
 

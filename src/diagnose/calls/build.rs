@@ -41,6 +41,7 @@ macro_rules! builders {
                 let request = SendRequest {
                     is_built: true,
                     wr_id,
+                    flags,
                     signaled: flags & IBV_SEND_SIGNALED != 0,
                     ..request
                 };
@@ -278,12 +279,12 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     };
     let count_before = report::count();
     // SAFETY: the queue pair is alive (see the module above).
-    let context = unsafe { (*qp).qp_base.context };
+    let (context, now) = unsafe { ((*qp).qp_base.context, ((*qp).wr_id, (*qp).wr_flags)) };
     check_process(context, CALL);
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {
-        let (list, incomplete) = shadow.completing(address, CALL);
+        let (list, incomplete) = shadow.completing(address, now, CALL);
         let (these, mut found) = shadow.posting(address, list, thread, CALL);
         posted = these;
         found.extend(incomplete);

@@ -310,7 +310,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         if is_watched {
             shadow.left(address, thread);
         }
+        let dead = shadow.receives_on_dead_stack(thread, CALL);
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);
+        found.extend(dead);
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
         if count == 0 {
             overdue = shadow.overdue(address);

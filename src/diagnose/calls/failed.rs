@@ -63,6 +63,7 @@ macro_rules! reporting {
             verbs_context_ops {
                 bind_mw: bind_checked_mw,
                 modify_qp: modify_checked_qp,
+                poll_cq: enter_poll_cq,
                 post_recv: enter_post_recv,
                 post_send: enter_post_send,
                 ..ops
@@ -243,6 +244,13 @@ unsafe extern "C" fn enter_post_recv(
     report::set_stack((&raw const qp).expose_provenance() as u64);
     // SAFETY: the arguments are the program's.
     unsafe { post_recv(qp, wr, bad_wr) }
+}
+
+/// As [`enter_post_send`].
+unsafe extern "C" fn enter_poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
+    report::set_stack((&raw const cq).expose_provenance() as u64);
+    // SAFETY: the arguments are the program's.
+    unsafe { super::data::poll_cq(cq, num_entries, wc) }
 }
 
 /// Checks the attributes, then calls the wrapper of the table.

@@ -123,6 +123,7 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
         },
         flags: wr.send_flags,
         list_is_null: wr.sg_list.is_null() && wr.num_sge > 0,
+        list_is_unused: !wr.sg_list.is_null() && wr.num_sge == 0,
         ..SendRequest::default()
     }
 }

@@ -112,17 +112,27 @@ pub fn first_wrong(
         Argument::Object {
             member,
             kind,
-            address,
+            address: 0,
             required,
-        } => match *address {
-            0 if *required => Some(
-                finding(Rule::NullObject)
-                    .with("member", member)
-                    .with("kind", kind.name()),
-            ),
-            0 => None,
-            _ => object_is_wrong(shadow, context, *kind, *address, member, &finding),
-        },
+        } => required.then(|| {
+            finding(Rule::NullObject)
+                .with("member", member)
+                .with("kind", kind.name())
+        }),
+        Argument::Object {
+            member,
+            kind,
+            address,
+            ..
+        } => object_is_wrong(shadow, context, *kind, *address, member, &finding),
+        _ => value_is_wrong(argument, &finding),
+    })
+}
+
+/// An argument that is no object, and wrong.
+fn value_is_wrong(argument: &Argument, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
+    match argument {
+        Argument::Object { .. } => None,
         Argument::Number {
             member,
             value,
@@ -163,7 +173,7 @@ pub fn first_wrong(
                 .with("why", why)
                 .with("todo", todo)
         }),
-    })
+    }
 }
 
 fn object_is_wrong(

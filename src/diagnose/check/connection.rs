@@ -78,6 +78,14 @@ pub const NO_NUMBER: &str = "dest_qp_num is 0, which is no queue pair of a progr
 pub const NUMBER: &str = "set dest_qp_num to qp_num of the peer's queue pair; with librdmacm, call \
                           rdma_create_qp before rdma_accept";
 
+/// A peer that was searched on this host, and not found.
+pub fn not_observed(dest_qpn: u32) -> String {
+    format!(
+        "no process of this user on this host that is observed (IBV_EXPLAIN, or IBV_CONTROL=1) has a queue \
+         pair {dest_qpn:#x}"
+    )
+}
+
 /// The peer's type, if it does not fit this one's.
 fn other_type(qp: &Qp, peer: &Peer) -> Option<&'static str> {
     let kind = peer.kind? as u32;
@@ -107,11 +115,9 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<&Qp>) -> (String, &'static str) 
         let why = match (gone, evidence.searched) {
             (true, _) => "the peer's queue pair was in this process, and has been destroyed".into(),
             (_, true) => format!(
-                "no process of this user on this host that is observed (IBV_EXPLAIN, or IBV_CONTROL=1) has a \
-                 queue pair {:#x}; possible: it was destroyed or its process has ended, dest_qp_num \
-                 is wrong, \
-                 the peer is not in RTR yet, or it is elsewhere and the network dropped the packets",
-                qp.connection.dest_qpn
+                "{}; possible: it was destroyed or its process has ended, dest_qp_num is wrong, the peer is \
+                 not in RTR yet, or it is elsewhere and the network dropped the packets",
+                not_observed(qp.connection.dest_qpn)
             ),
             _ => "possible: the peer's queue pair is not in RTR yet, is gone, or is connected to another one \
                   (dest_qp_num, rq_psn); or the network dropped packets or ACKs"

@@ -72,33 +72,7 @@ pub fn refused<'a>(
         if let Some(mr) = dead.rfind(|mr| access.key_of(mr) == access.key) {
             return Some(about(Rule::KeyDeregistered, mr));
         }
-        let swapped = live
-            .clone()
-            .find(|mr| access.other_key_of(mr) == access.key);
-        return Some(match swapped {
-            Some(mr) => {
-                let other = match access.side {
-                    Side::Local => "rkey",
-                    Side::Remote => "lkey",
-                };
-                about(Rule::KeySwapped, mr).with("other", other)
-            }
-            None => {
-                let mut found = start(Rule::KeyUnknown);
-                let reversed = live
-                    .clone()
-                    .find(|mr| access.key_of(mr) == access.key.swap_bytes());
-                found.notes.extend(reversed.map(|mr| {
-                    let key = hex(access.key_of(mr));
-                    format!(
-                        "with its bytes in reverse order it is {key}, the {member} of {}: \
-                        htonl or ntohl is missing, or is there once too often",
-                        region(mr)
-                    )
-                }));
-                found
-            }
-        });
+        return Some(unknown(access, live, start));
     };
     if !same(mr.pd, access.pd) {
         return Some(
@@ -124,6 +98,34 @@ pub fn refused<'a>(
     }
     let lacking = access.right & !mr.access;
     (lacking != 0).then(|| about(Rule::KeyAccess, mr).with("right", rights(lacking)))
+}
+
+/// A key that no region has, and what it may be in truth. `start` begins a finding.
+fn unknown<'a>(
+    access: &Access,
+    mut live: impl Iterator<Item = &'a Mr> + Clone,
+    start: impl Fn(Rule) -> Finding,
+) -> Finding {
+    let (member, other) = match access.side {
+        Side::Local => ("lkey", "rkey"),
+        Side::Remote => ("rkey", "lkey"),
+    };
+    let swapped = live
+        .clone()
+        .find(|mr| access.other_key_of(mr) == access.key);
+    if let Some(mr) = swapped {
+        let found = start(Rule::KeySwapped).with("region", region(mr));
+        return found.with("other", other);
+    }
+    let mut found = start(Rule::KeyUnknown);
+    if access.key == 0 && access.side == Side::Remote {
+        let note = "the key is 0: the peer's rkey was not received, or not put into the request";
+        found.notes.push(note.into());
+    }
+    let reversed = live.find(|mr| access.key_of(mr) == access.key.swap_bytes());
+    let note = |mr| reversed_note(access.key, member, mr);
+    found.notes.extend(reversed.map(note));
+    found
 }
 
 /// A note on the likely mistake behind a range that leaves its region: byte order, a truncated
@@ -158,6 +160,16 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
         "the region is as long as a pointer: sizeof of a pointer was passed as its length, perhaps"
             .into()
     })
+}
+
+/// A note on a key that, with its bytes in reverse order, is that of a region.
+pub fn reversed_note(key: u32, member: &str, mr: &Mr) -> String {
+    format!(
+        "with its bytes in reverse order it is {}, the {member} of {}: htonl or ntohl is missing, or is \
+         there once too often",
+        hex(key.swap_bytes()),
+        region(mr)
+    )
 }
 
 /// A key as messages show it.

@@ -71,6 +71,7 @@ impl Rule {
             Rule::NoAsyncEvent
             | Rule::ChannelUnread
             | Rule::NoRdmaUcm
+            | Rule::NoData
             | Rule::CqOverrunForeseen => Severity::Hint,
             Rule::MtuDiffers
             | Rule::PsnDiffers

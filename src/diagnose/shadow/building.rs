@@ -6,14 +6,31 @@ use super::{SendRequest, Shadow};
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
-const ORDER: &str = "call ibv_wr_start, then for each request its operation (ibv_wr_send, \
-                     ibv_wr_rdma_write, ...) and after it its setters, then ibv_wr_complete";
+const ORDER: &str = "call ibv_wr_start, then for each request set wr_id and wr_flags, call its operation \
+                     (ibv_wr_send, ibv_wr_rdma_write, ...) and after it its setters, then ibv_wr_complete";
 
 fn out_of_order(object: Object, call: &'static str, what: String, why: &'static str) -> Finding {
     Finding::new(Rule::Argument, object, call, Outcome::Called)
         .with("what", what)
         .with("why", why)
         .with("todo", ORDER)
+}
+
+/// The flags of a queue pair were set after the last operation, which has used the old ones. `now` are wr_id
+/// and wr_flags.
+fn changed_late(last: &SendRequest, (wr_id, flags): (u64, u32)) -> Option<String> {
+    let added = flags & !last.flags;
+    (added != 0).then(|| {
+        let also = match wr_id == last.wr_id {
+            true => String::new(),
+            false => format!(", and wr_id from {:#x} to {wr_id:#x}", last.wr_id),
+        };
+        format!(
+            "wr_flags of the queue pair changed from {:#x} to {flags:#x}{also} after the operation of the \
+             last request",
+            last.flags
+        )
+    })
 }
 
 impl Shadow {
@@ -92,10 +109,12 @@ impl Shadow {
         }
     }
 
-    /// The requests that are built are to be posted: takes them. Reports what is missing.
+    /// The requests that are built are to be posted: takes them. Reports what is missing. `now` are wr_id
+    /// and wr_flags of the queue pair.
     pub fn completing(
         &mut self,
         address: usize,
+        now: (u64, u32),
         call: &'static str,
     ) -> (Vec<SendRequest>, Option<Finding>) {
         let object = self.qp_object(address);
@@ -107,6 +126,12 @@ impl Shadow {
         if !begun && list.is_empty() {
             let what = "ibv_wr_start was not called before".into();
             let why = "it unlocks the send queue, which ibv_wr_start has to lock";
+            return (list, Some(out_of_order(object, call, what, why)));
+        }
+        let changed = list.last().and_then(|last| changed_late(last, now));
+        if let Some(what) = changed {
+            let why =
+                "the operation takes them when it is called, so that it has used the old values";
             return (list, Some(out_of_order(object, call, what, why)));
         }
         let lacks_address = |of: &&SendRequest| of.ah == 0 && qp.kind == IBV_QPT_UD;
@@ -144,8 +169,8 @@ mod tests {
         assert_eq!(early.map(|found| found.rule), Some(Rule::Argument));
         let early = shadow.request_begun(30, request(1, 7), "ibv_wr_send");
         assert!(early.is_some());
-        assert!(shadow.completing(30, "ibv_wr_complete").1.is_none());
-        assert!(shadow.completing(30, "ibv_wr_complete").1.is_some());
+        assert!(shadow.completing(30, (1, 0), "ibv_wr_complete").1.is_none());
+        assert!(shadow.completing(30, (1, 0), "ibv_wr_complete").1.is_some());
         assert_eq!(rules(&shadow.building(30, 5, "ibv_wr_start")), []);
         shadow.building_begun(30, 5);
         assert!(
@@ -161,7 +186,7 @@ mod tests {
         let again = shadow.building(30, 5, "ibv_wr_start");
         assert_eq!(rules(&again), [Rule::Argument]);
         assert_eq!(rules(&shadow.building(30, 6, "ibv_wr_start")), []);
-        let (list, found) = shadow.completing(30, "ibv_wr_complete");
+        let (list, found) = shadow.completing(30, (1, 0), "ibv_wr_complete");
         assert_eq!((list[0].ah, found.is_none()), (1, true));
         shadow.building_begun(30, 5);
         shadow.aborted(30);

@@ -24,7 +24,7 @@ impl Shadow {
         ))
     }
 
-    /// A region of another context that has the key and the address.
+    /// A region of another context that has the key; if it is a remote one, and the address.
     pub(super) fn of_other_context(&self, access: &Access, context: usize) -> Option<String> {
         let key = |mr: &Mr| match access.side {
             Side::Local => mr.lkey,
@@ -32,7 +32,8 @@ impl Shadow {
         };
         let is_it = |mr: &&Mr| {
             let range = mr.start..mr.start.saturating_add(mr.length);
-            mr.context != context && key(mr) == access.key && range.contains(&access.addr)
+            let is_near = access.side == Side::Local || range.contains(&access.addr);
+            mr.context != context && key(mr) == access.key && is_near
         };
         let mr = self.mrs.values().find(is_it)?;
         Some(format!(

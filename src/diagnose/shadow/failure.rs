@@ -279,12 +279,16 @@ impl Shadow {
         peer.window_lost = self.window_state(qp.context, rkey).map(|_| 1);
         let live = self.mrs.values().find(is_it).or(window.as_ref());
         let dead = || self.deregistered.iter().rev().find(is_it);
+        let mut of_context = self.mrs.values().filter(|mr| mr.context == qp.context);
         if let Some(mr) = live.or_else(dead) {
             peer.key_is_live = Some(live.is_some().into());
             peer.mr_start = Some(mr.start);
             peer.mr_length = Some(mr.length);
             peer.mr_access = Some(mr.access.into());
             peer.mr_same_pd = Some((self.base_pd(mr.pd) == pd).into());
+        } else if let Some(mr) = of_context.find(|mr| mr.rkey == rkey.swap_bytes()) {
+            peer.key_reversed = Some(1);
+            (peer.mr_start, peer.mr_length) = (Some(mr.start), Some(mr.length));
         }
         Some(peer)
     }

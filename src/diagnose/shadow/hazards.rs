@@ -7,6 +7,7 @@ use super::{Mr, Receive, SendRequest, Sge, Shadow};
 use crate::diagnose::check::key;
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::report;
 use crate::diagnose::rules::Rule;
 
 /// A program that posts more receives of one buffer means it: it does not look at the data.
@@ -116,6 +117,20 @@ impl Shadow {
             .with("common", common)
             .with("addr", format!("{:#x}", b.addr));
         Some((finding, is_same))
+    }
+
+    /// A receive of a queue pair that waits with memory of the stack, of a function of `thread` that has
+    /// returned.
+    pub fn receives_on_dead_stack(&self, thread: i32, call: &'static str) -> Option<Finding> {
+        if !self.had_stack_regions {
+            return None;
+        }
+        let stack = report::stack();
+        self.qps.iter().find_map(|(address, qp)| {
+            let mut sges = qp.receives.list.iter().flat_map(|receive| &receive.sges);
+            let object = Object::qp(*address, qp.number);
+            self.on_dead_stack(&object, qp.context, &mut sges, thread, stack, call)
+        })
     }
 
     /// A region of the stack whose function has returned. `stack` is where the program's stack ends now.

@@ -268,6 +268,8 @@ pub struct Context {
 /// The shadow: all that is known of the objects of the process.
 pub struct Shadow {
     pub contexts: BTreeMap<usize, Context>,
+    /// The devices that a device list has had, by their addresses, and how many lists have them now.
+    pub lists_of: BTreeMap<usize, usize>,
     /// The process that has opened all of them; 0 if it was not one.
     opened_by: u32,
     pub pds: BTreeMap<usize, Pd>,
@@ -298,6 +300,8 @@ pub struct Shadow {
     pub cm_ids: CmIds,
     /// Where objects were created, by their addresses, if that is asked for.
     created: BTreeMap<usize, String>,
+    /// The object that was destroyed last, whose place is still known.
+    destroyed_last: Option<usize>,
     serial: u64,
     pub names: Names,
     pub reported: Reported,
@@ -310,6 +314,7 @@ impl Shadow {
     pub const fn new() -> Shadow {
         Shadow {
             contexts: BTreeMap::new(),
+            lists_of: BTreeMap::new(),
             opened_by: 0,
             pds: BTreeMap::new(),
             mrs: BTreeMap::new(),
@@ -329,6 +334,7 @@ impl Shadow {
             closed: BTreeSet::new(),
             cm_ids: CmIds::new(),
             created: BTreeMap::new(),
+            destroyed_last: None,
             serial: 0,
             names: Names::new(),
             reported: Reported::new(),

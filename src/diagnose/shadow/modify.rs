@@ -128,13 +128,18 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;
     }
+    apply_state(qp, change.state());
+}
+
+/// Records the state that a queue pair has gone to, if it has changed.
+fn apply_state(qp: &mut Qp, state: Option<ibv_qp_state>) {
     let outstanding = (qp.sends.len(), qp.receives.list.len());
-    qp.ended = match change.state() {
+    qp.ended = match state {
         Some(state @ (IBV_QPS_RESET | IBV_QPS_ERR)) => Some((state, outstanding.0, outstanding.1)),
         Some(_) => None,
         None => qp.ended,
     };
-    match change.state() {
+    match state {
         Some(IBV_QPS_RESET) => {
             qp.state = IBV_QPS_RESET;
             qp.connection = super::Connection::default();

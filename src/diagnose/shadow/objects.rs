@@ -339,11 +339,16 @@ impl Shadow {
 
     /// Where in the program an object was created.
     pub fn created_from(&mut self, address: usize, from: String) {
+        self.destroyed_last = self.destroyed_last.filter(|last| *last != address);
         self.created.insert(address, from);
     }
 
     /// An object was destroyed, as the call that does it says.
     pub fn destroyed(&mut self, kind: Kind, address: usize) {
+        // Findings of the call that destroys it are shown after this, with the place.
+        if let Some(before) = self.destroyed_last.replace(address) {
+            self.created.remove(&before);
+        }
         self.reported.forget(kind, address);
         self.remember_gone(kind, address);
     }
@@ -371,49 +376,10 @@ impl Shadow {
             }
         }
         match kind {
-            Kind::Pd => {
-                let mrs = self.mrs.iter().filter(|(_, mr)| mr.pd == address);
-                names.extend(mrs.map(|(at, mr)| {
-                    let name = self.names.behind(&Object::at(Kind::Mr, *at));
-                    format!("MR {} (lkey {:#x}){name}", key::region(mr), mr.lkey)
-                }));
-                let others = [
-                    (
-                        Kind::Srq,
-                        self.srqs.iter().map(|(at, srq)| (at, srq.pd)).collect(),
-                    ),
-                    (
-                        Kind::Ah,
-                        self.ahs.iter().map(|(at, pd)| (at, *pd)).collect(),
-                    ),
-                    (
-                        Kind::Mw,
-                        self.mws.iter().map(|(at, pd)| (at, *pd)).collect(),
-                    ),
-                    (
-                        Kind::Pd,
-                        self.pds
-                            .iter()
-                            .map(|(at, pd)| (at, pd.parent))
-                            .collect::<Vec<_>>(),
-                    ),
-                ];
-                for (kind, objects) in others {
-                    let users = objects.into_iter().filter(|(_, pd)| *pd == address);
-                    names.extend(users.map(|(at, _)| {
-                        let name = self.names.behind(&Object::at(kind, *at));
-                        format!("{} {at:#x}{name}", kind.name())
-                    }));
-                }
-            }
+            Kind::Pd => names.extend(self.of_pd(address)),
             Kind::Channel => {
                 let cqs = self.cqs.iter().filter(|(_, cq)| cq.channel == address);
-                names.extend(cqs.map(|(at, _)| {
-                    format!(
-                        "CQ {at:#x}{}",
-                        self.names.behind(&Object::at(Kind::Cq, *at))
-                    )
-                }));
+                names.extend(cqs.map(|(at, _)| self.shown(Kind::Cq, *at)));
             }
             Kind::Mr => {
                 let pd = self.mrs.get(&address).map_or(0, |mr| mr.pd);
@@ -423,6 +389,29 @@ impl Shadow {
             _ => {}
         }
         names
+    }
+
+    /// The objects of a protection domain but its queue pairs, as messages name them.
+    fn of_pd(&self, address: usize) -> Vec<String> {
+        let mrs = self.mrs.iter().filter(|(_, mr)| mr.pd == address);
+        let mrs = mrs.map(|(at, mr)| {
+            let name = self.names.behind(&Object::at(Kind::Mr, *at));
+            format!("MR {} (lkey {:#x}){name}", key::region(mr), mr.lkey)
+        });
+        let srqs = self.srqs.iter().map(|(at, srq)| (Kind::Srq, at, srq.pd));
+        let ahs = self.ahs.iter().map(|(at, pd)| (Kind::Ah, at, *pd));
+        let mws = self.mws.iter().map(|(at, pd)| (Kind::Mw, at, *pd));
+        let pds = self.pds.iter().map(|(at, pd)| (Kind::Pd, at, pd.parent));
+        let others = srqs.chain(ahs).chain(mws).chain(pds);
+        let users = others.filter(|(_, _, pd)| *pd == address);
+        mrs.chain(users.map(|(kind, at, _)| self.shown(kind, *at)))
+            .collect()
+    }
+
+    /// An object without a number as messages name it.
+    fn shown(&self, kind: Kind, address: usize) -> String {
+        let name = self.names.behind(&Object::at(kind, address));
+        format!("{} {address:#x}{name}", kind.name())
     }
 
     /// An object that could not be destroyed.

@@ -178,7 +178,9 @@ impl Shadow {
             for request in requests.iter_mut() {
                 let wr_id = request.wr_id.to_string();
                 let is_its = |(name, value): &(&str, String)| *name == "wr_id" && *value == wr_id;
-                request.is_explained = found.iter().any(|of| of.values.iter().any(is_its));
+                request.is_explained = found
+                    .iter()
+                    .any(|of| of.rule != Rule::NoData && of.values.iter().any(is_its));
             }
         }
         for request in requests.iter_mut().filter(|request| request.digest != 0) {
@@ -189,9 +191,7 @@ impl Shadow {
         let mut sges = requests.iter().flat_map(|request| &request.sges);
         let stack = report::stack();
         let dead = self.on_dead_stack(&object, qp.context, &mut sges, thread, stack, call);
-        if let Some(dead) = dead {
-            found.push(dead);
-        }
+        found.extend(dead.or_else(|| self.receives_on_dead_stack(thread, call)));
         found
     }
 

@@ -5,6 +5,7 @@ use ibverbs_abi::*;
 
 use super::{Qp, Shadow};
 use crate::diagnose::check::gid;
+use crate::diagnose::peer::Peer;
 
 /// A reason, and what to do.
 pub type Reason = (String, &'static str);
@@ -79,6 +80,69 @@ impl Shadow {
             "if it was meant for a queue pair of this process, set wr.ud.remote_qpn to its qp_num",
         ))
     }
+}
+
+/// Datagrams that came to the queue pair, and that it dropped.
+pub(super) fn datagrams_dropped(qp: &Qp) -> Option<Reason> {
+    const COUNTERS: [(&str, &str, &str); 3] = [
+        (
+            "qkey_violation",
+            "with a Q_Key that is not its own",
+            "send with remote_qkey = the Q_Key of this queue pair (IBV_QP_QKEY, to INIT)",
+        ),
+        (
+            "datagram_too_long",
+            "that, with 40 bytes for the GRH, do not fit the receive at the head of its queue",
+            "post receives of 40 bytes more than the largest datagram",
+        ),
+        (
+            "datagram_no_recv",
+            "when no receive was posted",
+            "post receives before the peer sends; UD does not repeat",
+        ),
+    ];
+    COUNTERS.iter().find_map(|(counter, how, todo)| {
+        let count = qp.evidence.counter(counter).filter(|count| *count > 0)?;
+        let number = qp.number;
+        let why =
+            format!("{count} datagrams came to queue pair {number:#x} {how}, and were dropped");
+        Some((why, *todo))
+    })
+}
+
+/// A queue pair that is connected to itself, waits, and has sent nothing.
+pub(super) fn is_own_peer(qp: &Qp, peer: &Peer) -> Option<Reason> {
+    let number = u64::from(qp.number);
+    let is_itself = peer.place == super::IN_THIS_PROCESS
+        && [peer.qpn, peer.dest_qpn] == [Some(number); 2]
+        && qp.connection.dest_qpn == qp.number;
+    (is_itself && qp.sends_posted == 0).then(|| {
+        (
+            format!(
+                "queue pair {number:#x} is connected to itself: dest_qp_num is its own number, and grh.dgid \
+                 its own GID, so that it receives only what it sends itself"
+            ),
+            "pass the values that the peer has sent, and not those that were sent to it, to RTR: \
+             dest_qp_num, rq_psn and grh.dgid",
+        )
+    })
+}
+
+/// The device has failed the queue pair, because its CQ was full, and so nothing completes. `signaled`
+/// requests are outstanding on the CQ, which has `entries`.
+pub(super) fn overrun(qp: &Qp, signaled: usize, entries: u32) -> Option<Reason> {
+    let has_failed = qp.evidence.has_failed && qp.state != IBV_QPS_ERR;
+    (has_failed && signaled > entries as usize).then(|| {
+        (
+            format!(
+                "the CQ, whose capacity is {entries}, has overrun: {signaled} more signaled requests have \
+                 no completion in it, and queue pair {:#x} is in ERR",
+                qp.number
+            ),
+            "create the CQ with max_send_wr + max_recv_wr entries of all its queue pairs; \
+             ibv_get_async_event reports IBV_EVENT_CQ_ERR",
+        )
+    })
 }
 
 /// The program has moved the queue pair to a state in which nothing is outstanding.

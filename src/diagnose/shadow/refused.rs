@@ -274,7 +274,12 @@ fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Op
         None => return None,
     };
     let same = |a: usize, b: usize| a == b;
-    key::refused(access, live.into_iter(), dead.into_iter(), same, finding)
+    let mut found = key::refused(access, live.into_iter(), dead.into_iter(), same, finding)?;
+    if peer.key_reversed == Some(1) {
+        let note = key::reversed_note(access.key, "rkey", &mr);
+        found.notes.push(note);
+    }
+    Some(found)
 }
 
 /// The peer refuses the key that a SEND with invalidate names, or the SRQ that a request of XRC names.

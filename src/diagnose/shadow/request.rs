@@ -52,6 +52,8 @@ pub struct SendRequest {
     pub flags: u32,
     /// `num_sge` is not 0, and `sg_list` is NULL.
     pub list_is_null: bool,
+    /// `num_sge` is 0, and `sg_list` is not NULL.
+    pub list_is_unused: bool,
     /// The request was built by ibv_wr_* functions.
     pub is_built: bool,
     /// The request's fault was reported when it was posted.

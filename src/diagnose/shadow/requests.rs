@@ -64,6 +64,7 @@ impl Shadow {
                 .or_else(|| of_arguments(request, &finding))
                 .or_else(|| self.of_keys(qp, request, &finding))
                 .or_else(|| self.of_datagram(qp, request, &finding))
+                .or_else(|| without_data(request, &finding))
         };
         let mut found = Vec::new();
         for request in requests {
@@ -123,7 +124,8 @@ impl Shadow {
         request: &SendRequest,
         finding: &impl Fn(Rule) -> Finding,
     ) -> Option<Finding> {
-        if qp.kind != IBV_QPT_UD || request.is_built {
+        // The address of one that was built is looked for when it is complete.
+        if qp.kind != IBV_QPT_UD || request.is_built && request.ah == 0 {
             return None;
         }
         if request.ah == 0 {
@@ -142,13 +144,51 @@ impl Shadow {
             let found = finding(Rule::AhPd).with("ah_pd", format!("{of_ah:#x}"));
             return Some(found.with("qp_pd", format!("{of_qp:#x}")));
         }
+        if request.remote_qpn == 0 {
+            return Some(to_no_queue_pair(finding(Rule::Argument), request.wr_id));
+        }
         let length = request.length();
-        (qp.port_mtu != 0 && length > qp.port_mtu.into()).then(|| {
+        let is_one_packet = qp.port_mtu != 0 && request.opcode != IBV_WR_TSO;
+        (is_one_packet && length > qp.port_mtu.into()).then(|| {
             finding(Rule::DatagramTooLong)
                 .with("length", length)
                 .with("mtu", qp.port_mtu)
         })
     }
+}
+
+/// A datagram to the queue pair 0, which only the subnet manager's packets have.
+fn to_no_queue_pair(finding: Finding, wr_id: u64) -> Finding {
+    finding
+        .with(
+            "what",
+            format!("the datagram (wr_id {wr_id}) is for the queue pair 0: wr.ud.remote_qpn was not set"),
+        )
+        .with(
+            "why",
+            "no queue pair of a program has this number, so the datagram is dropped, and the request \
+             completes without an error",
+        )
+        .with(
+            "todo",
+            "set wr.ud.remote_qpn to qp_num of the peer's queue pair, which the peer has to send",
+        )
+}
+
+/// A SEND or WRITE with a scatter/gather list of which nothing is used.
+fn without_data(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
+    let (how, todo) = match request.opcode {
+        IBV_WR_SEND | IBV_WR_RDMA_WRITE | IBV_WR_RDMA_READ if request.list_is_unused => (
+            "sg_list is set, and num_sge is 0",
+            "set num_sge to the number of elements of sg_list",
+        ),
+        IBV_WR_SEND if request.is_built && request.sges.is_empty() && !request.inline => (
+            "no setter was called after ibv_wr_send",
+            "call ibv_wr_set_sge or ibv_wr_set_inline_data after the operation",
+        ),
+        _ => return None,
+    };
+    Some(finding(Rule::NoData).with("how", how).with("todo", todo))
 }
 
 /// The key of a memory region is to be invalidated.

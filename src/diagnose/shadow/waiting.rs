@@ -114,8 +114,21 @@ impl Shadow {
         sending
             .clone()
             .find_map(|(_, qp)| not_completed(qp))
-            .or_else(|| sending.clone().find_map(|(_, qp)| sends_stay(qp)))
-            .or_else(|| self.elsewhere(cq, qps().next().is_none(), unread))
+            .or_else(|| {
+                sending.clone().find_map(|(_, qp)| {
+                    let entries = self.cqs.get(&cq).map_or(0, |cq| cq.entries);
+                    super::quiet::overrun(qp, signaled, entries).or_else(|| sends_stay(qp))
+                })
+            })
+            .or_else(|| {
+                let (other, todo) = self.elsewhere(cq, qps().next().is_none(), unread)?;
+                let waits_only = signaled == 0 && receives == 0;
+                let here = || sending.clone().find_map(|(_, qp)| unsignaled(qp));
+                Some(match waits_only.then(here).flatten() {
+                    Some((here, todo)) => (format!("{here}; besides, {other}"), todo),
+                    None => (other, todo),
+                })
+            })
             .or_else(|| receiving.find_map(|(_, qp)| self.receives_stay(qp)))
             .or_else(|| {
                 let nothing_else = signaled == 0 && receives == 0 && self.only_polled(cq);
@@ -201,43 +214,17 @@ impl Shadow {
         let srq = self.srqs.get(&qp.srq);
         let posted = !qp.receives.list.is_empty()
             || srq.is_some_and(|srq| srq.receives.posted > srq.receives.completed);
-        let counter = |name| qp.evidence.counter(name).filter(|count| *count > 0);
-        if let Some(count) = counter("qkey_violation") {
-            let why = format!(
-                "{count} datagrams came to queue pair {number:#x} with a Q_Key that is not its own, and were \
-                 dropped"
-            );
-            return Some((
-                why,
-                "send with remote_qkey = the Q_Key of this queue pair (IBV_QP_QKEY, to INIT)",
-            ));
+        if let Some(reason) = super::quiet::datagrams_dropped(qp) {
+            return Some(reason);
         }
-        if let Some(count) = counter("datagram_too_long") {
-            let why = format!(
-                "{count} datagrams came to queue pair {number:#x} that, with 40 bytes for the GRH, \
-                 do not fit \
-                 the receive at the head of its queue, and were dropped"
-            );
-            return Some((
-                why,
-                "post receives of 40 bytes more than the largest datagram",
-            ));
-        }
-        if let Some(count) = counter("datagram_no_recv") {
-            let why = format!(
-                "{count} datagrams came to queue pair {number:#x} when no receive was posted, and \
-                 were dropped"
-            );
-            return Some((
-                why,
-                "post receives before the peer sends; UD does not repeat",
-            ));
-        }
-        if qp.kind == IBV_QPT_UD {
+        if qp.kind == IBV_QPT_UD && (qp.state > IBV_QPS_INIT || !posted) {
             return self.datagrams_elsewhere(qp);
         }
         if !posted {
-            let count = counter("send_rnr_err")?;
+            let count = qp
+                .evidence
+                .counter("send_rnr_err")
+                .filter(|naks| *naks > 0)?;
             let why = format!(
                 "queue pair {number:#x} has no receive posted, and has answered {count} messages of its peer \
                  with RNR NAKs"
@@ -268,6 +255,9 @@ impl Shadow {
     /// Why the peer's messages do not come, if it is observed.
     fn peer_is_silent(&self, qp: &Qp) -> Option<Reason> {
         let peer = qp.evidence.peer.as_ref()?;
+        if let Some(reason) = super::quiet::is_own_peer(qp, peer) {
+            return Some(reason);
+        }
         let of = |text: String| {
             let number = peer.qpn.unwrap_or(0);
             format!("the peer's queue pair {number:#x}, {}, {text}", peer.place)
@@ -392,6 +382,10 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
             qp.connection.rnr_retry
         ));
         return Some((why, "post receives at the peer before this side sends"));
+    }
+    if qp.evidence.searched && qp.evidence.peer.is_none() {
+        why.push_str(&connection::not_observed(qp.connection.dest_qpn));
+        why.push_str("; ");
     }
     why.push_str("possible: ");
     if consumes_receive(first) && qp.connection.rnr_retry == 7 {

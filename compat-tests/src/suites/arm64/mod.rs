@@ -268,15 +268,14 @@ fn run(cx: &Context, set: &Set) -> Verdict {
     let boot = Boot {
         root: image::root()?,
         hardware: image::hardware(set.kernel)?,
-        limit: Duration::from_secs(LIMIT),
-        ..Boot::default()
+        ..Boot::limit(LIMIT)
     };
     let script = format!(
         "exec bash \"$OUT/files/guest\" {} \"$OUT/files\" {} >\"$OUT/checks\" 2>&1\n",
         set.function,
         set.kernel.page_size()
     );
-    let end = boot.run(cx, &script, || false)?;
+    let end = boot.run(cx, &script)?;
     let checks = lines::parse(&read(&cx.dir().join("checks")));
     let count = checks.len();
     for (name, verdict) in checks {

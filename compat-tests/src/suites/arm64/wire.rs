@@ -34,9 +34,8 @@ pub fn wire(cx: &Context) -> Verdict {
     };
     let kernel = Boot {
         root: roots::TRIXIE.dir()?,
-        limit: Duration::from_secs(LIMIT),
         cable: end("on", "02:00:00:00:07:01"),
-        ..Boot::default()
+        ..Boot::limit(LIMIT)
     };
     let uroce = Boot {
         root: image::root()?,
@@ -85,5 +84,5 @@ fn machine(cx: &Context, side: &str, library: &Path) -> Result<Context, Failure>
 fn run(boot: &Boot, cx: &Context, side: &str) -> Result<End, Failure> {
     let script =
         format!("exec bash \"$OUT/files/wire\" {side} \"$OUT/files\" >\"$OUT/checks\" 2>&1\n");
-    boot.run(cx, &script, || false)
+    boot.run(cx, &script)
 }

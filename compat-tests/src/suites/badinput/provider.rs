@@ -5,6 +5,7 @@ use std::fs;
 use crate::fake::scene::Scene;
 use crate::fake::sysfs::{Device, Tree};
 use crate::normalise::replace;
+use crate::provider_layouts::supported;
 
 use super::config::{MOUNT_CONF, new_conf};
 use super::{fixtures, probe};
@@ -39,10 +40,11 @@ pub fn scenes() -> Vec<Scene> {
 
 /// Replaces the C library's message for an unknown provider ABI: ours knows the ABI from the file.
 fn other_abi(text: &str) -> String {
+    let supported = supported();
     replace(
         "LIBDIR.*IBVERBS_PRIVATE_99.*",
         text,
-        "it has provider ABI 99 (of rdma-core 99); supported are 34, 57, 59, 64 and 65 (rdma-core 36 to 65)",
+        &format!("it has provider ABI 99 (of rdma-core 99); {supported}"),
     )
 }
 

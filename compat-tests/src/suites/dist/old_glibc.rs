@@ -88,7 +88,10 @@ pub(in crate::suites) fn enter(kept: &Path) -> Verdict {
 }
 
 /// A program in that root. CARGO, which `cargo run` sets, names a file that is not there.
-pub(super) fn inside<S: Into<String>>(cx: &Context, words: impl IntoIterator<Item = S>) -> Program {
+pub(in crate::suites) fn inside<S: Into<String>>(
+    cx: &Context,
+    words: impl IntoIterator<Item = S>,
+) -> Program {
     cx.program(words)
         .under(["env", "-u", "CARGO", "chroot", ROOT])
 }

@@ -35,7 +35,7 @@ fn cargo(cx: &Context, words: &[&str]) -> Program {
     let target = text(cx.dir().join("target"));
     let all = [
         "--workspace", "--exclude", "compat-tests", "--exclude", "uroce-bench", "--exclude",
-        "uroce-network", "--allow-dirty",
+        "uroce-network", "--exclude", "charts", "--allow-dirty",
     ];
     let own = ["--locked", "--target-dir", &target];
     let words = ["cargo"].iter().chain(words).chain(&all).chain(&own);

@@ -19,6 +19,7 @@ use crate::case::{Case, Tier};
 use crate::context::{Context, last_lines};
 use crate::downloads;
 use crate::process::read;
+use crate::provider_layouts::{NEWEST, abis};
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod difference;
@@ -94,9 +95,9 @@ fn ours(cx: &Context) -> PathBuf {
     cx.paths.repo.join("include")
 }
 
-/// Our headers as programs see them, with all that rdma-core 65 has.
+/// Our headers as programs see them, with all that the newest release has.
 fn our_query(cx: &Context) -> Query {
-    Query::new(ours(cx), PUBLIC).define("IBVERBS_PABI_VERSION=65")
+    Query::new(ours(cx), PUBLIC).define(&format!("IBVERBS_PABI_VERSION={}", NEWEST.abi))
 }
 
 fn our_facts(cx: &Context) -> Result<Facts, Failure> {
@@ -264,8 +265,8 @@ fn exports(cx: &Context) -> Verdict {
     let exported: BTreeSet<&str> = names.filter(|name| !is_node(name)).collect();
     let mut facts = our_facts(cx)?;
     let source = source(cx)?;
-    for abi in ["34", "57", "59", "64", "65"] {
-        facts.extend(our_driver(cx, &source, abi).facts()?);
+    for abi in abis() {
+        facts.extend(our_driver(cx, &source, &abi.to_string()).facts()?);
     }
     let declared: BTreeSet<&str> = facts.iter().filter_map(|fact| declared(fact)).collect();
     let missing: Vec<&str> = exported

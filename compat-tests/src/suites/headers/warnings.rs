@@ -5,6 +5,7 @@ use super::sid;
 use crate::case::Case;
 use crate::context::{Context, last_lines};
 use crate::process::Ended;
+use crate::provider_layouts::{LAYOUTS, Layout, abis};
 use crate::verdict::{Failure, Verdict, ensure};
 
 const COMPILERS: [&str; 2] = ["gcc", "clang"];
@@ -104,15 +105,13 @@ impl Compiler<'_> {
         } else {
             &[]
         };
-        for (name, define) in [
-            ("", "-UX"),
-            ("-debug", "-DVERBS_DEBUG"),
-            ("-57", "-DIBVERBS_PABI_VERSION=57"),
-            ("-59", "-DIBVERBS_PABI_VERSION=59"),
-            ("-64", "-DIBVERBS_PABI_VERSION=64"),
-            ("-65", "-DIBVERBS_PABI_VERSION=65"),
-        ] {
-            let flags = [STRICT, more, &["-O2", define, "-c", "-o", "/dev/null"]].concat();
+        // Without the macro, a provider is one of the oldest ABI.
+        let newer = abis().split_off(1).into_iter();
+        let newer = newer.map(|abi| (format!("-{abi}"), format!("-DIBVERBS_PABI_VERSION={abi}")));
+        let older = [("", "-UX"), ("-debug", "-DVERBS_DEBUG")];
+        let older = older.map(|(name, define)| (name.to_string(), define.to_string()));
+        for (name, define) in older.into_iter().chain(newer) {
+            let flags = [STRICT, more, &["-O2", &define, "-c", "-o", "/dev/null"]].concat();
             let verdict = self
                 .compile(&flags, &provider)
                 .and_then(|ended| silent(&ended));
@@ -176,24 +175,27 @@ fn control(cx: &Context) -> Verdict {
     )
 }
 
-/// The macros that a provider defines, and the sizes in bytes of its `struct verbs_context` and of
-/// its ops table.
-const LAYOUTS: &[(&str, &str, u32, u32)] = &[
-    ("-UX", "-UX", 648, 608),
-    ("-DIBVERBS_PABI_VERSION=34", "-UX", 648, 608),
-    ("-DIBVERBS_PABI_VERSION=57", "-UX", 648, 608),
-    ("-DIBVERBS_PABI_VERSION=59", "-UX", 672, 632),
-    (
-        "-DIBVERBS_PABI_VERSION=59", "-DIBVERBS_PABI_RELEASE=62", 680, 648,
-    ),
-    ("-DIBVERBS_PABI_VERSION=64", "-UX", 696, 664),
-    ("-DIBVERBS_PABI_VERSION=65", "-UX", 696, 744),
-];
-
 /// The structures have the sizes of their provider ABI, also if a provider includes verbs.h first, which
 /// must not change the size of its contexts.
 fn order(cx: &Context) -> Verdict {
-    for (abi, release, context, ops) in LAYOUTS {
+    let defined = LAYOUTS.iter().map(|layout| {
+        let abi = format!("-DIBVERBS_PABI_VERSION={}", layout.abi);
+        let release = format!("-DIBVERBS_PABI_RELEASE={}", layout.release);
+        (layout, [abi, release])
+    });
+    // Without the macros, a provider has the oldest ABI; without the release, the oldest layout of its ABI.
+    let with_abi = LAYOUTS.iter().map(|layout| {
+        let oldest = LAYOUTS.iter().find(|older| older.abi == layout.abi);
+        (
+            oldest.unwrap_or(layout),
+            [
+                format!("-DIBVERBS_PABI_VERSION={}", layout.abi),
+                "-UX".into(),
+            ],
+        )
+    });
+    let undefined = (&LAYOUTS[0], ["-UX", "-UX"].map(String::from));
+    for (Layout { context, ops, .. }, macros) in defined.chain(with_abi).chain([undefined]) {
         let source = format!(
             "#include <infiniband/verbs.h>\n#include <infiniband/driver.h>\n\
             _Static_assert(sizeof(struct verbs_context) == {context}, \"a provider's context\");\n\
@@ -205,7 +207,7 @@ fn order(cx: &Context) -> Verdict {
             compiler: "gcc",
             standard: "gnu17",
         };
-        let flags = ["-fsyntax-only", abi, release];
+        let flags = ["-fsyntax-only", &macros[0], &macros[1]];
         silent(&compiler.compile(&flags, &file.to_string_lossy())?)?;
     }
     Ok(())

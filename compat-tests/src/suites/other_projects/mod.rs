@@ -15,7 +15,7 @@ use crate::verdict::{Failure, Verdict};
 
 pub mod pyverbs;
 
-mod masks;
+pub mod masks;
 pub mod row;
 
 /// The programs.

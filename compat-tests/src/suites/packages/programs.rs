@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use super::same;
 use crate::compare;
@@ -24,12 +23,11 @@ pub fn run(cx: &Context, root: &Path, library: &str) -> Verdict {
     cx.write("job", format!("WHERE={library}\n"))?;
     let boot = Boot {
         root: root.into(),
-        limit: Duration::from_secs(1500),
-        ..Boot::default()
+        ..Boot::limit(1500)
     };
     let name = format!("programs/{library}-ran");
     for attempt in 1..=BOOTS {
-        let why = match boot.run(cx, &script, || false)? {
+        let why = match boot.run(cx, &script)? {
             End::Status(0) => return cx.report(&name, Ok(())),
             End::Status(status) => format!("the script ended with {status}"),
             End::Stopped(why) => why,

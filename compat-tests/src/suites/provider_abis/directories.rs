@@ -29,11 +29,11 @@ pub fn directories(cx: &Context) -> Verdict {
     let file =
         |dir: &std::path::Path, name: &str, abi: u32| dir.join(format!("lib{name}-rdmav{abi}.so"));
     // One provider in each directory, and one of two generations in both.
-    bench.provider(&file(&first, "own34", old.1), old.0, old.1)?;
-    bench.provider(&file(&second, "own64", new.1), new.0, new.1)?;
-    bench.provider(&file(&first, "both", old.1), old.0, old.1)?;
-    bench.provider(&file(&second, "both", new.1), new.0, new.1)?;
-    bench.provider(&file(&elsewhere, "vendor", old.1), old.0, old.1)?;
+    bench.provider(&file(&first, "own34", old.abi), old.release, old.abi)?;
+    bench.provider(&file(&second, "own64", new.abi), new.release, new.abi)?;
+    bench.provider(&file(&first, "both", old.abi), old.release, old.abi)?;
+    bench.provider(&file(&second, "both", new.abi), new.release, new.abi)?;
+    bench.provider(&file(&elsewhere, "vendor", old.abi), old.release, old.abi)?;
     mount(cx)?;
 
     let run = |lines: &[&str], release: u32| -> Result<(Ended, String), Failure> {
@@ -48,11 +48,11 @@ pub fn directories(cx: &Context) -> Verdict {
         fs::remove_file(&log).ok();
         Ok((ended, text))
     };
-    for release in [old.0, new.0] {
+    for release in [old.release, new.release] {
         let (ended, _) = run(&["driver own34", "driver own64"], release)?;
         cx.report(&format!("one-in-each/{release}"), all_ok(&ended, 90))?;
     }
-    let (ended, _) = run(&["driver both"], old.0)?;
+    let (ended, _) = run(&["driver both"], old.release)?;
     cx.report("first-directory", all_ok(&ended, 90))?;
 
     // The same device in the distribution's and in a vendor's provider: the last line comes first.
@@ -69,9 +69,9 @@ pub fn directories(cx: &Context) -> Verdict {
             "libown34-rdmav34.so",
         ),
     ] {
-        let (ended, log) = run(&lines, old.0)?;
+        let (ended, log) = run(&lines, old.release)?;
         all_ok(&ended, 90)?;
-        let says = format!("device {}: driver pabi34 of ", device(old.0));
+        let says = format!("device {}: driver pabi34 of ", device(old.release));
         let chosen = log.lines().find(|line| line.contains(&says));
         let right = chosen
             .and_then(|line| line.split_once(&says))

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 
 use super::link::{half, linked, newer, pie, rdmacm};
 use super::{Compile, text, theirs};
 use crate::case::Case;
 use crate::compare;
 use crate::context::Context;
-use crate::machine::boot::{Boot, End};
+use crate::machine::boot::Boot;
 use crate::process::read;
 use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -109,15 +108,7 @@ fn build(cx: &Context) -> Verdict {
 fn boot(cx: &Context) -> Verdict {
     let guest = text(cx.source("static/guest"));
     let script = format!("exec '{guest}' \"$OUT/programs\" >\"$OUT/guest.out\" 2>&1\n");
-    let machine = Boot {
-        limit: Duration::from_secs(LIMIT),
-        ..Boot::default()
-    };
-    let end = machine.run(cx, &script, || false)?;
-    ensure(
-        end == End::Status(0),
-        format!("the virtual machine: {end:?}"),
-    )
+    Boot::limit(LIMIT).succeeds(cx, &script)
 }
 
 /// Splits the output into what each program printed: static/guest writes its name in front of each

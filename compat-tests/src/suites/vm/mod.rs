@@ -1,7 +1,10 @@
 //! Unmodified programs on Soft-RoCE, in the virtual machine: the rows of the testbed `vm`. Each runs on the
 //! C library, on ours by LD_LIBRARY_PATH, and on ours by LD_PRELOAD, unless the row leaves out one of them.
-//! Exit codes, output, and the log file must be the same, and each program must load exactly the expected
-//! library.
+//! Exit codes, output, and the log file must be the same, each program must load exactly the expected
+//! library, and must print what `output_checks` requires.
+//!
+//! A row may alter the machine (`MachineState`: the user, the device's node, limits), and servers listen on
+//! 127.0.0.1. `other_projects` has neither, and runs rows that take longer once on each library.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +15,10 @@ use crate::flaky;
 use crate::machine::{Judged, Member};
 use crate::normalise;
 use crate::output_checks;
+use crate::pairs;
 use crate::row_outcome::RowOutcome;
 use crate::rows;
+use crate::suites::other_projects::masks;
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod run;
@@ -124,14 +129,10 @@ fn check(cx: &Context, row: &Row, variant: Variant, run: &RowOutcome, found: &mu
             found.push(Failure::new(format!("{name}: {role} {failure}")));
         }
     }
-    let both = (run.streams.get("server.out"), run.streams.get("client.out"));
-    if let ((Some(server), Some(client)), "0/0") = (both, run.exit.as_str()) {
-        let wrong = output_checks::addresses(server, client);
-        found.extend(
-            wrong
-                .into_iter()
-                .map(|why| Failure::new(format!("{name}: {why}"))),
-        );
+    if run.exit == row.exit {
+        let wrong = output_checks::of_row(row, &run.printed());
+        let failure = |why: String| Failure::new(format!("{name}: {why}")).with(run.text());
+        found.extend(wrong.into_iter().map(failure));
     }
 }
 
@@ -154,6 +155,11 @@ fn right_library(cx: &Context, variant: Variant, libraries: &BTreeSet<String>) -
     )
 }
 
+/// Whether a row's command runs a ping-pong program, whose numbers have a mask of their own.
+fn is_pingpong(command: &str) -> bool {
+    pairs::split(command).is_ok_and(|words| output_checks::is_ibv_pingpong(&words))
+}
+
 /// Adds what differs between the C library and ours.
 fn differences(
     row: &Row,
@@ -165,7 +171,8 @@ fn differences(
     let mask = match row.machine.kind.as_deref() {
         Some("watch") => normalise::asyncwatch,
         Some(_) => str::to_string,
-        None if row.server.is_some() => normalise::pingpong,
+        None if row.server.as_deref().is_some_and(is_pingpong) => normalise::pingpong,
+        None if row.server.is_some() => masks::mask,
         None => str::to_string,
     };
     if c.exit != ours.exit {

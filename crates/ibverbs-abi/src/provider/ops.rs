@@ -50,7 +50,7 @@ ops_table! {
     V36 close_xrcd: fn(xrcd: *mut ibv_xrcd) -> c_int;
     V36 cq_event: fn(cq: *mut ibv_cq);
     V36 create_ah: fn(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
-    MASTER create_comp_cntr: fn(
+    V65 create_comp_cntr: fn(
         context: *mut ibv_context, attr: *mut ibv_comp_cntr_init_attr
     ) -> *mut ibv_comp_cntr;
     V36 create_counters: fn(
@@ -86,7 +86,7 @@ ops_table! {
     V36 dealloc_td: fn(td: *mut ibv_td) -> c_int;
     V36 dereg_mr: fn(vmr: *mut verbs_mr) -> c_int;
     V36 destroy_ah: fn(ah: *mut ibv_ah) -> c_int;
-    MASTER destroy_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr) -> c_int;
+    V65 destroy_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr) -> c_int;
     V36 destroy_counters: fn(counters: *mut ibv_counters) -> c_int;
     V36 destroy_cq: fn(cq: *mut ibv_cq) -> c_int;
     V36 destroy_flow: fn(flow: *mut ibv_flow) -> c_int;
@@ -104,8 +104,8 @@ ops_table! {
     V36 import_dm: fn(context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm;
     V36 import_mr: fn(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr;
     V36 import_pd: fn(context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd;
-    MASTER inc_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
-    MASTER inc_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
+    V65 inc_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
+    V65 inc_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
     V36 modify_cq: fn(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int;
     V36 modify_flow_action_esp: fn(
         action: *mut ibv_flow_action, attr: *mut ibv_flow_action_esp_attr
@@ -133,10 +133,10 @@ ops_table! {
     V36 post_srq_recv: fn(
         srq: *mut ibv_srq, recv_wr: *mut ibv_recv_wr, bad_recv_wr: *mut *mut ibv_recv_wr
     ) -> c_int;
-    MASTER qp_attach_comp_cntr: fn(
+    V65 qp_attach_comp_cntr: fn(
         qp: *mut ibv_qp, comp_cntr: *mut ibv_comp_cntr, attr: *mut ibv_qp_attach_comp_cntr_attr
     ) -> c_int;
-    MASTER query_comp_cntr_caps: fn(
+    V65 query_comp_cntr_caps: fn(
         context: *mut ibv_context, caps: *mut ibv_comp_cntr_caps, caps_size: usize
     ) -> c_int;
     V36 query_device_ex: fn(
@@ -156,11 +156,11 @@ ops_table! {
     V36 query_qp_data_in_order: fn(qp: *mut ibv_qp, op: ibv_wr_opcode, flags: u32) -> c_int;
     V36 query_rt_values: fn(context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int;
     V36 query_srq: fn(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int;
-    MASTER read_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+    V65 read_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
     V36 read_counters: fn(
         counters: *mut ibv_counters, counters_value: *mut u64, ncounters: u32, flags: u32
     ) -> c_int;
-    MASTER read_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+    V65 read_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
     V36 reg_dm_mr: fn(
         pd: *mut ibv_pd, dm: *mut ibv_dm, dm_offset: u64, length: usize, access: c_uint
     ) -> *mut ibv_mr;
@@ -181,9 +181,9 @@ ops_table! {
         access: c_int
     ) -> c_int;
     V36 resize_cq: fn(cq: *mut ibv_cq, cqe: c_int) -> c_int;
-    MASTER set_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int;
+    V65 set_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int;
     V36 set_ece: fn(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int;
-    MASTER set_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int;
+    V65 set_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int;
     V36 unimport_dm: fn(dm: *mut ibv_dm);
     V36 unimport_mr: fn(mr: *mut ibv_mr);
     V36 unimport_pd: fn(pd: *mut ibv_pd);

@@ -388,7 +388,7 @@ fn compare_ops(c: &Headers, problems: &mut Vec<String>) {
         79 => &ibverbs_abi::SLOTS_V59,
         81 => &ibverbs_abi::SLOTS_V62,
         83 => &ibverbs_abi::SLOTS_V64,
-        93 => &ibverbs_abi::SLOTS_MASTER,
+        93 => &ibverbs_abi::SLOTS_V65,
         n => return problems.push(format!("verbs_context_ops: no layout has {n} slots")),
     };
     for (i, ((offset, theirs), slot)) in slots.iter().zip(layout).enumerate() {

@@ -2,26 +2,27 @@
 //!
 //! The engine is pure: it does no I/O and reads no clock. Its caller passes in work requests, received
 //! packets and the time, and gets packets to send and completions. [`Hca`] is the engine's only way
-//! to memory, receive queues outside the queue pair, completion queues and asynchronous events.
+//! to memory, shared receive queues (SRQs), completion queues and asynchronous events.
 //!
 //! | module | responsible for |
 //! |---|---|
 //! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
+//! | `attributes` | the attributes of a queue pair, as it is created and modified |
+//! | `work`, `packet_copy` | work requests and completions; received packets that are delivered later |
 //! | `requester`, `send_queue`, `slots` | which request packet is sent next, and what is in flight |
 //! | `slot_count` | when a slot of the send queue is free again |
-//! | `completer` | responses: acknowledgments, NAKs, retries and ack timeouts |
+//! | `completer` | responses: acknowledgments, NAKs, retries, and the ack timeout (attribute `timeout`) |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
 //! | `response_queue`, `read_copy` | responses waiting to be sent, in PSN order |
 //! | `shm` | requests and responses through shared memory, in place of packets |
 //! | `request` | a request as the responder takes it, from a packet or from shared memory |
 //! | `retries` | how often a request may be sent again |
-//! | `congestion`, `rtt`, `pacer` | how many packets may be in flight, the RTO, bursts |
-//! | `timer`, `encoding` | the timers of a queue pair; times and counts in encoded form |
+//! | `rtt` | RTT samples, and the RTO: its values. It is not the attribute `timeout` |
+//! | `congestion`, `pacer` | how many packets may be in flight; bursts |
+//! | `timer`, `encoding` | when each timer of a queue pair expires; times and counts in encoded form |
 //! | `counters` | what a queue pair counts |
-//! | `attributes`, `work` | attributes of a queue pair; work requests and completions |
 //! | `hca` | what a queue pair calls: the trait [`Hca`] |
 //! | `emit` | a packet's headers and payload in the send buffer |
-//! | `packet_copy` | a received packet that is delivered later |
 //!
 //! Each part owns its fields. The caller calls [`Qp`], `qp` calls the parts, and these call [`Hca`] to access
 //! memory; no part calls `qp`. The entry points of a part return what the queue pair has to do: only `qp`

@@ -1,4 +1,11 @@
-//! The round-trip time of a connection and the retransmission timeout computed from it (RFC 6298).
+//! The round-trip time of a connection, and the retransmission timeout (RTO) computed from it.
+//!
+//! Not here: the attribute `timeout` of a queue pair (`completer`); which packets an RTO retransmits, and the
+//! probe. While the RTO is not backed off, the probe comes first: the timer of a packet is
+//! `Requester::first_timeout` (`requester/selective.rs`).
+//!
+//! Specification: RFC 6298, with other limits. docs/uroce/protocol.md has the values; `tests/values.rs` and
+//! `tests/retransmission.rs` check them. docs/network.md shows their effect (`make bench-network`).
 
 use std::time::Duration;
 

@@ -22,6 +22,8 @@ pub struct Cqe {
     pub completion: Completion,
     /// The queue pair that the request was posted to.
     pub qpn: u32,
+    /// The number of the SRQ that the receive is of; 0 for none.
+    pub srqn: u32,
     /// When the entry was added, in nanoseconds of CLOCK_MONOTONIC; 0 if the queue was created without
     /// timestamps.
     pub timestamp_ns: u64,
@@ -161,9 +163,10 @@ impl CompletionQueue {
         }
     }
 
-    /// Adds a completion, and raises a completion event if the queue is armed for it. If the queue is
-    /// full, raises CQ_ERR and fails; from then on every call fails.
-    pub fn push(&self, completion: Completion, qpn: u32) -> Result<(), Overrun> {
+    /// Adds a completion of a queue pair, with the number of the SRQ that its receive is of, or 0. Raises a
+    /// completion event if the queue is armed for it. If the queue is full, raises CQ_ERR and fails; from
+    /// then on every call fails.
+    pub fn push(&self, completion: Completion, qpn: u32, srqn: u32) -> Result<(), Overrun> {
         let (timestamp_ns, wallclock_ns) = if self.timestamps {
             (clock::now().0, clock::wallclock_ns())
         } else {
@@ -187,6 +190,7 @@ impl CompletionQueue {
         ring.entries.push_back(Cqe {
             completion,
             qpn,
+            srqn,
             timestamp_ns,
             wallclock_ns,
         });
@@ -294,6 +298,16 @@ impl CompletionQueue {
         let ring = self.ring.lock();
         let oldest = ring.entries.iter().find(is_of_queue);
         oldest.map(|entry| entry.completion.covered_before)
+    }
+
+    /// How many completions of an SRQ's receives the program has not polled.
+    pub fn unpolled_of_srq(&self, srqn: u32) -> usize {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let ring = self.ring.lock();
+        let is_of_queue = |entry: &&Cqe| entry.srqn == srqn;
+        ring.entries.iter().filter(is_of_queue).count()
     }
 
     /// The oldest completion of a queue pair that the program has not polled and that reports an error, other

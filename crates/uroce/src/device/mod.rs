@@ -1,4 +1,10 @@
-//! The device of a process: one per name, shared by all its contexts.
+//! The device of a process: one per name, shared by all contexts of that name.
+//!
+//! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
+//! protocol (`engine`).
+//!
+//! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive
+//! queue, an XRC domain, the memory table, the timers and an event queue.
 //!
 //! [`Device`] makes its queue pairs progress: it receives packets, sends what queue pairs have to send, and
 //! runs their timers, in threads of the program and in one of its own. Methods of it are in these files:
@@ -18,7 +24,7 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `qp_table.rs` | the queue pairs that packets reach |
-//! | `inboxes.rs`, `qp_cache.rs` | who may receive; the queue pairs of earlier packets |
+//! | `inboxes.rs`, `qp_cache.rs` | a thread that receives holds an inbox; queue pairs of earlier packets |
 //! | `outboxes.rs` | where a thread collects packets to send |
 //! | `timers.rs` | when each queue pair's timer is due |
 //! | `activity.rs`, `busy_poll.rs` | what pollers and the background thread share; when the latter sleeps |
@@ -45,12 +51,6 @@
 //! and the objects, and passes a part what that needs of the others. A part calls objects, never the device.
 //! An object calls neither, but for a completion queue whose events wait: it adds a timer
 //! (`Device::add_moderation_timer`). The engine of a queue pair calls `qp_hca.rs` only.
-//!
-//! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
-//! protocol (`engine`).
-//!
-//! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive
-//! queue, an XRC domain, the memory table, the timers and an event queue.
 
 mod activity;
 mod background;

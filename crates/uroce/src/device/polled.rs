@@ -44,6 +44,7 @@ impl PolledCompletions {
             self.entries.push(Cqe {
                 completion,
                 qpn,
+                srqn: 0,
                 timestamp_ns: 0,
                 wallclock_ns: 0,
             });

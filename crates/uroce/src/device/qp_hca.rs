@@ -212,7 +212,7 @@ impl Hca for QpHca<'_> {
             }
             WorkQueue::XrcSrq { .. } => {
                 let push = |srq: &SharedReceiveQueue| match &srq.cq {
-                    Some(cq) => cq.push(completion, qp.qpn),
+                    Some(cq) => cq.push(completion, qp.qpn, srq.number),
                     None => Ok(()),
                 };
                 // If the SRQ was destroyed meanwhile, its receives went with it.
@@ -230,7 +230,8 @@ impl Hca for QpHca<'_> {
                 return Ok(());
             }
         }
-        cq.push(completion, qp.qpn)
+        let srq = qp.srq.as_ref().filter(|_| queue == WorkQueue::Recv);
+        cq.push(completion, qp.qpn, srq.map_or(0, |srq| srq.number))
     }
 
     fn on_unsignaled(&mut self, completion: &Completion) {
@@ -302,6 +303,7 @@ mod tests {
             pd,
             number,
             cq: None,
+            slots_by_completion: false,
             events: Arc::new(events),
         }))
     }

@@ -182,6 +182,9 @@ pub struct QueuePair {
 impl QueuePair {
     /// A queue pair in state RESET.
     pub fn new(config: QueuePairConfig) -> QueuePair {
+        if let (Some(srq), Some(cq)) = (&config.srq, &config.recv_cq) {
+            srq.completes_in(cq);
+        }
         QueuePair {
             qpn: config.engine.qpn,
             service: config.engine.service,

@@ -1,7 +1,11 @@
 //! Shared receive queues (SRQs): receives that several queue pairs take from, and their limit event.
+//!
+//! As on an RNIC, a slot is free again when the program has polled the completion of its receive. Polling
+//! does nothing for that: when the queue seems to be full, its completions that are not polled are counted in
+//! the completion queues. A receive that a message is being written to is in neither, and counts as free.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ibverbs_abi::*;
 
@@ -14,6 +18,26 @@ use roce::engine::RecvWr;
 struct SrqState {
     receives: VecDeque<RecvWr>,
     sizes: SrqSizes,
+    /// Receives that may be posted before the free slots are counted again.
+    free: usize,
+    /// The queues that receives complete in.
+    completes_in: Vec<Weak<CompletionQueue>>,
+}
+
+impl SrqState {
+    /// Whether there is a free slot in the queue with this number.
+    fn has_slot(&mut self, number: u32, slots_by_completion: bool) -> bool {
+        if slots_by_completion {
+            return self.receives.len() < self.sizes.max_wr;
+        }
+        if self.free == 0 {
+            let queues = self.completes_in.iter().filter_map(Weak::upgrade);
+            let unpolled: usize = queues.map(|cq| cq.unpolled_of_srq(number)).sum();
+            let occupied = self.receives.len() + unpolled;
+            self.free = self.sizes.max_wr.saturating_sub(occupied);
+        }
+        self.free > 0
+    }
 }
 
 /// The sizes that `ibv_query_srq` reports besides `max_sge`.
@@ -36,6 +60,8 @@ pub struct SharedReceiveQueue {
     pub number: u32,
     /// The queue that receives complete in; only for XRC.
     pub cq: Option<Arc<CompletionQueue>>,
+    /// See [`SrqConfig::slots_by_completion`].
+    slots_by_completion: bool,
     /// See [`SrqConfig::handle`].
     handle: u64,
     events: Arc<AsyncEvents>,
@@ -55,6 +81,9 @@ pub struct SrqConfig {
     pub number: u32,
     /// See [`SharedReceiveQueue::cq`].
     pub cq: Option<Arc<CompletionQueue>>,
+    /// A slot is free when its receive was taken, as with Soft-RoCE. Else it is when the program has polled
+    /// the completion, as with an RNIC.
+    pub slots_by_completion: bool,
     /// The handle of the program's `ibv_srq`, which its events carry.
     pub handle: u64,
     /// The context's queue of async events.
@@ -69,7 +98,10 @@ impl SharedReceiveQueue {
             state: Mutex::new(SrqState {
                 receives: VecDeque::new(),
                 sizes: config.sizes,
+                free: 0,
+                completes_in: config.cq.iter().map(Arc::downgrade).collect(),
             }),
+            slots_by_completion: config.slots_by_completion,
             pd: config.pd,
             max_sge: config.max_sge,
             number: config.number,
@@ -80,12 +112,25 @@ impl SharedReceiveQueue {
         }
     }
 
+    /// A queue pair takes its receives from here from now on, and they complete in `cq`.
+    pub fn completes_in(&self, cq: &Arc<CompletionQueue>) {
+        let queues = &mut self.state.lock().completes_in;
+        queues.retain(|of| of.strong_count() > 0);
+        let is_new = !queues
+            .iter()
+            .any(|of| core::ptr::eq(of.as_ptr(), Arc::as_ptr(cq)));
+        if is_new {
+            queues.push(Arc::downgrade(cq));
+        }
+    }
+
     /// Adds a receive. Returns false if the queue is full, or there is no memory.
     pub fn post(&self, receive: RecvWr) -> bool {
         let mut state = self.state.lock();
-        let room =
-            state.receives.len() < state.sizes.max_wr && state.receives.try_reserve(1).is_ok();
+        let room = state.has_slot(self.number, self.slots_by_completion)
+            && state.receives.try_reserve(1).is_ok();
         if room {
+            state.free = state.free.saturating_sub(1);
             state.receives.push_back(receive);
         }
         room
@@ -118,7 +163,8 @@ impl SharedReceiveQueue {
         };
         let valid = new.limit <= new.max_wr && state.receives.len() <= new.max_wr;
         if valid {
-            state.sizes = new;
+            // The slots of another size are counted anew.
+            (state.sizes, state.free) = (new, 0);
         }
         valid
     }
@@ -146,9 +192,10 @@ impl SharedReceiveQueue {
 
 #[cfg(test)]
 mod tests {
+    use super::super::completion::CompletionQueueConfig;
     use super::super::wait::Waker;
     use super::*;
-    use roce::engine::Sges;
+    use roce::engine::{Completion, Sges};
 
     fn queue(max_wr: usize, limit: usize) -> SharedReceiveQueue {
         let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
@@ -158,6 +205,7 @@ mod tests {
             pd: PdHandle(1),
             number: 1,
             cq: None,
+            slots_by_completion: false,
             handle: 5,
             events: Arc::new(events),
         })
@@ -190,6 +238,48 @@ mod tests {
             limit: 0,
         };
         assert_eq!(queue.sizes(), sizes);
+    }
+
+    #[test]
+    fn a_slot_is_free_when_the_completion_was_polled() {
+        for slots_by_completion in [false, true] {
+            let queue = SharedReceiveQueue {
+                slots_by_completion,
+                ..queue(2, 0)
+            };
+            let cqs = [(); 2].map(|()| {
+                let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
+                Arc::new(CompletionQueue::new(CompletionQueueConfig {
+                    handle: 6,
+                    capacity: 8,
+                    channel: None,
+                    events: Arc::new(events),
+                    timestamps: false,
+                    ignore_overrun: false,
+                }))
+            });
+            cqs.iter().for_each(|cq| queue.completes_in(cq));
+            let complete = |cq: &CompletionQueue, srq| {
+                let opcode = IBV_WC_RECV;
+                let completion = Completion::new(1, IBV_WC_SUCCESS, opcode);
+                cq.push(completion, 9, srq).unwrap();
+            };
+            assert!(post(&queue, 1) && post(&queue, 2) && !post(&queue, 3));
+            // One completes on each queue; the first has one of another SRQ, and of none, too.
+            for cq in &cqs {
+                queue.take().unwrap();
+                complete(cq, queue.number);
+            }
+            complete(&cqs[0], queue.number + 1);
+            complete(&cqs[0], 0);
+            assert_eq!(post(&queue, 3), slots_by_completion);
+            cqs[1].poll(1, |_, _| ());
+            assert!(post(&queue, 4));
+            assert!(!post(&queue, 5));
+            // A queue that was destroyed has no completions.
+            drop(cqs);
+            assert_eq!(post(&queue, 5), !slots_by_completion);
+        }
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `exports.rs` | which regions and queue pairs of a process its peers may access |
-//! | `table.rs` | that, in memory that they can read |
+//! | `table.rs` | the table of exports, in memory that peers can read |
 //! | `imports.rs` | what a peer exports |
-//! | `liveness.rs` | whether the process exists |
-//! | `grant.rs` | what they may do with it |
+//! | `liveness.rs`, `fd_info.rs` | whether a peer's process exists; fields of a descriptor in /proc |
+//! | `grant.rs` | the entries of that table, and the checks of a request against them (pure) |
 //! | `accesses.rs` | which accesses an initiator has in progress, in memory of both |
 //! | `accessors.rs` | the initiators, and waiting for their accesses |
 //! | `process.rs` | the copies, and whether the kernel allows them |

@@ -8,12 +8,12 @@
 //! |---|---|
 //! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
 //! | `parts.rs` | the parts of scatter/gather lists |
-//! | `mr_cache.rs` | regions that a queue pair uses without the table |
+//! | `mr_cache.rs`, `cached_by.rs` | regions that a queue pair uses without the table, and which pairs do |
 //! | `pins.rs` | regions that are in use without the table's lock |
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |
 //! | `prefault.rs` | whether memory is mapped, at registration |
-//! | `device_memory.rs` | memory that is the device's |
+//! | `device_memory.rs`, `dmabuf.rs` | memory that is the device's; memory of other devices |
 //! | `on_demand.rs` | regions with on-demand paging: what advice names |
 //!
 //! A key has a random index of 24 bits and a key byte of 8 bits. For a window of type 2 the program chooses

@@ -15,7 +15,6 @@
 //! | `qp.rs`, `init_attr.rs` | queue pairs; what they are created with |
 //! | `modify.rs`, `transitions.rs` | attributes of queue pairs; state transition table (pure) |
 //! | `post.rs`, `wr_api.rs` | work requests: posted as lists, or built by the `ibv_wr_*` functions |
-//! | `lid.rs` | LIDs, for programs that know no GIDs |
 //!
 //! Not here: what the library does before it calls an op (argument checks, locks of the device list).
 

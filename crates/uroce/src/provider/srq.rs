@@ -167,6 +167,7 @@ pub unsafe fn create_srq_ex(
         pd: pd.handle,
         number,
         cq: xrc.as_ref().map(|xrc| xrc.cq.queue.clone()),
+        slots_by_completion: device.profile.slots_by_completion,
         handle: reserved.handle().into(),
         events: context_private.events.clone(),
     }));

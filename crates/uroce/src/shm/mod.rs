@@ -1,20 +1,23 @@
 //! Messages between processes of one host through shared memory, in place of UDP.
 //!
 //! [`Channels`] are those of a device. A channel carries the requests and responses of connected queue
-//! pairs (`roce::engine`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP. The
-//! device decides which queue pair uses which channel.
+//! pairs (`roce::engine`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP.
+//!
+//! Not here: which queue pair uses which channel (`device`), what requests and responses mean
+//! (`roce::engine`), and WRITE and READ without the target's CPU (`direct`), for which a channel carries the
+//! descriptors only.
+//!
+//! Invariant: what a peer writes is checked as packets of the network are, and is trusted no further. A
+//! process shares memory with the processes that [`Peers`] allows, if they allow it too.
 //!
 //! | file | responsible for |
 //! |---|---|
 //! | `ring.rs` | records in one direction: one producer, one consumer |
 //! | `segment.rs` | the memory of two rings, which both processes map |
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
-//! | `handshake.rs` | how processes meet, and what they check of each other |
-//! | `peer_memory.rs` | access to the peer's memory without its CPU, and what it accesses here |
-//! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
-//!
-//! Trust: nothing that a peer writes is trusted for more than the content of packets, which are checked as
-//! those of the network are. [`Peers`] says who may be one.
+//! | `handshake.rs` | the connection of two processes, and what each checks of the other |
+//! | `peer_memory.rs` | the tables of `direct` that both processes share: the peer's, and this process's |
+//! | `channel.rs` | two rings and a socket: sending, receiving, blocking, and the end of the peer |
 
 mod channel;
 #[cfg(any(test, feature = "internals"))]

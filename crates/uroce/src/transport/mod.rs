@@ -12,6 +12,7 @@
 //! | `socket_table.rs` | the sockets, for senders and receivers |
 //! | `inbox.rs`, `outbox.rs` | receiving and sending in batches (UDP_GRO, UDP_SEGMENT) |
 //! | `ports.rs`, `gid_table.rs` | queue pair numbers; GIDs and their indices (both pure) |
+//! | `udp_owners.rs` | which user has which UDP port, as the kernel says |
 //! | `lid.rs` | which IPv4 addresses the LIDs of InfiniBand stand for (pure) |
 //! | `ip_id.rs` | which IPv4 identifications received packets may have (pure) |
 //! | `interface.rs` | the network interface, as rtnetlink reports it |

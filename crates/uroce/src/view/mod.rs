@@ -14,7 +14,7 @@
 //! | `state.rs` | devices, open descriptors, the working directory |
 //! | `kernel.rs` | what is asked of the kernel |
 //! | `real.rs`, `definition.rs` | libc's own functions, and how they are found |
-//! | `got.rs` | the redirection |
+//! | `got.rs`, `reserved.rs` | the redirection; lists that are filled without allocating memory |
 //! | `calls/` | the functions that calls are redirected to |
 //! | `librdmacm.rs` | calls of librdmacm, for the library's IBV_EXPLAIN |
 //!

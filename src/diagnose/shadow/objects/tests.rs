@@ -113,3 +113,21 @@ fn a_child_is_another_process() {
     );
     assert!(shadow.closed(1).is_empty());
 }
+
+#[test]
+fn places_of_destroyed_objects_are_given_back() {
+    let mut shadow = shadow();
+    for round in 0..100 {
+        for at in [40, 41] {
+            shadow.created_from(at, round.to_string());
+        }
+        shadow.destroyed(Kind::Mr, 40);
+        assert!(shadow.created.contains_key(&40));
+        shadow.destroyed(Kind::Mr, 41);
+        assert!(shadow.created.len() == 1);
+    }
+    // Another object has got the address.
+    shadow.created_from(41, "new".into());
+    shadow.destroyed(Kind::Mr, 40);
+    assert_eq!(shadow.created.get(&41).unwrap(), "new");
+}

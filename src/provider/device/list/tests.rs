@@ -202,10 +202,14 @@ fn follows_the_kernel_and_keeps_references() {
     }
     assert_eq!(LIVE.load(Ordering::Relaxed) - before, 2);
 
-    // Another device under an old name.
+    // Another device under an old name. The old one is held, so that the new one cannot have its address.
+    // SAFETY: the list has a reference to the device.
+    unsafe { super::super::hold(old[0]) };
     list.update(vec![device("uverbs0", "rxe0", 9)]);
     assert_eq!(list.names(), ["rxe0"]);
     assert_ne!(list.devices().next(), Some(old[0]));
+    // SAFETY: the reference was taken above.
+    unsafe { put(old[0]) };
     list.update(vec![]);
     assert_eq!(list.devices().len(), 0);
     assert_eq!(LIVE.load(Ordering::Relaxed), before);

@@ -95,7 +95,8 @@ fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word:
     let uid = input.u64(0);
     match (command, word) {
         (Command::CreateId, Some(id)) => hook(&CmNotice::Known { id, uid }),
-        (Command::Accept, _) => {
+        // A client's second ACCEPT, which answers the event CONNECT_RESPONSE, has no parameters and no uid.
+        (Command::Accept, _) if input.u8(279) != 0 => {
             let id = input.u32(280);
             hook(&CmNotice::Known { id, uid });
         }

@@ -75,7 +75,7 @@ fn completions_come_in_order_with_timestamps() {
     let (queue, _files) = queue(8, false);
     let before = clock::now().0;
     for id in 0..5 {
-        queue.push(done(id, IBV_WC_SUCCESS, false), 9).unwrap();
+        queue.push(done(id, IBV_WC_SUCCESS, false), 9, 0).unwrap();
     }
     let mut stamps = Vec::new();
     queue.poll(2, |_, entry| {
@@ -90,7 +90,7 @@ fn completions_come_in_order_with_timestamps() {
 #[test]
 fn an_armed_queue_raises_one_event() {
     let (queue, files) = queue(64, false);
-    let push = |status, solicited| queue.push(done(0, status, solicited), 1).unwrap();
+    let push = |status, solicited| queue.push(done(0, status, solicited), 1, 0).unwrap();
     push(IBV_WC_SUCCESS, true);
     assert_eq!(count(files.channel, 8), 0);
     queue.arm(false);
@@ -120,7 +120,7 @@ fn a_moderated_event_waits_for_completions_or_its_period() {
         count: 3,
         period: Duration::from_micros(100),
     };
-    let push = || queue.push(done(0, IBV_WC_SUCCESS, false), 1).unwrap();
+    let push = || queue.push(done(0, IBV_WC_SUCCESS, false), 1, 0).unwrap();
     queue.arm(false);
     (0..2).for_each(|_| push());
     assert_eq!(count(files.channel, 8), 0);
@@ -147,7 +147,7 @@ fn a_moderated_event_waits_for_completions_or_its_period() {
 #[test]
 fn an_overrun_raises_one_event_and_ends_the_queue() {
     let (queue, files) = queue(2, false);
-    let push = |id| queue.push(done(id, IBV_WC_SUCCESS, false), 1);
+    let push = |id| queue.push(done(id, IBV_WC_SUCCESS, false), 1, 0);
     assert_eq!((push(1), push(2)), (Ok(()), Ok(())));
     assert_eq!((push(3), push(4)), (Err(Overrun), Err(Overrun)));
     assert_eq!(count(files.events, 16), 1);
@@ -160,7 +160,7 @@ fn an_overrun_raises_one_event_and_ends_the_queue() {
 fn an_overrun_can_be_ignored() {
     let (queue, files) = queue(2, true);
     for id in 0..10 {
-        assert_eq!(queue.push(done(id, IBV_WC_SUCCESS, false), 1), Ok(()));
+        assert_eq!(queue.push(done(id, IBV_WC_SUCCESS, false), 1, 0), Ok(()));
     }
     assert_eq!(count(files.events, 16), 0);
     assert_eq!(ids(&queue, 10), [8, 9]);
@@ -171,7 +171,7 @@ fn completions_of_one_queue_pair_are_removed() {
     let (queue, _files) = queue(8, false);
     for id in 0..6 {
         queue
-            .push(done(id, IBV_WC_SUCCESS, false), id as u32 % 2)
+            .push(done(id, IBV_WC_SUCCESS, false), id as u32 % 2, 0)
             .unwrap();
     }
     queue.remove_of(1);
@@ -182,11 +182,14 @@ fn completions_of_one_queue_pair_are_removed() {
 fn a_queue_is_not_resized_below_what_it_holds() {
     let (queue, _files) = queue(4, false);
     for id in 0..3 {
-        queue.push(done(id, IBV_WC_SUCCESS, false), 1).unwrap();
+        queue.push(done(id, IBV_WC_SUCCESS, false), 1, 0).unwrap();
     }
     assert!(!queue.resize(2));
     assert!(queue.resize(3));
-    assert_eq!(queue.push(done(3, IBV_WC_SUCCESS, false), 1), Err(Overrun));
+    assert_eq!(
+        queue.push(done(3, IBV_WC_SUCCESS, false), 1, 0),
+        Err(Overrun)
+    );
     assert_eq!(ids(&queue, 10), [0, 1, 2]);
 }
 
@@ -202,9 +205,9 @@ fn completions_bypass_an_empty_queue_that_is_not_armed() {
         queue.needs_ring = AtomicBool::new(false);
         match case {
             "armed" => queue.arm(false),
-            "filled" => queue.push(success(8), 1).unwrap(),
+            "filled" => queue.push(success(8), 1, 0).unwrap(),
             "overrun" => {
-                let pushed: Vec<_> = (0..3).map(|id| queue.push(success(id), 1)).collect();
+                let pushed: Vec<_> = (0..3).map(|id| queue.push(success(id), 1, 0)).collect();
                 assert_eq!(pushed, [Ok(()), Ok(()), Err(Overrun)]);
                 assert_eq!(ids(&queue, 10).len(), 2);
             }
@@ -229,7 +232,7 @@ fn completions_bypass_an_empty_queue_that_is_not_armed() {
         );
         assert_eq!(queue.has_unread(), before, "{case}");
         if case == "armed" {
-            queue.push(success(9), 1).unwrap();
+            queue.push(success(9), 1, 0).unwrap();
             assert_eq!(count(files.channel, 8), 1);
             assert_eq!(ids(&queue, 1), [9]);
             assert!(queue.can_skip_ring(), "it is not armed any more");

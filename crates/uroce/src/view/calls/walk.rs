@@ -1,6 +1,10 @@
 //! Functions of libc that walk directories by themselves: nftw(3), ftw(3), glob(3); fts(3) is in `fts`.
 //! libc's own calls are not redirected, so a walk that may meet the tree is made here (nftw), or with this
 //! module's functions (glob).
+//!
+//! nftw is not made of the walk of `fts`: it opens a directory before it reports it, enters each directory
+//! once even if no link leads back, makes it the working directory, and its visitor may skip the siblings.
+//! What both have in common is a readdir(3), and a stat(2) for each name.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::borrow::Cow;

@@ -1,0 +1,264 @@
+/* Mistakes of a trial whose programs were written without knowing the rules. */
+#include "mistakes.h"
+
+/* The peer, of which nobody knows, is waited for without end. */
+static void nobody_forever(struct rig *rig, bool wrong)
+{
+	struct link link = { .no_timeout = true };
+	struct ends ends = { link_qp(rig, &link), link_qp(rig, &link) };
+	uint32_t dest = wrong ? 0xabcdef : ends.b->qp_num;
+
+	if (!wrong)
+		NEED(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
+	NEED(link_to(rig, ends.a, &link, dest, rig->gid, false) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
+	unlink_qps(ends);
+}
+
+/* The request is not signaled, and a completion of the other end waits on another CQ. */
+static void unsignaled_here(struct rig *rig, bool wrong)
+{
+	struct ibv_cq *sends = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct link link = { .send_cq = sends, .unsignaled = true };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_SEND, wrong ? 0 : IBV_SEND_SIGNALED, 0, 64) == 0);
+	CHECK(poll_for(sends, 1, LONG) == !wrong);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_cq(sends) == 0);
+}
+
+/* num_sge was forgotten: an empty message is sent. */
+static void list_unused(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = !wrong, .opcode = IBV_WR_SEND };
+	/* An empty message that is meant. */
+	struct ibv_send_wr empty = { .opcode = IBV_WR_SEND };
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && post_recv(ends.b, rig, 2, 5120, 64) == 0);
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0 && ibv_post_send(ends.a, &empty, &bad) == 0);
+	CHECK(poll_for(rig->cq, 4, 3) == 4);
+	unlink_qps(ends);
+}
+
+/* An extended queue pair in place of the first. */
+static struct ends extended(struct rig *rig, struct ibv_qp_ex **qpx)
+{
+	struct link link = { 0 };
+	struct ends ends = { make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL), link_qp(rig, &link) };
+
+	join(rig, ends.a, ends.b);
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
+	*qpx = ibv_qp_to_qp_ex(ends.a);
+	NEED(*qpx);
+	return ends;
+}
+
+/* The setter of the data was forgotten. */
+static void wr_no_data(struct rig *rig, bool wrong)
+{
+	struct ibv_qp_ex *qpx;
+	struct ends ends = extended(rig, &qpx);
+
+	ibv_wr_start(qpx);
+	qpx->wr_id = 1;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	if (!wrong)
+		ibv_wr_set_sge(qpx, rig->mr->lkey, (uintptr_t)rig->buf, 64);
+	CHECK(ibv_wr_complete(qpx) == 0);
+	CHECK(poll_for(rig->cq, 2, 3) == 2);
+	unlink_qps(ends);
+}
+
+/* The flags are set after the operation that uses them. */
+static void wr_flags_late(struct rig *rig, bool wrong)
+{
+	struct ibv_qp_ex *qpx;
+	struct ends ends = extended(rig, &qpx);
+
+	ibv_wr_start(qpx);
+	qpx->wr_id = 1;
+	qpx->wr_flags = wrong ? 0 : IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	ibv_wr_set_sge(qpx, rig->mr->lkey, (uintptr_t)rig->buf, 64);
+	if (wrong)
+		qpx->wr_flags = IBV_SEND_SIGNALED;
+	CHECK(ibv_wr_complete(qpx) == 0);
+	CHECK(poll_for(rig->cq, 2, 0.5) >= 1);
+	unlink_qps(ends);
+}
+
+/* remote_qpn of a datagram was not set. */
+static void datagram_to_none(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_ah_attr to = { .is_global = 1,
+				  .port_num = PORT,
+				  .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	NEED(ah && post_recv(ends.b, rig, 1, 4096, 104) == 0);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = wrong ? 0 : ends.b->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	CHECK(ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK(poll_for(rig->cq, 2, 0.5) == 2 - wrong);
+	unlink_qps(ends);
+	CHECK(ibv_destroy_ah(ah) == 0);
+}
+
+/* The device list is freed before a device of it is opened. */
+static void list_freed(struct rig *rig, bool wrong)
+{
+	tear_down(rig);
+	rig->context = NULL;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	NEED(list && list[0]);
+	struct ibv_device *device = list[0];
+
+	if (wrong)
+		ibv_free_device_list(list);
+	struct ibv_context *context = ibv_open_device(device);
+	NEED(context);
+	if (!wrong)
+		ibv_free_device_list(list);
+	/* The context keeps its device. */
+	struct ibv_context *again = ibv_open_device(context->device);
+	NEED(again);
+	CHECK(ibv_close_device(again) == 0 && ibv_close_device(context) == 0);
+}
+
+/* More completions than the CQ has room for. */
+static void cq_overran(struct rig *rig, bool wrong)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, wrong ? 1 : 16, NULL, NULL, 0);
+	struct link link = { .send_cq = cq };
+	struct ends ends = link_up(rig, &link);
+
+	for (int i = 0; i < 8; i++)
+		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	usleep(200000);
+	CHECK(poll_for(cq, 8, LONG) == (wrong ? 1 : 8));
+	unlink_qps(ends);
+	CHECK(ibv_destroy_cq(cq) == 0);
+}
+
+/* A receive whose buffer is a local variable of a function that returns. */
+static __attribute__((noinline)) struct ibv_mr *post_local(struct rig *rig, struct ibv_qp *qp,
+							   uint8_t *longer)
+{
+	uint8_t local[2048], *buf = longer ? longer : local;
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, buf, sizeof(local), IBV_ACCESS_LOCAL_WRITE);
+	NEED(mr);
+	struct ibv_sge sge = { (uintptr_t)buf, sizeof(local), mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	NEED(ibv_post_recv(qp, &wr, &bad) == 0);
+	return mr;
+}
+
+static void local_receive(struct rig *rig, bool wrong)
+{
+	uint8_t longer[2048];
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *mr = post_local(rig, ends.a, wrong ? NULL : longer);
+
+	/* Nothing comes, so that nothing is overwritten. */
+	CHECK(poll_for(rig->cq, 1, 0.2) == 0);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+/* The receiver of datagrams was not moved on to RTR. */
+static void datagrams_too_early(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD, .stays = wrong ? IBV_QPS_INIT : 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+
+	NEED(link_to(rig, qp, &link, 0, rig->gid, true) == 0);
+	NEED(post_recv(qp, rig, 1, 4096, 104) == 0);
+	CHECK(poll_for(rig->cq, 1, wrong ? LONG : 0.1) == 0);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The request names a region of another context of the same device. */
+static void key_of_other_context(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_context *context = ibv_open_device(rig->context->device);
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	char *other = calloc(1, 4096);
+	struct ibv_mr *mr = ibv_reg_mr(pd, other, 4096, ALL_ACCESS);
+	NEED(mr);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, wrong ? mr->lkey : rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
+	free(other);
+}
+
+/* The peer's card was never filled in. */
+static void key_of_nobody(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	int64_t to = wrong ? -(int64_t)(uintptr_t)rig->buf : 512;
+
+	NEED(post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 8, to, wrong ? 0 : rig->mr->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+}
+
+/* Receives are posted to a full SRQ again before the completions of those before them are polled. */
+static void srq_unpolled(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct link link = { .srq = ibv_create_srq(rig->pd, &attr), .recv_cq = cq };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	for (int i = 0; i < 4; i++)
+		NEED(ibv_post_srq_recv(link.srq, &wr, &bad) == 0);
+	for (int i = 0; i < 2; i++)
+		NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, 3) == 2);
+	if (!wrong)
+		CHECK(poll_for(cq, 2, 3) == 2);
+	CHECK(ibv_post_srq_recv(link.srq, &wr, &bad) == (wrong ? ENOMEM : 0));
+	unlink_qps(ends);
+	CHECK(ibv_destroy_srq(link.srq) == 0 && ibv_destroy_cq(cq) == 0);
+}
+
+const struct mistake trial_mistakes[] = {
+	{ "datagrams-too-early", datagrams_too_early, "no-completion", "it receives in RTR and later" },
+	{ "key-of-other-context", key_of_other_context, "key-unknown", "of another context" },
+	{ "key-of-nobody", key_of_nobody, "key-unknown", "rkey was not received" },
+	{ "srq-unpolled", srq_unpolled, "recv-queue-full", "of 4 receives, 4 have no polled completion" },
+	{ "nobody-forever", nobody_forever, "no-completion", "has a queue pair 0xabcdef" },
+	{ "unsignaled-here", unsignaled_here, "no-completion", "none is signaled" },
+	{ "list-unused", list_unused, "no-data", "num_sge is 0" },
+	{ "wr-no-data", wr_no_data, "no-data", "no setter was called" },
+	{ "wr-flags-late", wr_flags_late, "argument", "after the operation of the last request" },
+	{ "datagram-to-none", datagram_to_none, "argument", "remote_qpn was not set" },
+	{ "list-freed", list_freed, "argument", "ibv_free_device_list has freed before" },
+	{ "cq-overran", cq_overran, "no-completion", "has overrun" },
+	{ "local-receive", local_receive, "stack-region", "of a function that has returned" },
+	{ NULL },
+};

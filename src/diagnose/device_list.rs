@@ -1,0 +1,76 @@
+//! Device lists that the program has: a device is opened while its list is there (ibv_open_device(3)).
+
+use std::ffi::CStr;
+
+use ibverbs_abi::{ibv_context, ibv_device};
+
+use super::finding::{Finding, Kind, Object, Outcome};
+use super::is_enabled;
+use super::rules::Rule;
+use super::shadow::{self, Shadow};
+
+/// A list with the device is about to be returned.
+pub fn listed(device: *mut ibv_device) {
+    if is_enabled() {
+        shadow::with(|shadow| *shadow.lists_of.entry(device.addr()).or_default() += 1);
+    }
+}
+
+/// A list with the device is freed.
+pub fn unlisted(device: *mut ibv_device) {
+    if is_enabled() {
+        shadow::with(|shadow| {
+            if let Some(lists) = shadow.lists_of.get_mut(&device.addr()) {
+                *lists = lists.saturating_sub(1);
+            }
+        });
+    }
+}
+
+/// The device is about to be opened: reports that all lists that had it are freed, and no context is open
+/// that keeps it.
+///
+/// # Safety
+/// `device` is alive.
+pub unsafe fn opening(device: *mut ibv_device) {
+    if !is_enabled() {
+        return;
+    }
+    // SAFETY: the device is alive, as the caller promises, and its name ends with a NUL.
+    let name = unsafe { CStr::from_ptr((&raw const (*device).name).cast()) };
+    let object = Object {
+        kind: Kind::Context,
+        address: device.addr(),
+        label: name.to_string_lossy().into_owned().into(),
+    };
+    let found = Finding::new(Rule::Argument, object, "ibv_open_device", Outcome::Called)
+        .with(
+            "what",
+            "device is of a list that ibv_free_device_list has freed before",
+        )
+        .with(
+            "why",
+            "the list keeps its devices: after it is freed, the pointer may be that of freed memory",
+        )
+        .with(
+            "todo",
+            "open all devices that are needed, and call ibv_free_device_list after that",
+        );
+    shadow::observe(|shadow| {
+        let is_freed = shadow.lists_of.get(&device.addr()) == Some(&0) && !is_open(shadow, device);
+        match is_freed {
+            true => vec![found],
+            false => Vec::new(),
+        }
+    });
+}
+
+/// Whether the program has a context of the device.
+fn is_open(shadow: &Shadow, device: *mut ibv_device) -> bool {
+    let is_its = |address: &usize| {
+        let context: *const ibv_context = core::ptr::with_exposed_provenance(*address);
+        // SAFETY: the shadow forgets a context before it is closed, and its lock is held.
+        unsafe { (*context).device == device }
+    };
+    shadow.contexts.keys().any(is_its)
+}
