@@ -67,7 +67,7 @@ pub fn of_row(row: &Row, programs: &[Printed]) -> Vec<String> {
 }
 
 /// Lists what is wrong with the output of a program; `None` if there is no check for it.
-fn program(argv: &[String], out: &str, server: bool) -> Option<Vec<String>> {
+pub fn program(argv: &[String], out: &str, server: bool) -> Option<Vec<String>> {
     let argv = own_words(argv);
     let program = name_of(argv);
     if is_ibv_pingpong(argv) {
