@@ -24,7 +24,7 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `qp_table.rs` | the queue pairs that packets reach |
-//! | `inboxes.rs`, `qp_cache.rs` | a thread that receives holds an inbox; queue pairs of earlier packets |
+//! | `inboxes.rs`, `qp_cache.rs` | a thread receives while it holds one; queue pairs of earlier packets |
 //! | `outboxes.rs` | where a thread collects packets to send |
 //! | `timers.rs` | when each queue pair's timer is due |
 //! | `activity.rs`, `busy_poll.rs` | what pollers and the background thread share; when the latter sleeps |
@@ -44,8 +44,13 @@
 //! | `completion_counter.rs` | completion counters, and those attached to a queue pair |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //!
-//! Below them: `clock.rs`, `wait.rs` (blocking and waking up), `lock_holder.rs` (a lock whose holder is
-//! preempted), `pending.rs` (a list for a later thread), `open_devices.rs`, `fork.rs`.
+//! Below them:
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `clock.rs`, `wait.rs` | the time; blocking and waking up |
+//! | `lock_holder.rs`, `pending.rs` | a lock whose holder is preempted; a list for a later thread |
+//! | `open_devices.rs`, `fork.rs` | the devices that the process has open; what a fork does |
 //!
 //! Calls: `provider`, `cm` and `umad` call the device, and `provider` the objects. The device calls its parts
 //! and the objects, and passes a part what that needs of the others. A part calls objects, never the device.
