@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::pattern::Patterns;
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::verdict::Verdict;
 
 /// The shortest of `make check`, `make test` and `make test-all` that runs the case.
@@ -60,7 +60,7 @@ type GuestBody = Box<dyn Fn(Arguments) -> Verdict + Send + Sync>;
 pub struct Case {
     /// `suite/group/name`.
     pub name: String,
-    pub place: Place,
+    pub sandbox: Sandbox,
     pub tier: Tier,
     /// After this time it is killed and has failed.
     pub limit: Duration,
@@ -70,7 +70,7 @@ pub struct Case {
     pub members: Vec<String>,
     /// The estimated duration; used until a run has been recorded.
     pub estimate: Duration,
-    /// An action of the runner before the case's process starts, outside of its place: for what
+    /// An action of the runner before the case's process starts, outside of its sandbox: for what
     /// needs the network.
     pub before: Option<fn() -> Verdict>,
     body: Body,
@@ -85,7 +85,7 @@ impl Case {
     ) -> Self {
         Self {
             name: name.into(),
-            place: Place::Host,
+            sandbox: Sandbox::Host,
             tier: Tier::Test,
             limit: Duration::from_secs(120),
             needs: Needs::default(),
@@ -110,9 +110,9 @@ impl Case {
         self
     }
 
-    pub fn place(mut self, place: Place) -> Self {
-        self.place = place;
-        if place == Place::Vm {
+    pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = sandbox;
+        if sandbox == Sandbox::Vm {
             self.needs.memory = 2500;
             self.estimate = Duration::from_secs(300);
             self.needs.machine = true;
@@ -120,7 +120,7 @@ impl Case {
         self
     }
 
-    /// Marks the case as one that boots a virtual machine at times, also if that is not its place.
+    /// Marks the case as one that boots a virtual machine at times, also if that is not its sandbox.
     pub fn boots_machine(mut self) -> Self {
         self.needs.machine = true;
         self

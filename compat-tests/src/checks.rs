@@ -1,5 +1,5 @@
-//! Cases that make many short checks one after the other in one process and place, each a member with a name
-//! and a verdict of its own: `suite/group/check`, or `suite/group/check/part` for more than one verdict.
+//! Cases that make many short checks one after the other in one process and sandbox, each a member with a
+//! name and a verdict of its own: `suite/group/check`, or `suite/group/check/part` for more than one verdict.
 
 use crate::case::Case;
 use crate::context::Context;

@@ -6,8 +6,9 @@
 //! 1. `suites` lists all cases; `rows` makes those of `cases/*.toml`.
 //! 2. `runner` selects by tier and pattern, has `artifacts` stage both libraries and compile the C programs
 //!    that the selected cases need, and hands the cases to `schedule`.
-//! 3. Each case runs in a process of its own (`child`), in the place that the case names (`place`): a panic,
-//!    a time limit or a killed process concerns that case only. The process appends its verdicts to a file.
+//! 3. Each case runs in a process of its own (`child`), in the sandbox that the case names (`sandbox`): a
+//!    panic, a time limit or a killed process concerns that case only. The process appends its verdicts to a
+//!    file.
 //! 4. A case that has failed and is one of those that `flaky` lists, each with the cause, runs once more.
 //! 5. `report` prints the verdicts as they come, and at the end what failed, what was skipped and why, and
 //!    what passed only at the second try (*unstable*).
@@ -36,7 +37,6 @@ pub mod output_checks;
 pub mod pairs;
 pub mod paths;
 pub mod pattern;
-pub mod place;
 pub mod process;
 pub mod provider_layouts;
 pub mod report;
@@ -44,6 +44,7 @@ pub mod roots;
 pub mod row_outcome;
 pub mod rows;
 pub mod runner;
+pub mod sandbox;
 pub mod schedule;
 pub mod suites;
 pub mod testbed;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The directories of the source tree and of one run, as the current process sees them: the process of a case
-/// in a namespace sees them below /tmp (see `place`).
+/// in a namespace sees them below /tmp (see `sandbox`).
 #[derive(Debug, Clone)]
 pub struct Paths {
     /// The source tree.

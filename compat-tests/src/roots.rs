@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 
 use crate::downloads;
 use crate::paths;
-use crate::place::is_root;
 use crate::process::{path_with_sbin, read};
+use crate::sandbox::is_root;
 use crate::verdict::{Failure, Verdict};
 
 /// A root directory.

@@ -7,7 +7,7 @@ use crate::case::{Case, Tier};
 use crate::case_file::{self, Row};
 use crate::pairs;
 use crate::paths;
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::testbed::Testbed;
 
 /// The time that a case may take beyond the time limit of its client: for setting up its testbed.
@@ -85,7 +85,7 @@ fn case(group: &str, testbed: &str, row: Row) -> Option<Case> {
     let checker: Vec<&str> = checker.as_deref().into_iter().collect();
     let case = Case::new(name, move |cx| pairs::run_in(cx, &row, hosts));
     Some(
-        case.place(Place::Namespace)
+        case.sandbox(Sandbox::Namespace)
             .programs(&checker)
             .tier(tier)
             .limit(limit.as_secs())

@@ -15,11 +15,11 @@ use crate::arguments::Arguments;
 use crate::attempt::{Attempt, Concluded};
 use crate::case::{Case, Tier};
 use crate::pattern::Patterns;
-use crate::place::Isolation;
 use crate::process::{
     AFTER_OTHERS, clear_variables, die_with_parent, read, set_priority, set_priority_of_descendants,
 };
 use crate::report::{Report, Summary};
+use crate::sandbox::Isolation;
 use crate::schedule::{self, Job, Resources};
 use crate::verdict::{Failure, Finished, Outcome};
 use crate::{artifacts, flaky, junit, paths};
@@ -303,7 +303,7 @@ impl Run {
         if let Some(action) = case.before {
             action()?;
         }
-        self.isolation.command_for(case.place)
+        self.isolation.command_for(case.sandbox)
     }
 
     fn start(

@@ -13,8 +13,8 @@ use std::time::Duration;
 use regex_lite::Regex;
 
 use crate::context::{Context, Library};
-use crate::place::{as_ordinary_user, sh};
 use crate::process::{Program, die_with_parent, path_with_sbin, read, signal, wait_until};
+use crate::sandbox::{as_ordinary_user, sh};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// How two hosts are connected.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use compat_tests::place::sh;
 use compat_tests::process::{clear_variables, die_with_parent, path_with_sbin, wait_until};
+use compat_tests::sandbox::sh;
 use compat_tests::testbed::{Host, Namespace};
 
 use crate::peer::{Device, Peer, Tool};

@@ -14,8 +14,8 @@ use super::sysfs::Tree;
 use crate::checks::Check;
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::place;
 use crate::process::{Exit, Program, read};
+use crate::sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Where a scene's tree of sysfs is. Scenes run in a namespace, which has a /tmp of its own.
@@ -296,7 +296,7 @@ impl Scene {
             program = program.dir(Path::new(dir));
         }
         if self.as_nobody {
-            program = program.under(place::as_ordinary_user());
+            program = program.under(sandbox::as_ordinary_user());
         }
         if let Some(argument) = &self.limits {
             program = program.under(["prlimit", argument]);

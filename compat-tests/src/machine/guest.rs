@@ -10,8 +10,8 @@ use super::{FILES, Judged, Member};
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::paths::{self, Paths};
-use crate::place::sh;
 use crate::process::read;
+use crate::sandbox::sh;
 use crate::verdict::{Failure, Finished, Outcome, Verdict, ensure};
 
 /// Where ordinary users of the machine can read the libraries and programs.

@@ -98,7 +98,7 @@ fn run(command: &mut Command) -> Result<String, Failure> {
 
 fn update_lists() -> Verdict {
     println!("fetching apt's lists of packages");
-    let root = crate::place::is_root();
+    let root = crate::sandbox::is_root();
     let mut command = Command::new(if root { "apt-get" } else { "sudo" });
     command.args((!root).then_some("apt-get"));
     run(command.args(["-q", "update"])).map(drop)

@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::case::{Case, Tier};
 use crate::checks::Check;
 use crate::context::Context;
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict};
 
 /// An action on the host before the first boot, given the names of all members. It may report some
@@ -72,7 +72,7 @@ impl Machine {
         let programs: BTreeSet<&str> = programs.map(String::as_str).collect();
         let programs: Vec<&str> = programs.into_iter().collect();
         let case = Case::new(self.name.clone(), |_| Ok(()))
-            .place(Place::Vm)
+            .sandbox(Sandbox::Vm)
             .tier(self.tier)
             .limit(HOURS)
             .estimate(self.estimate)

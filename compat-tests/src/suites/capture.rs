@@ -10,15 +10,15 @@ use std::time::Duration;
 use crate::case::Case;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::Place;
 use crate::process::{Ended, Program, wait_until};
+use crate::sandbox::Sandbox;
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 use tshark::{ACK, Dissection, Packet, READ_LAST, comments, dissect, dissect_as};
 
 pub fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Verdict| {
-        Case::new(format!("uroce/capture/{name}"), run).place(Place::Namespace)
+        Case::new(format!("uroce/capture/{name}"), run).sandbox(Sandbox::Namespace)
     };
     let mut cases = vec![
         case("sends", sends),
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
     ];
     cases.extend(OTHERS.iter().map(|(name, argv)| {
         let run = |cx: &Context| recorded_alike(cx, argv).map(drop);
-        Case::new(format!("uroce/capture/{name}"), run).place(Place::Namespace)
+        Case::new(format!("uroce/capture/{name}"), run).sandbox(Sandbox::Namespace)
     }));
     cases
 }

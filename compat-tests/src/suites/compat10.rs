@@ -8,8 +8,8 @@ use crate::fake::SHIM;
 use crate::fake::record::Record;
 use crate::fake::scene::{Scene, SceneOutcome};
 use crate::fake::sysfs::Tree;
-use crate::place::Place;
 use crate::process::Exit;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 pub fn cases() -> Vec<Case> {
@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Case> {
         ));
     }
     let case = checks::case("compat10/fake", list)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Check)
         .programs(&[SHIM, "compat10"])
         .limit(300);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
-use crate::place::Place;
 use crate::process::{Program, Running};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 pub fn cases() -> Vec<Case> {
@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
                 run(cx, local)
             });
             let case = case
-                .place(Place::Namespace)
+                .sandbox(Sandbox::Namespace)
                 .tier(Tier::Check)
                 .limit(60)
                 .cpu(150);

@@ -15,8 +15,8 @@ use victim::{START, Victim, ctl, fails, json, on_uroce, shown};
 use crate::artifacts::CONTROL;
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
-use crate::place::{Place, can_change_user};
 use crate::process::{Exit, read, signal, wait_until};
+use crate::sandbox::{Sandbox, can_change_user};
 use crate::verdict::{Failure, Verdict, ensure};
 
 const ENOMEM: i32 = 12;
@@ -44,7 +44,7 @@ pub fn cases() -> Vec<Case> {
     bodies
         .map(|(name, body)| {
             Case::new(format!("uroce/control/{name}"), body)
-                .place(Place::Namespace)
+                .sandbox(Sandbox::Namespace)
                 .programs(&["control", "control_unload", "names"])
                 .tier(Tier::Check)
                 .limit(120)

@@ -11,8 +11,8 @@ use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::{self, sysfs::Tree};
-use crate::place::{CAP_NET_RAW, Place, as_ordinary_user, give_capability};
 use crate::process::{Ended, Program};
+use crate::sandbox::{CAP_NET_RAW, Sandbox, as_ordinary_user, give_capability};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// sysfs of a kernel with two devices, and of one without RDMA.
@@ -33,11 +33,11 @@ pub fn cases() -> Vec<Case> {
     all.push(Check::new("a program linked to IBVERBS_1.0", compat10));
     vec![
         checks::case("uroce/devices", all)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .tier(Tier::Check)
             .programs(&["devices", "compat10", fake::SHIM]),
         checks::case("uroce/devices/privileged", privileged())
-            .place(Place::Root)
+            .sandbox(Sandbox::Root)
             .tier(Tier::Check)
             .programs(&["devices"]),
     ]

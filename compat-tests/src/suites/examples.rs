@@ -5,8 +5,8 @@ use crate::case::{Case, Tier};
 use crate::case_file::{self, Row};
 use crate::context::{Context, Library, succeeded};
 use crate::pairs;
-use crate::place::Place;
 use crate::process::read;
+use crate::sandbox::Sandbox;
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -52,7 +52,7 @@ fn on_uroce(
     run: impl Fn(&Context) -> Verdict + Send + Sync + 'static,
 ) -> Case {
     Case::new(format!("{group}/{program}-{name}"), run)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .programs(&[&format!("example-{program}")])
         .limit(60)
         .cpu(100)

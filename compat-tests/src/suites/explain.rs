@@ -16,8 +16,8 @@ use crate::c_table;
 use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::{Place, as_ordinary_user};
 use crate::process::{Program, read, wait_until};
+use crate::sandbox::{Sandbox, as_ordinary_user};
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -80,7 +80,7 @@ const PROGRAMS: [(&str, Option<&str>); 9] = [
 type CaseBody = fn(&Context) -> Verdict;
 
 pub fn cases() -> Result<Vec<Case>, String> {
-    let place = |case: Case| case.place(Place::Namespace).programs(&["explain"]);
+    let place = |case: Case| case.sandbox(Sandbox::Namespace).programs(&["explain"]);
     let mut cases: Vec<Case> = SCENES
         .iter()
         .map(|scene| {

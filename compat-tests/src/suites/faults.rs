@@ -13,8 +13,8 @@ use crate::case::Case;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::paths;
-use crate::place::{Place, as_ordinary_user, can_change_user, sh};
 use crate::process::{Program, Running, read, wait_until};
+use crate::sandbox::{Sandbox, as_ordinary_user, can_change_user, sh};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// A scene that runs the distribution's ibv_asyncwatch, not the program `faults`.
@@ -33,7 +33,7 @@ const UNDER_VALGRIND: [&str; 2] = ["overrun", "too-long"];
 pub fn cases() -> Vec<Case> {
     let case = |name: String, run: fn(&Context, &str) -> Verdict, scene: String| {
         Case::new(format!("uroce/faults/{name}"), move |cx| run(cx, &scene))
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .programs(&["faults"])
             .limit(200)
             .estimate(4)
@@ -43,7 +43,7 @@ pub fn cases() -> Vec<Case> {
             Case::new(format!("uroce/{suite}/{scene}"), move |cx| {
                 plays(cx, scene, value)
             })
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .programs(&["faults"])
             .limit(200)
             .estimate(4)
@@ -231,7 +231,7 @@ fn traces() -> Result<String, Failure> {
     Ok(found)
 }
 
-/// The files below a directory, without those that the runner puts into the place.
+/// The files below a directory, without those that the runner puts into the sandbox.
 fn files(dir: &Path, found: &mut String) -> io::Result<()> {
     let mut paths: Vec<_> = fs::read_dir(dir)?
         .map(|entry| Ok(entry?.path()))

@@ -16,9 +16,9 @@ use super::dist;
 use crate::artifacts::WRAPPER;
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
-use crate::place::Place;
 use crate::process::{Program, Running, read};
 use crate::roots::TRIXIE_GUIDES;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The port at which the release's files are served in the case's namespace.
@@ -27,7 +27,7 @@ const PORT: u16 = 20_090;
 pub fn cases() -> Vec<Case> {
     let guide = |name: &'static str, run: fn(&Context, &str) -> Verdict| {
         Case::new(format!("guides/{name}"), move |cx| run(cx, name))
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .cpu(200)
             .limit(300)
     };
@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
             dist::wheel::users().map(drop)
         }),
         Case::new("guides/rdma-cm-page", page_of_rdma_cm)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .limit(60),
         // The wheels of the guide "ai" are those for this machine's Python.
         in_trixie("debugging", false),
@@ -60,7 +60,7 @@ fn in_trixie(name: &'static str, release: bool) -> Case {
     let case = Case::new(format!("guides/trixie/{name}"), move |cx| {
         trixie(cx, name, release)
     });
-    let case = case.place(Place::Root).cpu(200).tier(Tier::All);
+    let case = case.sandbox(Sandbox::Root).cpu(200).tier(Tier::All);
     if release {
         case.limit(dist::LIMIT)
             .before(|| dist::make_dist().and_then(|()| TRIXIE_GUIDES.make()))

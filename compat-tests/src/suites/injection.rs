@@ -15,8 +15,8 @@ use effects::{EFFECTS, Effect, Printed};
 use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::{Place, as_ordinary_user};
 use crate::process::{Program, Running, read, wait_until};
+use crate::sandbox::{Sandbox, as_ordinary_user};
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -43,7 +43,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 pub fn cases() -> Vec<Case> {
     let place = |case: Case| {
-        case.place(Place::Namespace)
+        case.sandbox(Sandbox::Namespace)
             .programs(&["inject"])
             .tier(Tier::Check)
     };

@@ -6,8 +6,8 @@
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
-use crate::place::Place;
 use crate::process::{Ended, Program};
+use crate::sandbox::Sandbox;
 use crate::suites::dist;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -90,7 +90,7 @@ pub fn cases() -> Vec<Case> {
 
 fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
     Case::new(format!("uroce/lab/{name}"), run)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Check)
         .limit(60)
 }

@@ -23,8 +23,8 @@ use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::fake::{self, SHIM};
 use crate::machine::boot::Boot;
-use crate::place::Place;
 use crate::process::read;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Symbol and program.
@@ -35,7 +35,7 @@ pub fn cases() -> Vec<Case> {
         SHIM, "audit", "verbs_walk", "load_all", "rest", "probe", "threads", "forktest", "compat10",
     ];
     let rest = checks::case("matrix/rest", rest_checks())
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .limit(300);
     let cases = [
         Case::new("matrix/rows", rows_are_complete),
@@ -44,7 +44,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("matrix/remarks", remarks),
         Case::new("matrix/calls", calls)
             .before(crate::artifacts::needs_reference_release)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .limit(900)
             .programs(&programs),
         rest.programs(&[SHIM, "rest"]),
@@ -57,7 +57,7 @@ pub fn cases() -> Vec<Case> {
     let programs = ["audit", "threads", "compat10"];
     cases.push(
         in_vm
-            .place(Place::Vm)
+            .sandbox(Sandbox::Vm)
             .tier(Tier::All)
             .programs(&programs)
             .limit(1300),

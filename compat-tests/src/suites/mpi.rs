@@ -3,8 +3,8 @@
 use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::place::Place;
 use crate::process::read;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// How an implementation is compiled with and started.
@@ -41,11 +41,13 @@ pub fn cases() -> Vec<Case> {
                 let name = format!("uroce/mpi/{}-{transport}-{ranks}", implementation.name);
                 let tier = if ranks == "2" { Tier::Test } else { Tier::All };
                 let run = move |cx: &Context| all_ranks(cx, implementation, variable, ranks, "0");
-                let case = Case::new(name, run).place(Place::Namespace).tier(tier);
+                let case = Case::new(name, run).sandbox(Sandbox::Namespace).tier(tier);
                 cases.push(case.limit(180).cpu(200));
                 let name = format!("explain/mpi/{}-{transport}-{ranks}", implementation.name);
                 let run = move |cx: &Context| is_silent(cx, implementation, variable, ranks);
-                let case = Case::new(name, run).place(Place::Namespace).tier(Tier::All);
+                let case = Case::new(name, run)
+                    .sandbox(Sandbox::Namespace)
+                    .tier(Tier::All);
                 cases.push(case.limit(180).cpu(200));
             }
         }

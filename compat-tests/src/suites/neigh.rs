@@ -13,8 +13,8 @@ use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::machine::{Judged, Member};
 use crate::paths;
-use crate::place::sh;
 use crate::process::{Running, read};
+use crate::sandbox::sh;
 use crate::testbed::Namespace;
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -12,8 +12,8 @@ use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::machine::boot::Boot;
-use crate::place::Place;
 use crate::process::{Ended, read};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// A compiler with a language standard, and what it needs for the declarations of POSIX.
@@ -46,7 +46,7 @@ pub fn cases() -> Vec<Case> {
         check("after-verbs", after_verbs),
         check("two-files", two_files),
         check("documented", documented),
-        Case::new("ofed/rxe", rxe).place(Place::Vm).limit(600),
+        Case::new("ofed/rxe", rxe).sandbox(Sandbox::Vm).limit(600),
     ];
     let program_cases = [("ofed", &WITHOUT_DEVICE), ("uroce/ofed", &ON_A_DEVICE)];
     for (prefix, programs) in program_cases {
@@ -54,7 +54,7 @@ pub fn cases() -> Vec<Case> {
             let body = move |cx: &Context| run_program(cx, program);
             cases.push(
                 Case::new(format!("{prefix}/{program}"), body)
-                    .place(Place::Namespace)
+                    .sandbox(Sandbox::Namespace)
                     .tier(Tier::Check),
             );
         }

@@ -10,9 +10,9 @@ use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
 use crate::paths;
-use crate::place::{Place, sh};
 use crate::process::Ended;
 use crate::roots::TRIXIE_RUST;
+use crate::sandbox::{Sandbox, sh};
 use crate::suites::dist::old_glibc::{ROOT, enter, inside};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -28,7 +28,7 @@ pub fn cases() -> Vec<Case> {
         }),
     ];
     let case = checks::case("rust/oldest", all)
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .before(prepare)
         .batch()
         .tier(Tier::All)

@@ -11,8 +11,8 @@ use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
 use crate::output_checks;
-use crate::place::Place;
 use crate::process::{Exit, Program, Running, wait_until};
+use crate::sandbox::Sandbox;
 use crate::suites::dist::old_glibc::{ROOT, enter};
 use crate::testbed::Host;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -100,7 +100,7 @@ fn case(target: &'static Target) -> Case {
     });
     all.extend(pairs);
     checks::case(&format!("targets/{}", target.name), all)
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .tier(Tier::All)
         .token(make::TOKEN)
         .cpu(200)

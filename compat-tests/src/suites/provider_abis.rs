@@ -19,9 +19,9 @@ use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::sysfs::{Device, Tree};
-use crate::place::Place;
 use crate::process::{Ended, Program, read};
 use crate::provider_layouts::{self, LAYOUTS, Layout, NEWEST};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// How the fake kernel answers ioctls.
@@ -39,7 +39,7 @@ pub fn cases() -> Vec<Case> {
             "provider-abis/directories",
             directories::directories,
         ))
-        .place(Place::Namespace),
+        .sandbox(Sandbox::Namespace),
     ]
 }
 

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use crate::case::Case;
 use crate::context::{Context, Library, last_lines, succeeded};
 use crate::pattern;
-use crate::place::{Place, as_ordinary_user, sh};
 use crate::process::{Program, Running, read};
+use crate::sandbox::{Sandbox, as_ordinary_user, sh};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Where Debian's package has the tests, some of them compressed.
@@ -73,7 +73,7 @@ struct AllExplained {
 pub fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Verdict| {
         Case::new(name, run)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .cpu(150)
             .limit(600)
             .estimate(30)

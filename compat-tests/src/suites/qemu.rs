@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
-use crate::place::Place;
 use crate::process::{Exit, Program, Running, wait_until};
+use crate::sandbox::Sandbox;
 use crate::testbed::Host;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("uroce/qemu/migration", migration)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .tier(Tier::All)
             .limit(300)
             .estimate(20),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::case::Case;
 use crate::context::{Context, last_lines};
-use crate::place::Place;
 use crate::process::{Program, wait_until};
+use crate::sandbox::Sandbox;
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -17,7 +17,7 @@ const PORT: u16 = 7174;
 pub fn cases() -> Vec<Case> {
     let case = |name: &str, test: fn(&Context) -> Verdict| {
         let name = format!("uroce/rdmacm-events/{name}");
-        Case::new(name, test).place(Place::Namespace).limit(60)
+        Case::new(name, test).sandbox(Sandbox::Namespace).limit(60)
     };
     vec![
         case("host-is-down", host_is_down),

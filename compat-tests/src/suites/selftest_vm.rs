@@ -6,9 +6,9 @@ use std::fs;
 use super::selftest;
 use crate::case::Case;
 use crate::context::{Context, Library};
-use crate::place::Place;
 use crate::process::{Exit, read};
 use crate::runner::ONE_TRY;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Outcome, Verdict, ensure};
 
 /// The variable that names the member in which the kernel panics.
@@ -42,7 +42,7 @@ pub fn cases() -> Vec<Case> {
             )
         }),
     ];
-    let in_vm = |case: Case| case.place(Place::Vm).limit(1000).estimate(80);
+    let in_vm = |case: Case| case.sandbox(Sandbox::Vm).limit(1000).estimate(80);
     cases.into_iter().map(in_vm).collect()
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::case::Case;
 use crate::context::{Context, Library, succeeded};
-use crate::place::{ORDINARY, Place, can_change_user};
 use crate::process::{Program, read, wait_until};
+use crate::sandbox::{ORDINARY, Sandbox, can_change_user};
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -64,7 +64,7 @@ pub fn cases() -> Vec<Case> {
 
 fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
     Case::new(format!("uroce/local/{name}"), run)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .cpu(200)
 }
 

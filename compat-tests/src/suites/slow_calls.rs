@@ -5,8 +5,8 @@
 use super::shared_memory::{Role, exchange};
 use crate::case::Case;
 use crate::context::Context;
-use crate::place::Place;
 use crate::process::{Program, read};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Verdict, ensure};
 
 /// A system call, and how it is delayed.
@@ -84,7 +84,7 @@ pub fn cases() -> Vec<Case> {
             Case::new(format!("uroce/slow-calls/{}/{name}", call.name), |cx| {
                 works(cx, call, command)
             })
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .cpu(200)
             .estimate(1)
         })

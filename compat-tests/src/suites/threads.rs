@@ -9,8 +9,8 @@ use crate::fake::SHIM;
 use crate::fake::scene::{SYS, Scene, SceneOutcome};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::machine::Member;
-use crate::place::Place;
 use crate::process::Exit;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
@@ -44,7 +44,7 @@ pub fn cases() -> Vec<Case> {
     });
     cases.push(group("srq-commands", serial.collect()));
     let pairs = Case::new("threads/pairs", pairs)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Test)
         .programs(&[SHIM, "pairs"])
         .cpu(200)
@@ -56,7 +56,7 @@ pub fn cases() -> Vec<Case> {
 
 fn group(name: &str, list: Vec<Check>) -> Case {
     checks::case(&format!("threads/{name}"), list)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Test)
         .programs(&[SHIM, "threads", "srq_serial"])
         .cpu(200)

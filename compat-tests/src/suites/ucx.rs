@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, last_lines, succeeded};
-use crate::place::Place;
 use crate::process::{Exit, Program, wait_until};
+use crate::sandbox::Sandbox;
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -39,7 +39,7 @@ pub fn cases() -> Vec<Case> {
             ] {
                 let name = format!("uroce/ucx-data/{place}-{transport}{which}");
                 let run = move |cx: &Context| transfers(cx, testbed, variable, &sizes);
-                let case = Case::new(name, run).place(Place::Namespace).tier(tier);
+                let case = Case::new(name, run).sandbox(Sandbox::Namespace).tier(tier);
                 cases.push(case.limit(LIMIT.as_secs() + 60).cpu(200).memory(500));
             }
         }

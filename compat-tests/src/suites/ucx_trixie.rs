@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library, last_lines, succeeded};
-use crate::place::{Place, sh};
 use crate::process::Program;
 use crate::roots::TRIXIE_UCX;
+use crate::sandbox::{Sandbox, sh};
 use crate::suites::ucx::{self, TRANSPORTS};
 use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new("uroce/ucx-trixie", all)
             .before(|| TRIXIE_UCX.make())
-            .place(Place::Root)
+            .sandbox(Sandbox::Root)
             .tier(Tier::All)
             .cpu(200)
             .memory(1500)

@@ -3,8 +3,8 @@
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
-use crate::place::Place;
 use crate::process::Ended;
+use crate::sandbox::Sandbox;
 use crate::suites::lab::{contains, program};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -103,7 +103,7 @@ pub fn cases() -> Vec<Case> {
 
 fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
     Case::new(format!("uroce/umad/{name}"), run)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Check)
         .limit(60)
 }

@@ -7,8 +7,8 @@ use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::machine::Member;
-use crate::place::{Place, as_ordinary_user};
 use crate::process::Program;
+use crate::sandbox::{Sandbox, as_ordinary_user};
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of a program of ours, by its directory: each is a case.
@@ -37,7 +37,7 @@ pub fn cases() -> Vec<Case> {
                 } else {
                     Tier::Test
                 };
-                let case = case.place(Place::Namespace).tier(tier);
+                let case = case.sandbox(Sandbox::Namespace).tier(tier);
                 cases.push(case.programs(&[program]));
             }
         }
@@ -68,7 +68,7 @@ pub fn members() -> Vec<Member> {
 
 fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
     Case::new(format!("uroce/verbs/{name}"), run)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Check)
 }
 

@@ -5,8 +5,8 @@ use std::fs;
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
-use crate::place::Place;
 use crate::process::Program;
+use crate::sandbox::Sandbox;
 use crate::suites::view_functions;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -45,12 +45,12 @@ pub fn cases() -> Vec<Case> {
             .programs(&["view-cost"])
             .tier(Tier::Test),
         // Only in the machine's own network there is an interface with hardware.
-        on_uroce("uroce/view/hwloc", hwloc).place(Place::Host),
+        on_uroce("uroce/view/hwloc", hwloc).sandbox(Sandbox::Host),
     ]
 }
 
 fn on_uroce(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
-    let case = Case::new(name, run).place(Place::Namespace);
+    let case = Case::new(name, run).sandbox(Sandbox::Namespace);
     case.tier(Tier::Check).limit(60).cpu(100)
 }
 

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 use crate::{make, paths};
 
@@ -24,7 +24,7 @@ const FIXED: &[&str] = &["-fno-pie", "-no-pie"];
 
 pub fn cases() -> Vec<Case> {
     let case = |name, run: fn(&Context) -> Verdict| {
-        let case = Case::new(name, run).place(Place::Namespace);
+        let case = Case::new(name, run).sandbox(Sandbox::Namespace);
         case.limit(120).cpu(100).estimate(12)
     };
     vec![

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use crate::downloads;
 use crate::machine::boot::Hardware;
 use crate::paths;
-use crate::place::is_root;
 use crate::process::path_with_sbin;
+use crate::sandbox::is_root;
 use crate::verdict::{Failure, Verdict};
 
 /// The number of the image's contents, to be increased when they change.

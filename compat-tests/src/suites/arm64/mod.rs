@@ -23,8 +23,8 @@ use crate::context::{Context, succeeded};
 use crate::downloads;
 use crate::lines;
 use crate::machine::boot::{Boot, End};
-use crate::place::{Place, sh};
 use crate::process::{Ended, read};
+use crate::sandbox::{Sandbox, sh};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Below the directory of make arm64.
@@ -160,7 +160,7 @@ const OURS: &str = "/run/arm64/lib";
 pub fn cases() -> Vec<Case> {
     let machines = SETS.iter().map(|set| {
         Case::new(format!("arm64/{}", set.name), |cx| run(cx, set))
-            .place(Place::Vm)
+            .sandbox(Sandbox::Vm)
             .tier(set.tier)
             .before(match set.kernel {
                 Kernel::Pages4 => || image::make(Kernel::Pages4),
@@ -186,7 +186,7 @@ pub fn cases() -> Vec<Case> {
         .limit(BUILD_LIMIT.as_secs() + 900)
         .estimate(200);
     let wire = Case::new("arm64/wire", wire::wire)
-        .place(Place::Vm)
+        .sandbox(Sandbox::Vm)
         .tier(Tier::All)
         .before(wire::make_machines)
         .cpu(200)

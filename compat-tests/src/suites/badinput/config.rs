@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::context::Context;
 use crate::fake::scene::Scene;
-use crate::place;
+use crate::sandbox;
 use crate::verdict::Verdict;
 
 use super::probe_on;
@@ -167,7 +167,7 @@ fn other_entries() -> Verdict {
     fs::create_dir("/tmp/conf/sub")?;
     symlink("/nowhere", "/tmp/conf/dangling")?;
     symlink("loop", "/tmp/conf/loop")?;
-    place::sh("mkfifo /tmp/conf/fifo")?;
+    sandbox::sh("mkfifo /tmp/conf/fifo")?;
     fs::write("/tmp/conf/sub/rxe.driver", "driver rxe\n")?;
     fs::write("/tmp/conf/no suffix", "driver rxe\n")?;
     Ok(fs::write("/tmp/conf/.hidden", "driver mlx5\n")?)

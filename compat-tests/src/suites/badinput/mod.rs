@@ -18,7 +18,7 @@ use crate::checks::{self, Check};
 use crate::fake::SHIM;
 use crate::fake::scene::Scene;
 use crate::fake::sysfs::Tree;
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 
 /// The share of scenes under valgrind: make test runs each 8th that can, and make test-all the
 /// others, too (`badinput-leaks`).
@@ -27,7 +27,7 @@ const LEAKS: usize = 8;
 /// Some scenes with something in common.
 struct SceneGroup {
     name: String,
-    place: Place,
+    sandbox: Sandbox,
     scenes: Vec<Scene>,
 }
 
@@ -35,14 +35,14 @@ impl SceneGroup {
     fn new(name: impl Into<String>, scenes: Vec<Scene>) -> Self {
         Self {
             name: name.into(),
-            place: Place::Namespace,
+            sandbox: Sandbox::Namespace,
             scenes,
         }
     }
 
     /// Needs real root: device nodes, for example.
     fn on_real_root(mut self) -> Self {
-        self.place = Place::Root;
+        self.sandbox = Sandbox::Root;
         self
     }
 }
@@ -75,7 +75,7 @@ pub fn cases() -> Vec<Case> {
         });
         let checks = checks.collect();
         let name = format!("badinput/{}", group.name);
-        cases.push(case(&name, group.place, Tier::Test, checks));
+        cases.push(case(&name, group.sandbox, Tier::Test, checks));
     }
     number = 0;
     for group in groups() {
@@ -87,17 +87,17 @@ pub fn cases() -> Vec<Case> {
         let checks: Vec<Check> = rest.collect();
         if !checks.is_empty() {
             let name = format!("badinput-leaks/{}", group.name);
-            cases.push(case(&name, group.place, Tier::All, checks));
+            cases.push(case(&name, group.sandbox, Tier::All, checks));
         }
     }
     cases
 }
 
-fn case(name: &str, place: Place, tier: Tier, checks: Vec<Check>) -> Case {
+fn case(name: &str, sandbox: Sandbox, tier: Tier, checks: Vec<Check>) -> Case {
     let mut programs = vec![SHIM, "probe", "verbs_walk"];
     programs.extend(fixtures::PROGRAMS);
     checks::case(name, checks)
-        .place(place)
+        .sandbox(sandbox)
         .tier(tier)
         .programs(&programs)
         .limit(1200)

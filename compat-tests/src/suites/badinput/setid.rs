@@ -12,7 +12,7 @@ use crate::context::{Context, Library};
 use crate::fake::SHIM;
 use crate::fake::scene::SYS;
 use crate::fake::sysfs::{Device, Tree};
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 use super::fixtures;
@@ -37,7 +37,7 @@ pub fn case() -> Case {
         "badinput/privileged",
         modes.into_iter().flat_map(of_mode).collect(),
     )
-    .place(Place::Root)
+    .sandbox(Sandbox::Root)
     .tier(Tier::Test)
     .programs(&programs)
     .limit(120)

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::artifacts::CONTROL;
 use crate::context::{Context, Library, succeeded};
-use crate::place::as_ordinary_user;
 use crate::process::{Ended, Exit, Program, Running, wait_until};
+use crate::sandbox::as_ordinary_user;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// How long a program may take until its socket is there.

@@ -13,9 +13,9 @@ use super::{LIMIT, made, make_dist, text, unpacked};
 use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
 use crate::downloads;
-use crate::place::{Place, sh};
 use crate::process::{Ended, Program, read, wait_until};
 use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};
+use crate::sandbox::{Sandbox, sh};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Without what they declare as needed: nixl declares torch, and does without it.
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Verdict, before: fn() -> Verdict| {
         Case::new(format!("dist/ai-images/{name}"), run)
             .before(before)
-            .place(Place::Root)
+            .sandbox(Sandbox::Root)
             .tier(Tier::All)
             .memory(1500)
             .cpu(200)

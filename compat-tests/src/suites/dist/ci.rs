@@ -10,8 +10,8 @@ use super::{LIMIT, NAME, made, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
-use crate::place::Place;
 use crate::process::{Program, Running, read, wait_until};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -33,7 +33,7 @@ pub fn case() -> Case {
     ];
     checks::case("dist/ci", all)
         .before(make_dist)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::All)
         .limit(LIMIT)
         .estimate(30)

@@ -15,8 +15,8 @@ use super::{LIMIT, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
-use crate::place::Place;
 use crate::process::{Program, Running, read};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const PORT: u16 = 20_085;
@@ -46,7 +46,7 @@ pub fn case() -> Case {
             make_dist()?;
             packages().map(drop)
         })
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::All)
         .limit(LIMIT)
         .estimate(30)

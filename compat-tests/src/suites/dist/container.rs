@@ -12,9 +12,9 @@ use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, last_lines, succeeded};
 use crate::paths;
-use crate::place::{Place, sh};
 use crate::process::{Ended, Program, read};
 use crate::roots::TRIXIE_SLIM;
+use crate::sandbox::{Sandbox, sh};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The name that the Containerfile gives to the image.
@@ -55,7 +55,7 @@ pub fn case() -> Case {
             TRIXIE_SLIM.make()?;
             build()
         })
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .tier(Tier::All)
         .limit(LIMIT)
         .estimate(120)

@@ -8,10 +8,10 @@ use crate::case::{Case, Tier};
 use crate::case_file::Row;
 use crate::context::{Context, succeeded};
 use crate::pairs;
-use crate::place::{Place, sh};
 use crate::process::Program;
 use crate::roots::BULLSEYE;
 use crate::rows;
+use crate::sandbox::{Sandbox, sh};
 use crate::testbed::{Host, Hosts};
 use crate::verdict::{Verdict, ensure};
 
@@ -31,7 +31,7 @@ pub fn case() -> Result<Case, String> {
     Ok(case
         .members(members)
         .before(|| make_dist().and_then(|()| BULLSEYE.make()))
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .tier(Tier::All)
         .limit(LIMIT)
         .estimate(60))
@@ -75,7 +75,7 @@ fn run(cx: &Context, rows: &[(String, Row)]) -> Verdict {
     Ok(())
 }
 
-/// Makes the kept directory the root of programs, read-only, with this place's /tmp: the case's files have
+/// Makes the kept directory the root of programs, read-only, with this sandbox's /tmp: the case's files have
 /// the same names inside.
 pub(in crate::suites) fn enter(kept: &Path) -> Verdict {
     let kept = text(kept);

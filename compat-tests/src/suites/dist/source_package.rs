@@ -8,9 +8,9 @@ use super::old_glibc::{enter, inside};
 use super::{LIMIT, text};
 use crate::case::{Case, Tier};
 use crate::context::{Context, last_lines, succeeded};
-use crate::place::Place;
 use crate::process::Ended;
 use crate::roots::Root;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// A case that reports these checks.
@@ -18,7 +18,7 @@ pub fn case(name: &str, checks: &[&str], run: fn(&Context) -> Verdict) -> Case {
     let members = checks.iter().map(|check| format!("{name}/{check}"));
     Case::new(name, run)
         .members(members.collect())
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .tier(Tier::All)
         .cpu(200)
         .memory(3000)

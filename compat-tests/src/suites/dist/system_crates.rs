@@ -7,14 +7,14 @@ use super::old_glibc::{enter, inside};
 use super::{LIMIT, text};
 use crate::case::{Case, Tier};
 use crate::context::{Context, succeeded};
-use crate::place::Place;
 use crate::roots::SID_CRATES;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Verdict, ensure};
 
 pub fn case() -> Case {
     Case::new("dist/system-crates", run)
         .before(|| SID_CRATES.make())
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .tier(Tier::All)
         .cpu(200)
         .memory(2000)

@@ -10,8 +10,8 @@ use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, succeeded};
 use crate::downloads;
-use crate::place::Place;
 use crate::process::{Ended, Program};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Without what they declare as needed: nixl declares torch, and does without it.
@@ -60,7 +60,7 @@ pub fn case() -> Case {
             make_dist()?;
             users().map(drop)
         })
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::All)
         .memory(1500)
         .cpu(200)

@@ -7,8 +7,8 @@ use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
 use crate::fake::sysfs::{Device, Tree};
 use crate::fake::{SHIM, plain_program, provider_dir};
-use crate::place::{Place, as_ordinary_user};
 use crate::process::Exit;
+use crate::sandbox::{Sandbox, as_ordinary_user};
 use crate::verdict::{Verdict, ensure};
 
 use super::{explained, file};
@@ -172,7 +172,7 @@ pub fn scenes() -> impl Iterator<Item = &'static str> {
 pub fn cases() -> Vec<Case> {
     let case = |row: &'static Row| {
         Case::new(format!("explain/{}", row.name), move |cx| explains(cx, row))
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .programs(&[SHIM, "refused", "explain", "loop"])
             .tier(Tier::Check)
     };

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::place::{Place, as_ordinary_user};
 use crate::process::{Exit, Program, read};
+use crate::sandbox::{Sandbox, as_ordinary_user};
 use crate::verdict::{Failure, Verdict, ensure};
 
 use super::{Expected, explained, file};
@@ -27,7 +27,7 @@ pub fn rules() -> impl Iterator<Item = &'static str> {
 }
 
 pub fn cases() -> Vec<Case> {
-    let place = |case: Case| case.place(Place::Namespace).tier(Tier::Check);
+    let place = |case: Case| case.sandbox(Sandbox::Namespace).tier(Tier::Check);
     let mut cases = Vec::new();
     for (program, rows) in [("mistakes", &MISTAKES), ("cm-mistakes", &WITH_CM)] {
         for row in rows.iter() {

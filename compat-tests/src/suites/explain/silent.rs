@@ -9,8 +9,8 @@ use crate::case_file::Row;
 use crate::context::Context;
 use crate::pairs;
 use crate::pattern;
-use crate::place::Place;
 use crate::rows;
+use crate::sandbox::Sandbox;
 use crate::testbed::Testbed;
 use crate::verdict::{Verdict, ensure};
 
@@ -112,7 +112,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         let checker: Vec<&str> = checker.as_deref().into_iter().collect();
         let run = move |cx: &Context| is_silent(cx, &group, &row);
         Case::new(format!("explain/silent/{name}"), run)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .programs(&checker)
             .tier(tier)
             .limit(limit)

@@ -7,8 +7,8 @@ use crate::case::{Case, Tier};
 use crate::context::{Context, Library, succeeded};
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::place::Place;
 use crate::process::{Exit, read};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Unset or empty, they wrap nothing.
@@ -18,7 +18,7 @@ const ROUNDS: u64 = 200;
 
 pub fn case() -> Case {
     Case::new("explain/unwrapped", unwrapped)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .programs(&["unwrapped", "loop", SHIM])
         .tier(Tier::Test)
         .limit(200)

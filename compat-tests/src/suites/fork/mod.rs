@@ -15,8 +15,8 @@ use crate::fake::SHIM;
 use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::normalise::replace;
-use crate::place::Place;
 use crate::process::read;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod copies;
@@ -65,7 +65,7 @@ pub fn cases() -> Vec<Case> {
 
 fn group(name: &str, list: Vec<Check>) -> Case {
     checks::case(&format!("fork/{name}"), list)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Test)
         .programs(&[SHIM])
         .programs(PROGRAMS)

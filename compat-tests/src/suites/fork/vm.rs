@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::machine::Member;
-use crate::place::sh;
+use crate::sandbox::sh;
 
 const USER_LOG: &str = "/tmp/fork-log/verbs.log";
 const TESTS: &str = "/usr/share/doc/rdma-core/tests";

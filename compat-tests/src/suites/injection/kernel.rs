@@ -10,8 +10,8 @@ use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::place::{Place, as_ordinary_user};
 use crate::process::Program;
+use crate::sandbox::{Sandbox, as_ordinary_user};
 use crate::verdict::{Failure, Verdict, ensure};
 
 type CaseBody = fn(&Context) -> Verdict;
@@ -28,7 +28,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
     ];
     all.into_iter().map(|(name, run)| {
         Case::new(format!("inject/kernel/{name}"), run)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .programs(&["inject", "loop", SHIM])
             .tier(Tier::Check)
             .limit(120)

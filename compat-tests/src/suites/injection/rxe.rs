@@ -10,8 +10,8 @@ use crate::case::Tier;
 use crate::case_file::MachineState;
 use crate::context::{Context, Library};
 use crate::machine::Member;
-use crate::place::sh;
 use crate::process::wait_until;
+use crate::sandbox::sh;
 use crate::suites::vm::setting::Setting;
 use crate::verdict::{Failure, Verdict, ensure};
 

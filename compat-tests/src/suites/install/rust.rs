@@ -9,8 +9,8 @@ use crate::checks::Check;
 use crate::context::{Context, succeeded};
 use crate::make;
 use crate::paths;
-use crate::place::is_root;
 use crate::process::Exit;
+use crate::sandbox::is_root;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The Rust version that the project needs: 1.NN.

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::place::sh;
 use crate::process::wait_until;
+use crate::sandbox::sh;
 use crate::testbed::{Host, Hosts, Namespace};
 use crate::verdict::{Failure, Verdict, ensure};
 

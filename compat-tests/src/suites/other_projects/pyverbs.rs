@@ -11,8 +11,8 @@ use super::masks;
 use crate::context::{Context, Library, last_lines, succeeded};
 use crate::flaky;
 use crate::machine::Member;
-use crate::place::sh;
 use crate::process::{Exit, Program, read};
+use crate::sandbox::sh;
 use crate::suites::pyverbs::as_explained;
 use crate::verdict::{Failure, Verdict, ensure};
 

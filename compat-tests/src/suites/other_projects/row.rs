@@ -11,9 +11,9 @@ use crate::case_file::{Ready, Row};
 use crate::context::{Context, Library};
 use crate::machine::files_in_guest;
 use crate::pairs::{client_words, split};
-use crate::place::sh;
 use crate::process::{Exit, Program, Running, path_with_sbin, read, wait_until};
 use crate::row_outcome::RowOutcome;
+use crate::sandbox::sh;
 use crate::testbed::Host;
 use crate::verdict::{Failure, ensure};
 

@@ -14,9 +14,9 @@ use crate::context::{Context, last_lines};
 use crate::machine::kernel;
 use crate::make;
 use crate::paths;
-use crate::place::{Place, sh};
 use crate::process::Ended;
 use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};
+use crate::sandbox::{Sandbox, sh};
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod debian;
@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
 fn debian(root: &'static Root) -> Case {
     let name = format!("packages/{}{}", root.release(), root.variant());
     Case::new(name, move |cx| debian::run(cx, root))
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .boots_machine()
         .memory(5000)
         .limit(3600)

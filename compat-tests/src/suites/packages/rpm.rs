@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::{ended_well, last_words, package, same, sorted};
 use crate::artifacts;
 use crate::context::{Context, succeeded};
-use crate::place::is_root;
 use crate::process::Ended;
+use crate::sandbox::is_root;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const BUSYBOX: &[&str] = &[

@@ -16,8 +16,8 @@ use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Device, Tree, known_devices};
 use crate::fake::{self, SHIM};
 use crate::normalise::replace;
-use crate::place::Place;
 use crate::roots::{Root, SID, TRIXIE};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The providers of Debian's ibverbs-providers, which are also the names by which its archives are registered
@@ -80,7 +80,7 @@ impl ProviderSource {
             ProviderSource::Sid => ("providers/sid", Tier::Test),
         };
         let case = checks::case(&format!("{suite}/{name}"), checks)
-            .place(Place::Namespace)
+            .sandbox(Sandbox::Namespace)
             .tier(tier)
             .programs(&[SHIM, "load_all", "verbs_walk", "datapath"])
             .limit(600)

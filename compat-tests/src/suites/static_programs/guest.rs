@@ -10,8 +10,8 @@ use crate::case::Case;
 use crate::compare;
 use crate::context::Context;
 use crate::machine::boot::Boot;
-use crate::place::Place;
 use crate::process::read;
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Programs with our archive, and the one with the C library's that must print the same.
@@ -36,7 +36,7 @@ pub fn case() -> Case {
         members.push("static/vm/uroce".into());
     }
     Case::new("static/vm", run)
-        .place(Place::Vm)
+        .sandbox(Sandbox::Vm)
         .limit(LIMIT + 1000)
         .estimate(120)
         .members(members)

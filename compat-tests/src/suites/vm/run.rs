@@ -11,9 +11,9 @@ use super::setting::Setting;
 use crate::case_file::Row;
 use crate::context::{Context, Library};
 use crate::pairs::{client_words, split};
-use crate::place::sh;
 use crate::process::{Program, Running, read, signal, wait_until};
 use crate::row_outcome::RowOutcome;
+use crate::sandbox::sh;
 use crate::testbed::Host;
 use crate::verdict::Failure;
 

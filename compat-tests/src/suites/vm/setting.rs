@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::case_file::MachineState;
-use crate::place::sh;
 use crate::process::read;
+use crate::sandbox::sh;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const NODE: &str = "/dev/infiniband/uverbs0";

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use crate::case::{Case, Tier};
 use crate::context::Context;
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::verdict::Verdict;
 
 pub fn of_python() -> Case {
     Case::new("wrapper/python-directory", python)
-        .place(Place::Root)
+        .sandbox(Sandbox::Root)
         .tier(Tier::Check)
         .limit(30)
 }

@@ -22,8 +22,8 @@ use crate::artifacts::{WRAPPER, library_dir};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, Library};
-use crate::place::Place;
 use crate::process::{Ended, Exit, Program};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The directory of a case in its namespace.
@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
         group("warnings", help::warnings()),
         group("tree", tree::checks()),
         group("passes-on", passing::checks()),
-        group("privileges", privileges::checks()).place(Place::Root),
+        group("privileges", privileges::checks()).sandbox(Sandbox::Root),
         directory::of_python(),
         wheel::of_registry(),
     ]
@@ -46,7 +46,7 @@ pub fn cases() -> Vec<Case> {
 
 fn group(name: &str, list: Vec<Check>) -> Case {
     checks::case(&format!("wrapper/{name}"), list)
-        .place(Place::Namespace)
+        .sandbox(Sandbox::Namespace)
         .tier(Tier::Check)
         .programs(&["where-linked", "where-named", "where-consumer"])
 }

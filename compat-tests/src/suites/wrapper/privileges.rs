@@ -11,8 +11,8 @@ use crate::artifacts::WRAPPER;
 use crate::checks::Check;
 use crate::compare;
 use crate::context::Context;
-use crate::place::{self, CAP_NET_BIND_SERVICE, as_ordinary_user, give_capability};
 use crate::process::{Program, read};
+use crate::sandbox::{self, CAP_NET_BIND_SERVICE, as_ordinary_user, give_capability};
 use crate::verdict::{Failure, Verdict};
 
 /// The wrapper, the library and the programs, which an ordinary user can read.
@@ -94,5 +94,5 @@ fn gains(cx: &Context, name: &str, kind: &str, bits: u32) -> Result<Vec<Verdict>
 fn no_privileges() -> bool {
     let status = read("/proc/self/status".as_ref());
     let mut lines = status.lines();
-    lines.any(|line| line.starts_with("NoNewPrivs:") && line.ends_with('1')) || !place::is_root()
+    lines.any(|line| line.starts_with("NoNewPrivs:") && line.ends_with('1')) || !sandbox::is_root()
 }

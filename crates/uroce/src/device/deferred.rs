@@ -81,3 +81,50 @@ impl DeferredSends {
         self.waiting.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::tests::queue_pair_alone;
+
+    fn sent(deferred: &DeferredSends) -> (bool, Vec<u32>) {
+        let mut sent = Vec::new();
+        let all = deferred.send(|qp, inner| {
+            assert!(!inner.send_deferred);
+            sent.push(qp.qpn);
+        });
+        (all, sent)
+    }
+
+    #[test]
+    fn a_queue_pair_is_sent_once_however_often_it_was_deferred() {
+        let deferred = DeferredSends::default();
+        let [one, other] = [2, 3].map(|qpn| queue_pair_alone(qpn, None));
+        assert_eq!(sent(&deferred), (true, vec![]));
+        for qp in [&one, &one, &other] {
+            assert!(deferred.add(qp, &mut qp.inner.lock()));
+        }
+        assert!(deferred.any() && one.inner.lock().send_deferred);
+        assert_eq!(sent(&deferred), (true, vec![3, 2]));
+        assert!(!deferred.any());
+        assert_eq!(sent(&deferred), (true, vec![]));
+    }
+
+    /// The thread that runs a queue pair is preempted: the others are sent, and that one later.
+    #[test]
+    fn a_locked_queue_pair_is_tried_again() {
+        let deferred = DeferredSends::default();
+        let [one, other] = [2, 3].map(|qpn| queue_pair_alone(qpn, None));
+        deferred.add_missed(&one);
+        deferred.add_missed(&other);
+        let locked = other.inner.lock();
+        assert_eq!(sent(&deferred), (false, vec![2]));
+        assert!(deferred.any());
+        let mut at_exit = Vec::new();
+        deferred.send_at_exit(|qp, _| at_exit.push(qp.qpn));
+        assert_eq!(at_exit, [0; 0]);
+        deferred.add_missed(&other);
+        drop(locked);
+        assert_eq!(sent(&deferred), (true, vec![3]));
+    }
+}

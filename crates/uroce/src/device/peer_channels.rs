@@ -277,3 +277,49 @@ fn switch(
     }
     is_found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::tests::{BACKGROUND_THREADS, loopback, queue_pair_alone};
+
+    fn open(peers: Option<Peers>, has_hooks: bool) -> (Net, Option<PeerChannels>, bool) {
+        enable(peers);
+        let net = Net::open(&loopback("alone")).unwrap();
+        let (channels, exports) = PeerChannels::open(&net, has_hooks).unwrap();
+        enable(None);
+        (net, channels, exports.is_some())
+    }
+
+    #[test]
+    fn a_device_has_channels_if_it_may_share_memory() {
+        let _switches = BACKGROUND_THREADS.lock();
+        for (peers, has_hooks, expected) in [
+            (None, false, false),
+            (Some(Peers::SameUser), true, false),
+            (Some(Peers::SameUser), false, true),
+            (Some(Peers::AnyUser), false, true),
+        ] {
+            let (_net, channels, has_exports) = open(peers, has_hooks);
+            assert_eq!(channels.is_some(), expected, "{peers:?} {has_hooks}");
+            // Direct access is switched off.
+            assert!(!has_exports && !channels.is_some_and(|it| it.has_direct_access));
+        }
+    }
+
+    /// Without a peer on this host packets take UDP, and a poller checks the sockets at each poll.
+    #[test]
+    fn without_a_channel_packets_take_udp() {
+        let _switches = BACKGROUND_THREADS.lock();
+        let (net, channels, _) = open(Some(Peers::SameUser), false);
+        let channels = channels.unwrap();
+        let qp = queue_pair_alone(2, None);
+        let mut inner = qp.inner.lock();
+        assert!(!channels.is_current(&qp, &inner));
+        assert!(!channels.find(&net, &qp, &mut inner));
+        assert!(channels.is_current(&qp, &inner) && inner.channel.get().is_none());
+        assert!(!channels.lets_skip_sockets(1) && !channels.prepare_sleep());
+        assert!(!channels.has_packet(&mut SeenChannels::default()));
+        assert_eq!(channels.counts(), (0, 0));
+    }
+}

@@ -86,3 +86,73 @@ impl UnreachableQps {
         self.waiting.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND, IBV_WC_SUCCESS, ibv_wc_status};
+
+    use super::*;
+    use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
+    use crate::device::events::AsyncEvents;
+    use crate::device::tests::queue_pair_alone;
+    use crate::device::wait::Waker;
+    use roce::engine::{Completion, SendFlags, SendOp, SendWr};
+
+    fn completion_queue() -> Arc<CompletionQueue> {
+        let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
+        Arc::new(CompletionQueue::new(CompletionQueueConfig {
+            handle: 1,
+            capacity: 16,
+            channel: None,
+            events: Arc::new(events),
+            timestamps: false,
+            ignore_overrun: false,
+        }))
+    }
+
+    fn read(cq: &CompletionQueue) -> Vec<ibv_wc_status> {
+        let mut statuses = Vec::new();
+        cq.poll(1, |_, entry| statuses.push(entry.completion.status));
+        statuses
+    }
+
+    fn fail(unreachable: &UnreachableQps, table: &QpTable, qp: &QueuePair) {
+        unreachable.fail(table, qp, &mut qp.inner.lock());
+    }
+
+    #[test]
+    fn a_request_fails_once_earlier_completions_are_read() {
+        let (unreachable, table, cq) = (
+            UnreachableQps::default(),
+            QpTable::default(),
+            completion_queue(),
+        );
+        let qp = queue_pair_alone(2, Some(cq.clone()));
+        table.insert(qp.clone());
+        // Nothing is outstanding.
+        fail(&unreachable, &table, &qp);
+        assert!(!unreachable.any() && read(&cq).is_empty());
+        let wr = || SendWr::new(1, SendOp::Send, SendFlags::default());
+        {
+            let mut inner = qp.inner.lock();
+            let (engine, mut hca) = inner.split(&qp);
+            assert!(engine.post_send(wr(), &mut hca));
+        }
+        let earlier = Completion::new(0, IBV_WC_SUCCESS, IBV_WC_SEND);
+        cq.push(earlier, qp.qpn, 0).unwrap();
+        for _ in 0..2 {
+            fail(&unreachable, &table, &qp);
+        }
+        let mut calls = 0;
+        unreachable.retry(|qp, mut inner| {
+            calls += 1;
+            unreachable.fail(&table, qp, &mut inner);
+        });
+        assert_eq!(calls, 1, "it was added once");
+        assert!(unreachable.any());
+        assert_eq!(read(&cq), [IBV_WC_SUCCESS]);
+        unreachable.retry(|qp, mut inner| unreachable.fail(&table, qp, &mut inner));
+        assert_eq!(read(&cq), [IBV_WC_RETRY_EXC_ERR]);
+        assert!(!unreachable.any());
+    }
+}

@@ -16,6 +16,41 @@ use super::*;
 use crate::config::Netdev;
 use roce::engine::{Limits, QpChange, QpConfig, QpState, Service};
 
+/// A queue pair in RTS that no device has; nothing that it sends leaves.
+pub fn queue_pair_alone(qpn: u32, send_cq: Option<Arc<CompletionQueue>>) -> Arc<QueuePair> {
+    let qp = QueuePair::new(QueuePairConfig {
+        engine: QpConfig {
+            service: Service::Rc,
+            qpn,
+            limits: Limits {
+                max_send_wr: 16,
+                max_recv_wr: 16,
+            },
+            sq_sig_all: true,
+            has_srq: false,
+        },
+        pd: None,
+        send_cq,
+        recv_cq: None,
+        srq: None,
+        xrcd: None,
+        memory: Arc::default(),
+        concurrent_receivers: Arc::default(),
+        slots_by_completion: false,
+    });
+    for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
+        let change = QpChange {
+            state: Some(state),
+            timeout: Some(17),
+            ..QpChange::default()
+        };
+        let mut inner = qp.inner.lock();
+        let (engine, mut hca) = inner.split(&qp);
+        engine.modify(&change, Time(0), &mut hca);
+    }
+    Arc::new(qp)
+}
+
 /// Held by tests that open devices: one of them counts threads.
 pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());
 

@@ -1,4 +1,4 @@
-//! The places in which cases run: separates a case from the machine and from all other cases.
+//! Sandboxes: each separates a case from the machine and from all other cases.
 //!
 //! A case in a namespace is started by unshare(1), with namespaces of its own for mounts, network,
 //! processes and System V IPC; all of it ends with the case. As root it needs no user namespace. An
@@ -13,11 +13,12 @@ use crate::paths::Paths;
 use crate::process::{path_with_sbin, read};
 use crate::verdict::{Failure, Verdict};
 
-/// Where a case runs. All places but `Host` need the right to create namespaces: root, or a kernel that
-/// gives it to ordinary users. Without it the case is skipped.
+/// The sandbox of a case. All but `Host` need the right to create namespaces: root, or a kernel that gives it
+/// to ordinary users. Without it the case is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// This machine, as the user who runs the tests. For what neither opens ports nor looks at /tmp or /run.
+pub enum Sandbox {
+    /// None: the case runs on this machine, as the user who runs the tests. For what neither opens ports nor
+    /// looks at /tmp or /run.
     Host,
     /// Own network (only `lo`, up), processes, System V IPC, /tmp, /run, /dev/shm and /var/tmp.
     Namespace,
@@ -73,18 +74,18 @@ impl Isolation {
         words.into_iter().map(String::from).collect()
     }
 
-    /// The command that starts the process of a case in this place; why it is skipped if there is none.
-    pub fn command_for(&self, place: Place) -> Result<Vec<String>, Failure> {
-        match (place, self) {
-            (Place::Host | Place::Vm, _) => Ok(Vec::new()),
+    /// The command that starts the process of a case in this sandbox; why it is skipped if there is none.
+    pub fn command_for(&self, sandbox: Sandbox) -> Result<Vec<String>, Failure> {
+        match (sandbox, self) {
+            (Sandbox::Host | Sandbox::Vm, _) => Ok(Vec::new()),
             (_, Isolation::None(why)) => Err(Failure::skip(format!("no namespaces here: {why}"))),
-            (Place::Root, Isolation::User) => Err(Failure::skip("needs root")),
+            (Sandbox::Root, Isolation::User) => Err(Failure::skip("needs root")),
             _ => Ok(self.prefix()),
         }
     }
 }
 
-/// Makes the namespaces of this process a place of its own: the loopback interface is up, /tmp, /run,
+/// Makes the namespaces of this process a sandbox: the loopback interface is up, /tmp, /run,
 /// /dev/shm and /var/tmp are empty, and what the case needs of the host stands below /tmp, where every user
 /// can read it. `host` has the paths outside; returns those inside.
 pub fn enter(host: &Paths) -> Result<Paths, Failure> {
@@ -188,7 +189,7 @@ pub fn give_capability(file: &Path, capability: u32) -> Verdict {
     Err(Failure::skip(format!("file capabilities: {error}")))
 }
 
-/// Runs a shell script as root of the place, for setting it up.
+/// Runs a shell script as root of the sandbox, for setting it up.
 pub fn sh(script: &str) -> Verdict {
     println!("+ sh: {}", script.trim());
     let output = Command::new("sh")
