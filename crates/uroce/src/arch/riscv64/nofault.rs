@@ -122,11 +122,15 @@ global_asm!(
         .cfi_endproc
 
     uroce_nofault_function uroce_nofault_compare_exchange
+    // With LTO, the assembler of this text does not know the target's extensions.
+    .option push
+    .option arch, +a
     70:
         lr.d.aqrl t0, (a0)
         bne t0, a1, 71f
         sc.d.rl t1, a2, (a0)
         bnez t1, 70b
+    .option pop
     71:
         mv a1, t0
         uroce_nofault_done
