@@ -38,12 +38,19 @@ pub unsafe fn opening(device: *mut ibv_device) {
     }
     // SAFETY: the device is alive, as the caller promises, and its name ends with a NUL.
     let name = unsafe { CStr::from_ptr((&raw const (*device).name).cast()) };
+    shadow::observe(|shadow| {
+        let is_freed = shadow.lists_of.get(&device.addr()) == Some(&0) && !is_open(shadow, device);
+        Vec::from_iter(is_freed.then(|| of_freed_list(device.addr(), name)))
+    });
+}
+
+fn of_freed_list(device: usize, name: &CStr) -> Finding {
     let object = Object {
         kind: Kind::Context,
-        address: device.addr(),
+        address: device,
         label: name.to_string_lossy().into_owned().into(),
     };
-    let found = Finding::new(Rule::Argument, object, "ibv_open_device", Outcome::Called)
+    Finding::new(Rule::Argument, object, "ibv_open_device", Outcome::Called)
         .with(
             "what",
             "device is of a list that ibv_free_device_list has freed before",
@@ -55,14 +62,7 @@ pub unsafe fn opening(device: *mut ibv_device) {
         .with(
             "todo",
             "open all devices that are needed, and call ibv_free_device_list after that",
-        );
-    shadow::observe(|shadow| {
-        let is_freed = shadow.lists_of.get(&device.addr()) == Some(&0) && !is_open(shadow, device);
-        match is_freed {
-            true => vec![found],
-            false => Vec::new(),
-        }
-    });
+        )
 }
 
 /// Whether the program has a context of the device.

@@ -285,10 +285,10 @@ mod tests {
     use crate::device::events::AsyncEvents;
     use crate::device::queue_pair::QueuePairConfig;
     use crate::device::shared_queue::{SrqConfig, SrqSizes};
+    use crate::device::tests::bare_config;
     use crate::device::wait::Waker;
     use crate::device::xrc::XrcDomain;
     use crate::memory::{Memory, MemoryRegion, MrRange};
-    use roce::engine::{Limits, QpConfig};
 
     fn srq(number: u32, pd: PdHandle) -> Arc<SharedReceiveQueue> {
         let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
@@ -330,24 +330,9 @@ mod tests {
         let srqs = [0, 1].map(|i| srq(srqns[i], PdHandle(pds[i])));
         srqs.iter().for_each(|srq| xrcd.add(srq));
         let qp = QueuePair::new(QueuePairConfig {
-            engine: QpConfig {
-                service: Service::XrcRecv,
-                qpn: 5,
-                limits: Limits {
-                    max_send_wr: 0,
-                    max_recv_wr: 0,
-                },
-                sq_sig_all: false,
-                has_srq: false,
-            },
-            pd: None,
-            send_cq: None,
-            recv_cq: None,
-            srq: None,
             xrcd: Some(xrcd.clone()),
             memory,
-            concurrent_receivers: Arc::default(),
-            slots_by_completion: false,
+            ..bare_config(Service::XrcRecv, 5, 0, false)
         });
         let mut inner = qp.inner.lock();
         let (_, mut hca) = inner.split(&qp);

@@ -192,7 +192,7 @@ impl SharedReceiveQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::completion::CompletionQueueConfig;
+    use super::super::tests::completion_queue;
     use super::super::wait::Waker;
     use super::*;
     use roce::engine::{Completion, Sges};
@@ -247,17 +247,7 @@ mod tests {
                 slots_by_completion,
                 ..queue(2, 0)
             };
-            let cqs = [(); 2].map(|()| {
-                let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
-                Arc::new(CompletionQueue::new(CompletionQueueConfig {
-                    handle: 6,
-                    capacity: 8,
-                    channel: None,
-                    events: Arc::new(events),
-                    timestamps: false,
-                    ignore_overrun: false,
-                }))
-            });
+            let cqs = [(); 2].map(|()| completion_queue(Arc::new(Waker::new().unwrap()), 8));
             cqs.iter().for_each(|cq| queue.completes_in(cq));
             let complete = |cq: &CompletionQueue, srq| {
                 let opcode = IBV_WC_RECV;

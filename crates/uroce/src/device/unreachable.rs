@@ -92,23 +92,10 @@ mod tests {
     use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND, IBV_WC_SUCCESS, ibv_wc_status};
 
     use super::*;
-    use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
-    use crate::device::events::AsyncEvents;
-    use crate::device::tests::queue_pair_alone;
+    use crate::device::completion::CompletionQueue;
+    use crate::device::tests::{completion_queue, queue_pair_alone};
     use crate::device::wait::Waker;
     use roce::engine::{Completion, SendFlags, SendOp, SendWr};
-
-    fn completion_queue() -> Arc<CompletionQueue> {
-        let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
-        Arc::new(CompletionQueue::new(CompletionQueueConfig {
-            handle: 1,
-            capacity: 16,
-            channel: None,
-            events: Arc::new(events),
-            timestamps: false,
-            ignore_overrun: false,
-        }))
-    }
 
     fn read(cq: &CompletionQueue) -> Vec<ibv_wc_status> {
         let mut statuses = Vec::new();
@@ -125,7 +112,7 @@ mod tests {
         let (unreachable, table, cq) = (
             UnreachableQps::default(),
             QpTable::default(),
-            completion_queue(),
+            completion_queue(Arc::new(Waker::new().unwrap()), 16),
         );
         let qp = queue_pair_alone(2, Some(cq.clone()));
         table.insert(qp.clone());

@@ -95,8 +95,9 @@ fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word:
     let uid = input.u64(0);
     match (command, word) {
         (Command::CreateId, Some(id)) => hook(&CmNotice::Known { id, uid }),
-        // A client's second ACCEPT, which answers the event CONNECT_RESPONSE, has no parameters and no uid.
-        (Command::Accept, _) if input.u8(279) != 0 => {
+        // A client's second ACCEPT, which answers the event CONNECT_RESPONSE, has no parameters
+        // (rdma_ucm_conn_param.valid is 0) and no uid.
+        (Command::Accept, _) if input.u8(8 + 271) != 0 => {
             let id = input.u32(280);
             hook(&CmNotice::Known { id, uid });
         }

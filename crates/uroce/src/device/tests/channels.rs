@@ -4,8 +4,6 @@ use std::time::Instant;
 
 use super::preemption::{connect, is_acknowledged, pair, queue_pair_with, send};
 use super::*;
-use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
-use crate::device::events::AsyncEvents;
 use crate::device::queue_pair::QueuePair;
 use crate::device::{direct, peer_channels};
 use crate::shm::Peers;
@@ -65,6 +63,13 @@ pub fn connect_channel(a: &Device, b: &Device) {
     });
 }
 
+/// Lets a queue pair of `a` take a channel to `b`.
+pub fn take_channel(a: &Device, b: &Device, qp: &Arc<QueuePair>) {
+    exchange(a, b, qp);
+    connect_channel(a, b);
+    exchange(a, b, qp);
+}
+
 #[test]
 fn messages_take_shared_memory_if_it_is_switched_on() {
     let _background_threads = BACKGROUND_THREADS.lock();
@@ -100,9 +105,7 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
     for sends_before in [true, false] {
         let (a, b) = two_devices(true);
         let (one, _other) = pair(&a, &b);
-        exchange(&a, &b, &one);
-        connect_channel(&a, &b);
-        exchange(&a, &b, &one);
+        take_channel(&a, &b, &one);
         if sends_before {
             send(&a, &one);
         }
@@ -131,9 +134,7 @@ fn a_channel_does_not_outlive_its_peer() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let (a, b) = two_devices(true);
     let (one, _other) = pair(&a, &b);
-    exchange(&a, &b, &one);
-    connect_channel(&a, &b);
-    exchange(&a, &b, &one);
+    take_channel(&a, &b, &one);
     let channel = Arc::downgrade(one.inner.lock().channel.get().unwrap());
     b.channels.as_ref().unwrap().close();
     until(|| {
@@ -153,9 +154,7 @@ fn an_ack_that_came_before_the_end_of_the_peer_counts() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let (a, b) = two_devices(true);
     let (one, _other) = pair(&a, &b);
-    exchange(&a, &b, &one);
-    connect_channel(&a, &b);
-    exchange(&a, &b, &one);
+    take_channel(&a, &b, &one);
     send(&a, &one);
     until(|| {
         make_progress(&b);
@@ -174,18 +173,6 @@ fn an_ack_that_came_before_the_end_of_the_peer_counts() {
     assert_eq!(a.counters().queue_pairs.retry_exceeded_err, 0);
 }
 
-fn completion_queue(device: &Device) -> Arc<CompletionQueue> {
-    let (events, _file) = AsyncEvents::new(device.waker.clone()).unwrap();
-    Arc::new(CompletionQueue::new(CompletionQueueConfig {
-        handle: 1,
-        capacity: 16,
-        channel: None,
-        events: Arc::new(events),
-        timestamps: false,
-        ignore_overrun: false,
-    }))
-}
-
 /// Programs end when they have the completions that they count, with other requests outstanding, as
 /// ibv_srq_pingpong. A peer that has ended before must not make one of those fail before the program has
 /// read the others.
@@ -193,7 +180,7 @@ fn completion_queue(device: &Device) -> Arc<CompletionQueue> {
 fn a_request_fails_after_the_program_has_read_its_completions() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let (a, b) = two_devices(true);
-    let cq = completion_queue(&a);
+    let cq = completion_queue(a.waker.clone(), 16);
     let (one, other) = (
         queue_pair_with(&a, Service::Rc, Some(cq.clone())),
         queue_pair_with(&b, Service::Rc, None),
@@ -205,9 +192,7 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
         cq.poll(1, |_, entry| statuses.push(entry.completion.status));
         statuses
     };
-    exchange(&a, &b, &one);
-    connect_channel(&a, &b);
-    exchange(&a, &b, &one);
+    take_channel(&a, &b, &one);
     send(&a, &one);
     b.channels.as_ref().unwrap().close();
     until(|| {
@@ -289,9 +274,7 @@ fn an_ack_is_sent_although_the_channel_is_full() {
     for without_room in [false, true] {
         let (a, b) = two_devices(true);
         let (one, other) = pair(&a, &b);
-        exchange(&a, &b, &one);
-        connect_channel(&a, &b);
-        exchange(&a, &b, &one);
+        take_channel(&a, &b, &one);
         exchange(&b, &a, &other);
         fill_channel(&b, &other, without_room);
         send(&a, &one);
@@ -314,9 +297,7 @@ fn a_full_channel_concerns_only_those_that_send() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let (a, b) = two_devices(true);
     let (one, other) = pair(&a, &b);
-    exchange(&a, &b, &one);
-    connect_channel(&a, &b);
-    exchange(&a, &b, &one);
+    take_channel(&a, &b, &one);
     until(|| !one.inner.lock().engine().may_transmit());
     fill_channel(&a, &one, true);
     a.send(&one, one.inner.lock());

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_abi::*;
 
-use super::channels::{connect_channel, exchange, two_devices_with};
+use super::channels::{take_channel, two_devices_with};
 use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
@@ -49,9 +49,7 @@ impl Fixture {
         let (mut local, mut remote) = (Box::new([7; 8]), Box::new([0; 8]));
         let lkey = a.memory.register(region(&mut local, 0));
         let rkey = b.memory.register(region(&mut remote, REMOTE));
-        exchange(&a, &b, &one);
-        connect_channel(&a, &b);
-        exchange(&a, &b, &one);
+        take_channel(&a, &b, &one);
         Fixture {
             a,
             b,

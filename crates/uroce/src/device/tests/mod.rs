@@ -10,33 +10,56 @@ use std::time::Duration;
 
 use ibverbs_os::thread::SYNCHRONOUS_SIGNALS;
 
+use super::completion::CompletionQueueConfig;
+use super::events::AsyncEvents;
 use super::polled::PolledCompletions;
 use super::queue_pair::{QueuePairConfig, Unavailable};
 use super::*;
 use crate::config::Netdev;
 use roce::engine::{Limits, QpChange, QpConfig, QpState, Service};
 
-/// A queue pair in RTS that no device has; nothing that it sends leaves.
-pub fn queue_pair_alone(qpn: u32, send_cq: Option<Arc<CompletionQueue>>) -> Arc<QueuePair> {
-    let qp = QueuePair::new(QueuePairConfig {
+/// A CQ without a completion channel.
+pub fn completion_queue(waker: Arc<Waker>, capacity: usize) -> Arc<CompletionQueue> {
+    let (events, _file) = AsyncEvents::new(waker).unwrap();
+    Arc::new(CompletionQueue::new(CompletionQueueConfig {
+        handle: 1,
+        capacity,
+        channel: None,
+        events: Arc::new(events),
+        timestamps: false,
+        ignore_overrun: false,
+    }))
+}
+
+/// A queue pair with queues of this size, and without other objects.
+pub fn bare_config(service: Service, qpn: u32, max_wr: u32, sq_sig_all: bool) -> QueuePairConfig {
+    QueuePairConfig {
         engine: QpConfig {
-            service: Service::Rc,
+            service,
             qpn,
             limits: Limits {
-                max_send_wr: 16,
-                max_recv_wr: 16,
+                max_send_wr: max_wr,
+                max_recv_wr: max_wr,
             },
-            sq_sig_all: true,
+            sq_sig_all,
             has_srq: false,
         },
         pd: None,
-        send_cq,
+        send_cq: None,
         recv_cq: None,
         srq: None,
         xrcd: None,
         memory: Arc::default(),
         concurrent_receivers: Arc::default(),
         slots_by_completion: false,
+    }
+}
+
+/// A queue pair in RTS that no device has; nothing that it sends leaves.
+pub fn queue_pair_alone(qpn: u32, send_cq: Option<Arc<CompletionQueue>>) -> Arc<QueuePair> {
+    let qp = QueuePair::new(QueuePairConfig {
+        send_cq,
+        ..bare_config(Service::Rc, qpn, 16, true)
     });
     for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
         let change = QpChange {
@@ -155,25 +178,11 @@ fn switches() -> u64 {
 }
 
 pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
+    let qpn = device.net.alloc_qpn().unwrap();
     let qp = Arc::new(QueuePair::new(QueuePairConfig {
-        engine: QpConfig {
-            service: Service::Rc,
-            qpn: device.net.alloc_qpn().unwrap(),
-            limits: Limits {
-                max_send_wr: 1,
-                max_recv_wr: 1,
-            },
-            sq_sig_all: false,
-            has_srq: false,
-        },
-        pd: None,
-        send_cq: None,
-        recv_cq: None,
-        srq: None,
-        xrcd: None,
         memory: device.memory.clone(),
         concurrent_receivers: device.concurrent_receivers(),
-        slots_by_completion: false,
+        ..bare_config(Service::Rc, qpn, 1, false)
     }));
     device.add_queue_pair(qp.clone());
     qp

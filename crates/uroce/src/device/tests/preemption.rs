@@ -8,11 +8,10 @@ use super::super::polled::PolledCompletions;
 use super::super::queue_pair::QueuePairConfig;
 use super::super::receiving::Batch;
 use super::super::*;
-use super::{BACKGROUND_THREADS, loopback};
+use super::{BACKGROUND_THREADS, bare_config, loopback};
 use crate::memory::PdHandle;
 use roce::engine::{
-    AddressVector, Limits, QpChange, QpConfig, QpState, RecvWr, SendFlags, SendOp, SendWr, Service,
-    Sges,
+    AddressVector, QpChange, QpState, RecvWr, SendFlags, SendOp, SendWr, Service, Sges,
 };
 use roce::wire::Psn;
 
@@ -27,26 +26,13 @@ pub fn queue_pair_with(
     service: Service,
     send_cq: Option<Arc<CompletionQueue>>,
 ) -> Arc<QueuePair> {
-    let limits = Limits {
-        max_send_wr: 16,
-        max_recv_wr: 16,
-    };
+    let qpn = device.net.alloc_qpn().unwrap();
     let qp = Arc::new(QueuePair::new(QueuePairConfig {
-        engine: QpConfig {
-            service,
-            qpn: device.net.alloc_qpn().unwrap(),
-            limits,
-            sq_sig_all: true,
-            has_srq: false,
-        },
         pd: Some(PdHandle(1)),
         send_cq,
-        recv_cq: None,
-        srq: None,
-        xrcd: None,
         memory: device.memory.clone(),
         concurrent_receivers: device.concurrent_receivers(),
-        slots_by_completion: false,
+        ..bare_config(service, qpn, 16, true)
     }));
     device.add_queue_pair(qp.clone());
     qp
