@@ -70,7 +70,7 @@ pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};
 pub use requester::Pace;
 pub use retries::PeerActivity;
-pub use shm::{HEAD_LEN, Message, MessageCopy, MessageWriter};
+pub use shm::{Fragment, FragmentCopy, FragmentWriter, HEAD_LEN};
 pub use slot_count::PolledSends;
 pub use work::{
     Bind, Completion, Data, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress,

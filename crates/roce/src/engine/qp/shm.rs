@@ -8,7 +8,7 @@ use super::{Addresses, Clock, Hca, Qp, QpState, Service, Time};
 use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
-use crate::engine::shm::{Answer, Message, NextMessage, Sender};
+use crate::engine::shm::{Answer, Fragment, NextFragment, Sender};
 use crate::wire::{AethKind, NakCode, Operation, Packet};
 
 impl Qp {
@@ -30,7 +30,10 @@ impl Qp {
             return false;
         }
         self.requester.release();
-        self.sender = Some(Sender::new(self.requester.next_psn(), &self.attributes));
+        self.sender = Some(Sender::new(
+            self.requester.next_psn(),
+            &self.attributes,
+        ));
         true
     }
 
@@ -78,10 +81,10 @@ impl Qp {
         }
     }
 
-    /// Writes the next message that may be sent now into `buffer`, which has room for
+    /// Writes the next fragment that may be sent now into `buffer`, which has room for
     /// [`crate::engine::HEAD_LEN`] bytes or more. Returns its length; None if there is none.
     #[inline(always)]
-    pub fn transmit_message(
+    pub fn transmit_fragment(
         &mut self,
         clock: impl Clock,
         hca: &mut impl Hca,
@@ -94,16 +97,16 @@ impl Qp {
         Some(self.count_sent(sent))
     }
 
-    /// [`Qp::transmit_message`], but only responses.
+    /// [`Qp::transmit_fragment`], but only responses.
     #[inline(always)]
     pub fn transmit_answer(&mut self, hca: &mut impl Hca, buffer: &mut [u8]) -> Option<usize> {
         if !self.responder.is_shared() {
             return None;
         }
-        let next = self.responder.next_message(&self.attributes, hca, buffer);
+        let next = self.responder.next_fragment(&self.attributes, hca, buffer);
         let len = match next {
             NextAnswer::None => return None,
-            NextAnswer::Message(len) => len,
+            NextAnswer::Fragment(len) => len,
             NextAnswer::AccessError(len) => {
                 self.on_read_refused(hca);
                 len
@@ -129,31 +132,31 @@ impl Qp {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let sender = self.sender.as_mut()?;
             let queue = self.requester.queue_mut();
-            match sender.next_message(queue, &self.attributes, clock, hca, buffer) {
-                NextMessage::Message(len) => {
+            match sender.next_fragment(queue, &self.attributes, clock, hca, buffer) {
+                NextFragment::Fragment(len) => {
                     if !self.attributes.config.service.is_reliable() {
                         self.complete_sends(hca);
                     }
                     return Some(len);
                 }
-                NextMessage::Blocked => return None,
-                NextMessage::Complete => self.complete_sends(hca),
+                NextFragment::Blocked => return None,
+                NextFragment::Complete => self.complete_sends(hca),
             }
         }
         None
     }
 
-    /// A message to this queue pair's number.
+    /// A fragment to this queue pair's number.
     #[inline(always)]
-    pub fn receive_message(
+    pub fn receive_fragment(
         &mut self,
-        message: &Message<'_>,
+        fragment: &Fragment<'_>,
         from: &Addresses,
         clock: impl Clock,
         hca: &mut impl Hca,
     ) {
         self.counters.rcvd_pkts += 1;
-        self.counters.rcvd_bytes += message.payload.len() as u64;
+        self.counters.rcvd_bytes += fragment.payload.len() as u64;
         if !self.may_receive() {
             self.counters.dropped_in_state += 1;
             return;
@@ -163,10 +166,10 @@ impl Qp {
             return;
         }
         let service = self.attributes.config.service;
-        match (message.is_response(), service) {
-            (true, Service::Rc | Service::XrcSend) => self.receive_answer(message, clock, hca),
+        match (fragment.is_response(), service) {
+            (true, Service::Rc | Service::XrcSend) => self.receive_answer(fragment, clock, hca),
             (false, Service::Rc | Service::XrcRecv | Service::Uc) => {
-                self.receive_shared_request(message, service, hca);
+                self.receive_shared_request(fragment, service, hca);
             }
             _ => self.counters.dropped_not_of_peer += 1,
         }
@@ -175,14 +178,14 @@ impl Qp {
     #[inline(always)]
     fn receive_shared_request(
         &mut self,
-        message: &Message<'_>,
+        fragment: &Fragment<'_>,
         service: Service,
         hca: &mut impl Hca,
     ) {
         self.check_established(hca);
         let is_xrc = service == Service::XrcRecv;
-        let request = SharedRequest { message, is_xrc };
-        let (operation, part) = (message.operation(), message.part());
+        let request = SharedRequest { fragment, is_xrc };
+        let (operation, part) = (fragment.operation(), fragment.part());
         if service == Service::Uc {
             // Packets that still wait were received before this one.
             self.deliver_all_early(hca);
@@ -214,7 +217,7 @@ impl Qp {
 
     /// An ACK, NAK, READ response or ATOMIC ACK from the peer.
     #[inline(always)]
-    fn receive_answer(&mut self, message: &Message<'_>, clock: impl Clock, hca: &mut impl Hca) {
+    fn receive_answer(&mut self, fragment: &Fragment<'_>, clock: impl Clock, hca: &mut impl Hca) {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
         }
@@ -222,15 +225,15 @@ impl Qp {
             return;
         };
         let queue = self.requester.queue();
-        let response = (message.operation(), message.acknowledgment());
-        let Some(answer) = sender.on_response(queue, message.psn(), response, &self.attributes)
+        let response = (fragment.operation(), fragment.acknowledgment());
+        let Some(answer) = sender.on_response(queue, fragment.psn(), response, &self.attributes)
         else {
             return;
         };
         // The acknowledged WQEs complete before a later one fails.
         self.complete_sends(hca);
         if answer != Answer::Done && self.state != QpState::Err {
-            self.take_answer(answer, message, clock.time(), hca);
+            self.take_answer(answer, fragment, clock.time(), hca);
         }
     }
 
@@ -251,7 +254,7 @@ impl Qp {
     fn take_answer(
         &mut self,
         answer: Answer,
-        message: &Message<'_>,
+        fragment: &Fragment<'_>,
         now: Time,
         hca: &mut impl Hca,
     ) {
@@ -262,7 +265,7 @@ impl Qp {
         let result = match answer {
             Answer::Done => Ok(()),
             Answer::Again => {
-                let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == message.acknowledgment();
+                let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == fragment.acknowledgment();
                 self.counters.rcvd_seq_err += u64::from(is_nak);
                 self.counters.completer_retry_err += 1;
                 sender.send_again();
@@ -271,7 +274,7 @@ impl Qp {
             Answer::RnrWait { timer } => {
                 sender.on_rnr_nak(timer, attributes, now, &mut self.counters)
             }
-            Answer::Data => sender.on_data(queue, message, attributes, hca),
+            Answer::Data => sender.on_data(queue, fragment, attributes, hca),
             Answer::Fail(status) => Err(status),
         };
         if let Err(status) = result {
@@ -293,8 +296,8 @@ impl Qp {
         }
     }
 
-    /// Starts the ack timeout when the next message has no room, or no way to the peer: it runs
-    /// from now on, as if the message had been sent.
+    /// Starts the ack timeout when the next fragment has no room, or no way to the peer: it runs
+    /// from now on, as if the fragment had been sent.
     #[cold]
     pub fn on_no_room(&mut self, now: Time) {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);

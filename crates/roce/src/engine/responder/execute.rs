@@ -1,7 +1,7 @@
 //! Executes validated requests: SEND, WRITE, READ, atomics, ATOMIC WRITE, FLUSH.
 //!
 //! Not here: the validation and the order of requests (`super`), duplicates (`duplicate`), sending
-//! the responses (`transmit`, `messages`).
+//! the responses (`transmit`, `fragments`).
 //!
 //! Specification: 9.7.4, 9.7.5; ATOMIC WRITE and FLUSH: annex A19.
 

@@ -9,7 +9,7 @@
 mod duplicate;
 mod early;
 mod execute;
-mod messages;
+mod fragments;
 mod nak;
 mod transmit;
 
@@ -29,7 +29,7 @@ use crate::wire::{AethKind, NakCode, Operation, Part, Psn, Reth};
 use duplicate::Resource;
 use early::EarlyRequests;
 pub use execute::{capacity, place, recv_completion};
-pub use messages::NextAnswer;
+pub use fragments::NextAnswer;
 pub use nak::{ErrorReport, NakCause, ResponderAction, failed};
 pub use transmit::NextResponse;
 

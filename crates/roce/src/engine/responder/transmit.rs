@@ -1,6 +1,6 @@
 //! Sends responses as packets (9.7.5).
 //!
-//! Not here: their order (`response_queue`). Through shared memory they are sent by `messages`.
+//! Not here: their order (`response_queue`). Through shared memory they are sent by `fragments`.
 
 use super::{Attributes, Hca, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::Clock;

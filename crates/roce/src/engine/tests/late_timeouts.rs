@@ -115,7 +115,7 @@ fn a_late_timeout_does_not_break_the_connection() {
 fn untaken_request(change: QpChange) -> Network {
     let mut network = Network::rc_with(1024, dead(), change);
     network.shared_from = Some(network.now);
-    network.takes_message = Box::new(|_, _| false);
+    network.takes_fragment = Box::new(|_, _| false);
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network
 }
