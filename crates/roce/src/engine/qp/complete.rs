@@ -30,7 +30,7 @@ impl Qp {
     #[inline]
     fn next_finished(&mut self) -> Option<Finished> {
         match &mut self.sender {
-            Some(sender) => sender.next_finished(self.requester.queue_mut()),
+            Some(sender) => sender.next_finished(self.requester.window_mut().queue_mut()),
             None => self.requester.next_finished(),
         }
     }
@@ -47,13 +47,16 @@ impl Qp {
             hca.on_unsignaled(&completion);
             return Ok(());
         }
-        self.requester.queue_mut().report(&mut completion);
+        self.requester
+            .window_mut()
+            .queue_mut()
+            .report(&mut completion);
         hca.complete(WorkQueue::Send, completion)
     }
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).
     pub(super) fn fail_oldest_send(&mut self, status: ibv_wc_status, hca: &mut impl Hca) {
-        let completion = self.requester.fail_oldest(status);
+        let completion = self.requester.window_mut().queue_mut().pop_front(status);
         let overrun =
             completion.is_some_and(|completion| hca.complete(WorkQueue::Send, completion).is_err());
         if overrun {

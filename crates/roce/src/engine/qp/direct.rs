@@ -25,7 +25,7 @@ impl Qp {
     pub(super) fn may_execute_directly(&self, wr: &SendWr) -> bool {
         is_executable(wr, &self.attributes)
             && self.state == QpState::Rts
-            && self.requester.depth() == 0
+            && self.requester.window().queue().is_empty()
     }
 
     /// Whether [`Qp::execute_direct`] has something to do.
@@ -43,7 +43,7 @@ impl Qp {
             let Some(sender) = &mut self.sender else {
                 return;
             };
-            let queue = self.requester.queue_mut();
+            let queue = self.requester.window_mut().queue_mut();
             let Some(wr) = sender.next_direct(queue, &self.attributes) else {
                 return;
             };
@@ -74,7 +74,7 @@ impl Qp {
         hca: &mut impl Hca,
     ) {
         self.counters.direct_ops += 1;
-        self.requester.queue_mut().skip();
+        self.requester.window_mut().queue_mut().skip();
         if self.report_send(signaled, completion, hca).is_err() {
             self.enter_fatal_error(hca);
         }

@@ -24,6 +24,7 @@ use super::requester::{Pace, Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::send_queue::SendQueue;
 use super::shm::Sender;
+use super::timer::Timer;
 use super::{
     AddressVector, Clock, Gid, Hca, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
     SendWr, Service, Time, UdAddress, WorkQueue,
@@ -170,13 +171,13 @@ impl Qp {
     fn next_psn(&self) -> Psn {
         match &self.sender {
             Some(sender) => sender.next_psn(),
-            None => self.requester.next_psn(),
+            None => self.requester.window().next_psn(),
         }
     }
 
     /// Send WQEs that have not completed.
     pub fn send_depth(&self) -> u32 {
-        self.requester.depth()
+        self.requester.window().queue().len() as u32
     }
 
     /// WQEs in the queue pair's own receive queue.
@@ -249,7 +250,7 @@ impl Qp {
     /// no memory.
     #[inline]
     pub fn next_send(&mut self) -> Option<&mut SendWr> {
-        self.requester.queue_mut().next_wr()
+        self.requester.window_mut().queue_mut().next_wr()
     }
 
     /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
@@ -258,7 +259,7 @@ impl Qp {
         if !self.has_send_slots(1, hca) {
             return false;
         }
-        let Some(wr) = self.requester.written_wr() else {
+        let Some(wr) = self.requester.window().queue().written_wr() else {
             return false;
         };
         if self.may_execute_directly(wr) && hca.execute_directly(wr, self.attributes.target()) {
@@ -266,7 +267,10 @@ impl Qp {
             self.complete_directly(signaled, completion, hca);
             return true;
         }
-        self.requester.queue_mut().push_next(self.attributes.mtu);
+        self.requester
+            .window_mut()
+            .queue_mut()
+            .push_next(self.attributes.mtu);
         if matches!(self.state, QpState::Err | QpState::Sqe) {
             self.flush_sends(hca);
         }
@@ -335,7 +339,7 @@ impl Qp {
     #[inline]
     fn has_unsent(&self) -> bool {
         match &self.sender {
-            Some(sender) => sender.has_unsent(self.requester.queue()),
+            Some(sender) => sender.has_unsent(self.requester.window().queue()),
             None => self.requester.has_unsent(),
         }
     }
@@ -345,7 +349,7 @@ impl Qp {
     pub fn is_rnr_waiting(&self) -> bool {
         match &self.sender {
             Some(sender) => sender.is_rnr_waiting(),
-            None => self.requester.is_rnr_waiting(),
+            None => self.requester.timers().is_set(Timer::Rnr),
         }
     }
 
@@ -357,7 +361,7 @@ impl Qp {
 
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
     pub fn next_destination(&self) -> Option<&UdAddress> {
-        self.requester.next_destination()
+        self.requester.window().queue().front()?.wr.ud.as_ref()
     }
 
     /// Whether [`Qp::fail_unreachable`] does anything.

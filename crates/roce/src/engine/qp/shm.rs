@@ -25,13 +25,13 @@ impl Qp {
         if self.state != QpState::Rts || service == Service::Ud {
             return false;
         }
-        if !self.requester.is_idle() {
+        if !self.requester.window().is_idle() {
             self.requester.hold(service.is_reliable(), now.time());
             return false;
         }
         self.requester.release();
         self.sender = Some(Sender::new(
-            self.requester.next_psn(),
+            self.requester.window().next_psn(),
             &self.attributes,
         ));
         true
@@ -49,7 +49,7 @@ impl Qp {
             self.on_no_room(clock.time());
         } else {
             self.sender = None;
-            self.requester.restart();
+            self.requester.window_mut().restart();
         }
     }
 
@@ -131,7 +131,7 @@ impl Qp {
     ) -> Option<usize> {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let sender = self.sender.as_mut()?;
-            let queue = self.requester.queue_mut();
+            let queue = self.requester.window_mut().queue_mut();
             match sender.next_fragment(queue, &self.attributes, clock, hca, buffer) {
                 NextFragment::Fragment(len) => {
                     if !self.attributes.config.service.is_reliable() {
@@ -224,7 +224,7 @@ impl Qp {
         let Some(sender) = &mut self.sender else {
             return;
         };
-        let queue = self.requester.queue();
+        let queue = self.requester.window().queue();
         let response = (fragment.operation(), fragment.acknowledgment());
         let Some(answer) = sender.on_response(queue, fragment.psn(), response, &self.attributes)
         else {
@@ -245,7 +245,7 @@ impl Qp {
         let (Some(sender), Some(AethKind::Ack { .. })) = (&mut self.sender, kind) else {
             return;
         };
-        let (queue, psn) = (self.requester.queue(), packet.bth.psn);
+        let (queue, psn) = (self.requester.window().queue(), packet.bth.psn);
         sender.on_response(queue, psn, (Operation::Ack, kind), &self.attributes);
         self.complete_sends(hca);
     }
@@ -261,7 +261,7 @@ impl Qp {
         let Some(sender) = &mut self.sender else {
             return;
         };
-        let (queue, attributes) = (self.requester.queue_mut(), &self.attributes);
+        let (queue, attributes) = (self.requester.window_mut().queue_mut(), &self.attributes);
         let result = match answer {
             Answer::Done => Ok(()),
             Answer::Again => {
@@ -302,7 +302,7 @@ impl Qp {
     pub fn on_no_room(&mut self, now: Time) {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
         if let Some(sender) = self.sender.as_mut().filter(|_| sends) {
-            if sender.has_unsent(self.requester.queue_mut()) {
+            if sender.has_unsent(self.requester.window_mut().queue_mut()) {
                 sender.await_room(&self.attributes, now);
             }
         }

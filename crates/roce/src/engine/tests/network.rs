@@ -470,14 +470,14 @@ impl Qp {
     fn check_invariants(&self, transmitted: bool) {
         let (requester, max_rd_atomic) = (self.requester(), self.attributes().max_rd_atomic);
         if !self.is_bound() {
-            requester.check_invariants();
+            requester.window().check_invariants();
         }
         if self.state() == QpState::Rts && self.is_bound() {
             // A timer runs while requests are in flight.
             let timer = self.next_timeout();
             assert!(!self.has_requests_in_flight() || timer.is_some());
         } else if self.state() == QpState::Rts {
-            assert!(requester.rd_atomic_in_flight() <= max_rd_atomic.unwrap_or(0).into());
+            assert!(requester.window().rd_atomic_in_flight() <= max_rd_atomic.unwrap_or(0).into());
             // A timer runs while packets are in flight; for an unreliable message in progress, the
             // pacer's.
             let timer = if self.config().service.is_reliable() {
@@ -485,7 +485,7 @@ impl Qp {
             } else {
                 self.next_timeout()
             };
-            assert!(!transmitted || !requester.is_in_flight() || timer.is_some());
+            assert!(!transmitted || !requester.window().is_in_flight() || timer.is_some());
         }
         let max_dest_rd_atomic = self.attributes().max_dest_rd_atomic.unwrap_or(0);
         assert!(self.responder().pending_rd_atomic() <= max_dest_rd_atomic.into());

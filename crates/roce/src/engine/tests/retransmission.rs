@@ -169,7 +169,7 @@ fn an_rto_shrinks_cwnd_unless_spurious() {
 #[test]
 fn rtt_samples_follow_karns_algorithm() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
-    let srtt = |peer: &Peer| peer.qp.requester().srtt();
+    let srtt = |peer: &Peer| peer.qp.requester().rtt().srtt();
     peer.post_send(0, 10);
     peer.post_send(1, 10);
     assert_eq!(peer.sent(), [0, 1]);
