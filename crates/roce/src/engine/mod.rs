@@ -9,7 +9,7 @@
 //! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
 //! | `attributes` | the attributes of a queue pair, as it is created and modified |
 //! | `work`, `packet_copy` | work requests and completions; received packets that are delivered later |
-//! | `requester`, `send_queue`, `slots` | which request packet is sent next, what is in flight, retransmission |
+//! | `requester`, `send_queue`, `slots` | which request packet is sent next, what is in flight, and losses |
 //! | `slot_count` | when a slot of the send queue is free again |
 //! | `completer` | responses: acknowledgments, NAKs, retries, and the ack timeout (attribute `timeout`) |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |

@@ -212,7 +212,7 @@ impl Qp {
         }
         match target {
             QpState::Err => {
-                self.responder.withhold_reads();
+                self.responder.responses_mut().queue_mut().withhold_reads();
                 self.enter_error(hca);
             }
             QpState::Sqd => {
@@ -356,7 +356,7 @@ impl Qp {
     /// Whether a response waits to be sent.
     #[inline]
     pub fn has_response(&self) -> bool {
-        self.responder.has_response() || self.is_cnp_due()
+        self.responder.responses().has_next() || self.is_cnp_due()
     }
 
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
@@ -419,7 +419,7 @@ impl Qp {
     /// When the pacer allows the next packet, if there is one that waits for it.
     fn pacing_until(&self) -> Option<Time> {
         if self.attributes.config.service.is_reliable() {
-            self.responder.pacing_until()
+            self.responder.responses().pacing_until()
         } else if self.state == QpState::Rts || self.sq_draining() {
             self.requester.pacing_until()
         } else {

@@ -88,7 +88,7 @@ impl Qp {
     }
 
     /// Writes the next packet into `buffer`. Responses go before requests, except
-    /// that one request may go before an ACK (see `Responder::yields_to_request`).
+    /// that one request may go before an ACK (see `ResponseQueue::yields_to_request`).
     #[inline(always)]
     pub(super) fn next_reliable(
         &mut self,
@@ -96,7 +96,13 @@ impl Qp {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
-        if self.requester.has_unsent() && self.responder.yields_to_request() {
+        if self.requester.has_unsent()
+            && self
+                .responder
+                .responses_mut()
+                .queue_mut()
+                .yields_to_request()
+        {
             if let Some(request) = self.next_request(clock, hca, buffer) {
                 return Some(request);
             }
@@ -137,12 +143,13 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         // No other takes a packet: see `Qp::receive_ack_packet`.
-        if self.responder.is_shared() && !self.responder.acknowledges_next() {
+        if self.responder.is_shared() && !self.responder.responses().acknowledges_next() {
             return None;
         }
-        let next = self
-            .responder
-            .next_response(&self.attributes, clock, hca, buffer);
+        let next =
+            self.responder
+                .responses_mut()
+                .next_response(&self.attributes, clock, hca, buffer);
         match next {
             NextResponse::None => None,
             NextResponse::Packet(encoded) => Some(encoded),

@@ -70,7 +70,7 @@ impl Qp {
     pub fn uses_packets(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
         self.is_cnp_due()
-            || self.responder.has_response() && !self.responder.is_shared()
+            || self.responder.responses().has_next() && !self.responder.is_shared()
             || sends && self.sender.is_none() && self.requester.has_unsent()
     }
 
@@ -103,7 +103,10 @@ impl Qp {
         if !self.responder.is_shared() {
             return None;
         }
-        let next = self.responder.next_fragment(&self.attributes, hca, buffer);
+        let next = self
+            .responder
+            .responses_mut()
+            .next_fragment(&self.attributes, hca, buffer);
         let len = match next {
             NextAnswer::None => return None,
             NextAnswer::Fragment(len) => len,
@@ -195,7 +198,7 @@ impl Qp {
             return self.on_responder_action(action, hca);
         }
         // Without memory it is dropped, and the peer sends it again.
-        if !self.responder.try_reserve() {
+        if !self.responder.responses_mut().try_reserve() {
             return;
         }
         if !self.responder.is_shared() {

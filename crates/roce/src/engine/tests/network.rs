@@ -488,7 +488,9 @@ impl Qp {
             assert!(!transmitted || !requester.window().is_in_flight() || timer.is_some());
         }
         let max_dest_rd_atomic = self.attributes().max_dest_rd_atomic.unwrap_or(0);
-        assert!(self.responder().pending_rd_atomic() <= max_dest_rd_atomic.into());
+        assert!(
+            self.responder().responses().queue().pending_rd_atomic() <= max_dest_rd_atomic.into()
+        );
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Not here: their order (`response_queue`). As packets they are sent by `transmit`.
 
+use super::Responses;
 use super::transmit::ACK;
-use super::{Attributes, Hca, Operation, Part, Responder, Response};
+use crate::engine::Hca;
+use crate::engine::attributes::Attributes;
 use crate::engine::emit::part_of;
+use crate::engine::response_queue::Response;
 use crate::engine::shm::{FragmentWriter, HEAD_LEN};
-use crate::wire::{AethKind, NakCode, Psn};
+use crate::wire::{AethKind, NakCode, Operation, Part, Psn};
 
-/// The result of [`Responder::next_fragment`].
+/// The result of [`Responses::next_fragment`].
 pub enum NextAnswer {
     /// No response waits.
     None,
@@ -25,10 +28,10 @@ impl From<Option<usize>> for NextAnswer {
     }
 }
 
-impl Responder {
+impl Responses {
     /// Whether the next response is an ACK.
     pub fn acknowledges_next(&self) -> bool {
-        matches!(self.responses.front(), Some(Response::Ack { .. }))
+        matches!(self.queue.front(), Some(Response::Ack { .. }))
     }
 
     /// Writes the next response, or a part of it, into `buffer`, which has room for [`HEAD_LEN`] bytes or
@@ -41,7 +44,7 @@ impl Responder {
         buffer: &mut [u8],
     ) -> NextAnswer {
         loop {
-            let Some(response) = self.responses.front() else {
+            let Some(response) = self.queue.front() else {
                 return NextAnswer::None;
             };
             let len = match *response {
@@ -69,7 +72,7 @@ impl Responder {
                     write(attributes, Operation::ReadResponse, psn, buffer, |_| ())
                 }
             };
-            self.responses.on_sent();
+            self.queue.on_sent();
             return len.into();
         }
     }
@@ -81,7 +84,7 @@ impl Responder {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<NextAnswer> {
-        let Some(Response::Read(read)) = self.responses.front() else {
+        let Some(Response::Read(read)) = self.queue.front() else {
             return None;
         };
         let most = buffer.len().saturating_sub(HEAD_LEN) as u32;
