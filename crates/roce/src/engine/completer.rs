@@ -62,14 +62,14 @@ impl Completer {
         };
     }
 
-    /// The counts of this part since it was created, or since the last [`Self::take_counters`].
-    pub fn counters(&self) -> Counters {
-        self.counters
+    /// The counts of this part since they were taken last.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    /// [`Self::counters`], which begin at 0 again.
-    pub fn take_counters(&mut self) -> Counters {
-        std::mem::take(&mut self.counters)
+    /// The counts of this part, to take them or to add to them.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
     }
 
     /// A packet from the peer's responder. Acknowledges what it covers and returns what else it

@@ -5,78 +5,42 @@
 //! has.
 
 use super::{Addresses, Clock, Hca, Qp, QpState, Service, Time};
-use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
-use crate::engine::shm::{Answer, Fragment, NextFragment, Sender};
-use crate::wire::{AethKind, NakCode, Operation, Packet};
+use crate::engine::shm::{Answer, Fragment, NextFragment};
+use crate::wire::{AethKind, Operation, Packet};
 
 impl Qp {
     /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins,
     /// and the caller tries again. Returns whether it is bound.
     #[inline]
     pub fn bind(&mut self, now: impl Clock) -> bool {
-        self.sender.is_some() || self.try_bind(now)
+        self.sends.is_bound()
+            || self.state == QpState::Rts
+                && self.attributes.config.service != Service::Ud
+                && self.sends.bind(&self.attributes, now)
     }
 
-    #[cold]
-    fn try_bind(&mut self, now: impl Clock) -> bool {
-        let service = self.attributes.config.service;
-        if self.state != QpState::Rts || service == Service::Ud {
-            return false;
-        }
-        if !self.requester.window().is_idle() {
-            self.requester.hold(service.is_reliable(), now.time());
-            return false;
-        }
-        self.requester.release();
-        self.sender = Some(Sender::new(
-            self.requester.window().next_psn(),
-            &self.attributes,
-        ));
-        true
-    }
-
-    /// Releases the shared memory, which does not exist any more. An unreliable connection goes on
-    /// with packets, from the start of the message that it has written in part; a reliable one that
-    /// is bound fails with its timers.
+    /// Releases the shared memory, which does not exist any more: `SendSide::unbind`.
     pub fn unbind(&mut self, clock: impl Clock) {
-        self.requester.release();
-        if self.sender.is_none() {
-            return;
-        }
-        if self.attributes.config.service.is_reliable() {
+        self.sends.unbind(self.attributes.config.service);
+        if self.sends.is_bound() {
             self.on_no_room(clock.time());
-        } else {
-            self.sender = None;
-            self.requester.window_mut().restart();
         }
-    }
-
-    /// Whether the requester is bound to shared memory.
-    #[cfg(test)]
-    pub fn is_bound(&self) -> bool {
-        self.sender.is_some()
-    }
-
-    /// Whether requests have not been answered.
-    #[cfg(test)]
-    pub fn has_requests_in_flight(&self) -> bool {
-        self.sender.as_ref().is_some_and(Sender::is_in_flight)
     }
 
     /// Whether requests, or responses, take packets.
     #[inline]
     pub fn uses_packets(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.is_cnp_due()
+        self.notification.is_due()
             || self.responder.responses().has_next() && !self.responder.is_shared()
-            || sends && self.sender.is_none() && self.requester.has_unsent()
+            || sends && !self.sends.is_bound() && self.sends.has_unsent()
     }
 
     /// Other shared memory leads to the peer now: what is in flight is sent again.
     pub fn on_other_memory(&mut self) {
-        if let Some(sender) = &mut self.sender {
+        if let Some((sender, _)) = self.sends.sender_mut() {
             sender.send_again();
         }
     }
@@ -133,8 +97,7 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<usize> {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
-            let sender = self.sender.as_mut()?;
-            let queue = self.requester.window_mut().queue_mut();
+            let (sender, queue) = self.sends.sender_mut()?;
             match sender.next_fragment(queue, &self.attributes, clock, hca, buffer) {
                 NextFragment::Fragment(len) => {
                     if !self.attributes.config.service.is_reliable() {
@@ -224,10 +187,9 @@ impl Qp {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
         }
-        let Some(sender) = &mut self.sender else {
+        let Some((sender, queue)) = self.sends.sender_mut() else {
             return;
         };
-        let queue = self.requester.window().queue();
         let response = (fragment.operation(), fragment.acknowledgment());
         let Some(answer) = sender.on_response(queue, fragment.psn(), response, &self.attributes)
         else {
@@ -245,10 +207,11 @@ impl Qp {
     #[cold]
     pub(super) fn receive_ack_packet(&mut self, packet: &Packet, hca: &mut impl Hca) {
         let kind = packet.aeth().map(|aeth| aeth.kind);
-        let (Some(sender), Some(AethKind::Ack { .. })) = (&mut self.sender, kind) else {
+        let (Some((sender, queue)), Some(AethKind::Ack { .. })) = (self.sends.sender_mut(), kind)
+        else {
             return;
         };
-        let (queue, psn) = (self.requester.window().queue(), packet.bth.psn);
+        let psn = packet.bth.psn;
         sender.on_response(queue, psn, (Operation::Ack, kind), &self.attributes);
         self.complete_sends(hca);
     }
@@ -261,25 +224,10 @@ impl Qp {
         now: Time,
         hca: &mut impl Hca,
     ) {
-        let Some(sender) = &mut self.sender else {
-            return;
-        };
-        let (queue, attributes) = (self.requester.window_mut().queue_mut(), &self.attributes);
-        let result = match answer {
-            Answer::Done => Ok(()),
-            Answer::Again => {
-                let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == fragment.acknowledgment();
-                self.counters.rcvd_seq_err += u64::from(is_nak);
-                self.counters.completer_retry_err += 1;
-                sender.send_again();
-                Ok(())
-            }
-            Answer::RnrWait { timer } => {
-                sender.on_rnr_nak(timer, attributes, now, &mut self.counters)
-            }
-            Answer::Data => sender.on_data(queue, fragment, attributes, hca),
-            Answer::Fail(status) => Err(status),
-        };
+        let attributes = &self.attributes;
+        let result = self
+            .sends
+            .take_answer(answer, fragment, attributes, now, hca);
         if let Err(status) = result {
             self.fail_oldest_send(status, hca);
         }
@@ -288,24 +236,13 @@ impl Qp {
         }
     }
 
-    /// Handles the sender's timers that have expired.
-    pub(super) fn sender_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
-        let Some(sender) = &mut self.sender else {
-            return;
-        };
-        let result = sender.on_timeout(&self.attributes, peer, now, &mut self.counters);
-        if let Err(status) = result {
-            self.fail_oldest_send(status, hca);
-        }
-    }
-
     /// Starts the ack timeout when the next fragment has no room, or no way to the peer: it runs
     /// from now on, as if the fragment had been sent.
     #[cold]
     pub fn on_no_room(&mut self, now: Time) {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        if let Some(sender) = self.sender.as_mut().filter(|_| sends) {
-            if sender.has_unsent(self.requester.window_mut().queue_mut()) {
+        if let Some((sender, queue)) = self.sends.sender_mut().filter(|_| sends) {
+            if sender.has_unsent(queue) {
                 sender.await_room(&self.attributes, now);
             }
         }

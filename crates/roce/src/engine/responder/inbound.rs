@@ -83,8 +83,8 @@ impl Inbound {
         }
     }
 
-    /// Takes the receive WR for a packet of a SEND, and the bytes that it has received: that of the message in
-    /// progress, which is none then, or a new one if the packet `starts` a message.
+    /// Takes the receive WR for a packet of a SEND, and the bytes that it has received: a new one if the
+    /// packet `starts` a message, else that of the message in progress. Then no message is in progress.
     #[inline(always)]
     pub fn take_send(
         &mut self,

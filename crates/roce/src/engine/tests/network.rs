@@ -468,14 +468,15 @@ impl Qp {
     /// Checks what holds between any two calls. `transmitted`: everything that may be sent has been
     /// sent.
     fn check_invariants(&self, transmitted: bool) {
-        let (requester, max_rd_atomic) = (self.requester(), self.attributes().max_rd_atomic);
-        if !self.is_bound() {
+        let (requester, max_rd_atomic) =
+            (self.sends().requester(), self.attributes().max_rd_atomic);
+        if !self.sends().is_bound() {
             requester.window().check_invariants();
         }
-        if self.state() == QpState::Rts && self.is_bound() {
+        if self.state() == QpState::Rts && self.sends().is_bound() {
             // A timer runs while requests are in flight.
             let timer = self.next_timeout();
-            assert!(!self.has_requests_in_flight() || timer.is_some());
+            assert!(!self.sends().sender().unwrap().is_in_flight() || timer.is_some());
         } else if self.state() == QpState::Rts {
             assert!(requester.window().rd_atomic_in_flight() <= max_rd_atomic.unwrap_or(0).into());
             // A timer runs while packets are in flight; for an unreliable message in progress, the

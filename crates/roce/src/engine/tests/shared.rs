@@ -43,10 +43,10 @@ fn a_queue_pair_is_bound_when_nothing_is_in_flight() {
     network.shared_from = Some(network.now);
     post(&mut network, 1, SendOp::Send, 3000);
     post(&mut network, 2, SendOp::Send, 10);
-    assert!(!network.sides[0].qp.is_bound());
+    assert!(!network.sides[0].qp.sends().is_bound());
     assert_eq!(network.packets_sent[0], 3);
     network.run();
-    assert!(network.sides[0].qp.is_bound());
+    assert!(network.sides[0].qp.sends().is_bound());
     let expected = [0, 1, 2].map(|id| (id, IBV_WC_SUCCESS));
     assert_eq!(sends(&network, 0), expected);
     assert_eq!(receives(&network, 1), expected);
@@ -70,10 +70,10 @@ fn each_direction_is_bound_alone() {
     assert!(qp.bind(network.now));
     network.shared_from = Some(network.now);
     post(&mut network, 2, SendOp::Send, 10);
-    assert!(network.sides[0].qp.is_bound() && !network.sides[1].qp.is_bound());
+    assert!(network.sides[0].qp.sends().is_bound() && !network.sides[1].qp.sends().is_bound());
     network.shared_from = None;
     network.post_send(1, send_wr(3, SendOp::Send, &[sge(0, 10)]));
-    assert!(!network.sides[1].qp.is_bound());
+    assert!(!network.sides[1].qp.sends().is_bound());
     network.shared_from = Some(network.now);
     network.run();
     assert_eq!(sends(&network, 0), [(2, IBV_WC_SUCCESS)]);
@@ -291,7 +291,7 @@ fn an_unreliable_connection_changes_at_any_time() {
         for wr_id in [2 * round, 2 * round + 1] {
             post(&mut network, wr_id, SendOp::Send, 4000);
         }
-        assert_eq!(network.sides[0].qp.is_bound(), is_shared);
+        assert_eq!(network.sides[0].qp.sends().is_bound(), is_shared);
         network.run();
     }
     let expected: Vec<_> = (0..6).map(|id| (id, IBV_WC_SUCCESS)).collect();
