@@ -97,7 +97,7 @@ impl Options {
             }
             let aims = aims::table(&peers, &figures);
             if !aims.is_empty() {
-                println!("\naims, as ratios in this run\n\n{aims}");
+                println!("\naims, as ratios of the best rounds of this run\n\n{aims}");
             }
             if let Some(out) = &self.out {
                 let file = out.join(format!("{kind:?}.toml").to_lowercase());
