@@ -1,6 +1,6 @@
 //! Conditions of rules: functions from facts to findings. Pure: no system calls, no lock, no `unsafe`.
 //!
-//! Not here: names and texts (`rules.rs`); conditions of the state of the program's objects, and the calls of
+//! Not here: names and texts (`rules/`); conditions of the state of the program's objects, and the calls of
 //! all these (`calls/failed.rs` and `calls/arguments.rs` when a verb has failed, `shadow/` otherwise).
 
 pub mod arguments;
