@@ -26,9 +26,11 @@ pub mod setting;
 
 pub fn members() -> Result<Vec<Member>, String> {
     let rows = rows::of_testbed("vm")?.into_iter().enumerate();
-    let member =
-        |(number, (group, row)): (usize, (String, Row))| member(number as u16, &group, row);
-    Ok(rows.map(member).collect())
+    let member = |(number, (group, row)): (usize, (String, Row))| {
+        row.has_none_of(&["times", "clients", "mtu", "port"])?;
+        Ok(member(number as u16, &group, row))
+    };
+    rows.map(member).collect()
 }
 
 fn member(number: u16, group: &str, row: Row) -> Member {
