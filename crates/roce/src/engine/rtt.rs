@@ -2,7 +2,7 @@
 //!
 //! Not here: the attribute `timeout` of a queue pair (`completer`); which packets an RTO retransmits, and the
 //! probe. While the RTO is not backed off, the probe comes first: the timer of a packet is
-//! `Requester::first_timeout` (`requester/selective.rs`).
+//! `RetransmissionTimers::start` (`requester/timers.rs`).
 //!
 //! Specification: RFC 6298, with other limits. docs/uroce/protocol.md has the values; `tests/values.rs` and
 //! `tests/retransmission.rs` check them. docs/network.md shows their effect (`make bench-network`).

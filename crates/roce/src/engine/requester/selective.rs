@@ -272,3 +272,80 @@ fn alone_index(window: &SendWindow, packet: u64) -> Option<usize> {
     let is_possible = wqe.class() == OpClass::Acked && wqe.state == WqeState::Pending;
     is_possible.then_some(index)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{SendFlags, SendOp};
+    use crate::wire::Psn;
+
+    /// A window of eight SENDs that are in flight.
+    fn window() -> SendWindow {
+        let mut window = SendWindow::starting_at(Psn::new(0));
+        for _ in 0..8 {
+            let wr = window.queue_mut().next_wr().unwrap();
+            wr.begin(1, SendOp::Send, SendFlags::default());
+            window.queue_mut().push_next(1024);
+            let end = window.next() + 1;
+            window.on_sent(end, end, OpClass::Acked);
+        }
+        window
+    }
+
+    /// An RTT estimate of 1 ms.
+    fn rtt() -> RttEstimator {
+        let mut rtt = RttEstimator::new(1);
+        rtt.on_rtt_sample(Duration::from_millis(1));
+        rtt
+    }
+
+    /// The oldest packet is lost; sends it alone, and it is acknowledged together with `more` packets. Returns
+    /// whether it could be sent alone.
+    fn lose_and_repair(selective: &mut Selective, window: &mut SendWindow, more: u64) -> bool {
+        if !selective.on_loss(window) {
+            return false;
+        }
+        let lost = window.oldest_unacked();
+        assert_eq!(selective.take_due(window), Some((lost, 0)));
+        selective.on_sent(lost, &rtt(), Time(0));
+        window.on_ack(lost + 1 + more);
+        let (oldest, next) = (window.oldest_unacked(), window.next());
+        selective.on_ack(oldest, next, Duration::from_millis(1), Time(5_000_000));
+        window.next_finished(&Default::default());
+        true
+    }
+
+    #[test]
+    fn a_peer_that_keeps_nothing_gets_everything_again() {
+        let (mut selective, mut window) = (Selective::default(), window());
+        // The first loss shows that the peer drops what comes behind, and the next ones are not tried.
+        assert!(lose_and_repair(&mut selective, &mut window, 0));
+        assert!(selective.take_missing() && !selective.take_missing());
+        for _ in 0..PAUSE.0 {
+            assert!(!selective.on_loss(&window) && !selective.is_due());
+        }
+        assert!(selective.on_loss(&window));
+    }
+
+    #[test]
+    fn a_peer_that_has_kept_packets_may_lose_two_in_a_row() {
+        let (mut selective, mut window) = (Selective::default(), window());
+        assert!(lose_and_repair(&mut selective, &mut window, 1));
+        while window.next_finished(&Default::default()).is_some() {}
+        for _ in 0..=MAX_SINGLE {
+            assert!(lose_and_repair(&mut selective, &mut window, 0));
+        }
+        assert!(!lose_and_repair(&mut selective, &mut window, 0));
+    }
+
+    #[test]
+    fn a_probe_comes_once_before_everything() {
+        let (mut selective, window, rtt) = (Selective::default(), window(), rtt());
+        assert!(selective.may_probe());
+        assert_eq!(selective.on_timeout(&window, &rtt), Retransmission::Alone);
+        let (packet, _) = selective.take_due(&window).unwrap();
+        assert_eq!(selective.on_sent(packet, &rtt, Time(0)), rtt.rto());
+        assert!(!selective.may_probe());
+        assert_eq!(selective.on_timeout(&window, &rtt), Retransmission::All);
+    }
+}
