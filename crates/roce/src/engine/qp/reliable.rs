@@ -4,7 +4,7 @@ use super::{Hca, Qp, QpEvent, QpState, Time};
 use crate::engine::Clock;
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::Encoded;
-use crate::engine::requester::NextPacket;
+use crate::engine::requester::NextRequest;
 use crate::engine::responder::NextResponse;
 use crate::wire::{Operation, Packet, Part};
 
@@ -108,9 +108,9 @@ impl Qp {
                 .requester_mut()
                 .next_packet(&self.attributes, now, hca, buffer);
             match next {
-                NextPacket::Packet(encoded) => return Some(encoded),
-                NextPacket::Blocked => return None,
-                NextPacket::Complete => self.complete_sends(hca),
+                NextRequest::Sent(encoded) => return Some(encoded),
+                NextRequest::Blocked => return None,
+                NextRequest::Complete => self.complete_sends(hca),
             }
         }
         None
@@ -133,7 +133,7 @@ impl Qp {
                 .next_response(&self.attributes, clock, hca, buffer);
         match next {
             NextResponse::None => None,
-            NextResponse::Packet(encoded) => Some(encoded),
+            NextResponse::Sent(encoded) => Some(encoded),
             NextResponse::AccessError(nak) => {
                 self.on_read_refused(hca);
                 nak

@@ -11,7 +11,7 @@ use crate::engine::completer::{Completer, CompleterAction};
 use crate::engine::counters::Counters;
 use crate::engine::requester::{Finished, Requester};
 use crate::engine::send_queue::SendQueue;
-use crate::engine::shm::{Answer, Fragment, Sender};
+use crate::engine::shm::{Fragment, Sender};
 use crate::engine::timer::Timer;
 use crate::engine::{Clock, Completion, Hca, PeerActivity, QpConfig, Service, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet, Psn};
@@ -257,9 +257,9 @@ impl SendSide {
 
     /// Does what a response in shared memory requires after the WQEs that it acknowledges have completed.
     #[inline(never)]
-    pub fn take_answer(
+    pub fn react_to_fragment(
         &mut self,
-        answer: Answer,
+        action: CompleterAction,
         fragment: &Fragment<'_>,
         attributes: &Attributes,
         now: Time,
@@ -269,20 +269,22 @@ impl SendSide {
             return Ok(());
         };
         let counters = self.completer.counters_mut();
-        match answer {
-            Answer::Done => {}
-            Answer::Again => {
+        match action {
+            CompleterAction::None => {}
+            CompleterAction::Retransmit => {
                 let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == fragment.acknowledgment();
                 counters.rcvd_seq_err += u64::from(is_nak);
                 counters.completer_retry_err += 1;
                 sender.send_again();
             }
-            Answer::RnrWait { timer } => sender.on_rnr_nak(timer, attributes, now, counters)?,
-            Answer::Data => {
+            CompleterAction::RnrWait { timer } => {
+                sender.on_rnr_nak(timer, attributes, now, counters)?
+            }
+            CompleterAction::TakeResponse => {
                 let queue = self.requester.window().queue();
                 sender.on_data(queue, fragment, attributes, hca)?;
             }
-            Answer::Fail(status) => return Err(status),
+            CompleterAction::Fail(status) => return Err(status),
         }
         Ok(())
     }

@@ -5,9 +5,11 @@
 //! has.
 
 use super::{Addresses, Clock, Hca, Qp, QpState, Service, Time};
+use crate::engine::completer::CompleterAction;
 use crate::engine::request::SharedRequest;
-use crate::engine::responder::NextAnswer;
-use crate::engine::shm::{Answer, Fragment, NextFragment};
+use crate::engine::requester::NextRequest;
+use crate::engine::responder::NextResponse;
+use crate::engine::shm::Fragment;
 use crate::wire::{AethKind, Operation, Packet};
 
 impl Qp {
@@ -72,11 +74,11 @@ impl Qp {
             .responses_mut()
             .next_fragment(&self.attributes, hca, buffer);
         let len = match next {
-            NextAnswer::None => return None,
-            NextAnswer::Fragment(len) => len,
-            NextAnswer::AccessError(len) => {
+            NextResponse::None => return None,
+            NextResponse::Sent(len) => len,
+            NextResponse::AccessError(nak) => {
                 self.on_read_refused(hca);
-                len
+                nak?
             }
         };
         Some(self.count_sent(len))
@@ -99,14 +101,14 @@ impl Qp {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let (sender, queue) = self.sends.sender_mut()?;
             match sender.next_fragment(queue, &self.attributes, clock, hca, buffer) {
-                NextFragment::Fragment(len) => {
+                NextRequest::Sent(len) => {
                     if !self.attributes.config.service.is_reliable() {
                         self.complete_sends(hca);
                     }
                     return Some(len);
                 }
-                NextFragment::Blocked => return None,
-                NextFragment::Complete => self.complete_sends(hca),
+                NextRequest::Blocked => return None,
+                NextRequest::Complete => self.complete_sends(hca),
             }
         }
         None
@@ -191,14 +193,14 @@ impl Qp {
             return;
         };
         let response = (fragment.operation(), fragment.acknowledgment());
-        let Some(answer) = sender.on_response(queue, fragment.psn(), response, &self.attributes)
+        let Some(action) = sender.on_response(queue, fragment.psn(), response, &self.attributes)
         else {
             return;
         };
         // The acknowledged WQEs complete before a later one fails.
         self.complete_sends(hca);
-        if answer != Answer::Done && self.state != QpState::Err {
-            self.take_answer(answer, fragment, clock.time(), hca);
+        if action != CompleterAction::None && self.state != QpState::Err {
+            self.take_answer(action, fragment, clock.time(), hca);
         }
     }
 
@@ -219,7 +221,7 @@ impl Qp {
     #[inline(never)]
     fn take_answer(
         &mut self,
-        answer: Answer,
+        action: CompleterAction,
         fragment: &Fragment<'_>,
         now: Time,
         hca: &mut impl Hca,
@@ -227,11 +229,11 @@ impl Qp {
         let attributes = &self.attributes;
         let result = self
             .sends
-            .take_answer(answer, fragment, attributes, now, hca);
+            .react_to_fragment(action, fragment, attributes, now, hca);
         if let Err(status) = result {
             self.fail_oldest_send(status, hca);
         }
-        if answer == Answer::Data {
+        if action == CompleterAction::TakeResponse {
             self.complete_sends(hca);
         }
     }

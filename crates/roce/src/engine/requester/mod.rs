@@ -67,13 +67,13 @@ pub struct Requester {
     pacer: Pacer,
 }
 
-/// The result of [`Requester::next_packet`].
-pub enum NextPacket {
-    /// Wrote a packet.
-    Packet(Encoded),
+/// The next step with the requests of a reliable connection, or in shared memory.
+pub enum NextRequest<T> {
+    /// Wrote a packet or a fragment.
+    Sent(T),
     /// Nothing can be sent now.
     Blocked,
-    /// Executed or failed a WQE: the queue pair has to complete what is complete.
+    /// Executed, failed or finished a WQE: the queue pair has to complete what is complete.
     Complete,
 }
 
@@ -219,33 +219,33 @@ impl Requester {
         now: Time,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> NextPacket {
+    ) -> NextRequest<Encoded> {
         if self.selective.is_due() {
             match self.send_alone(attributes, now, hca, buffer) {
-                Ok(Some(encoded)) => return NextPacket::Packet(encoded),
+                Ok(Some(encoded)) => return NextRequest::Sent(encoded),
                 Ok(None) => {}
                 Err(error) => {
                     self.fail_current(error.status());
-                    return NextPacket::Complete;
+                    return NextRequest::Complete;
                 }
             }
         }
         loop {
             match self.next_step(attributes, now, hca) {
                 Step::Send => match self.send(attributes, now, hca, buffer) {
-                    Ok(Some(encoded)) => return NextPacket::Packet(encoded),
-                    Ok(None) => return NextPacket::Blocked,
+                    Ok(Some(encoded)) => return NextRequest::Sent(encoded),
+                    Ok(None) => return NextRequest::Blocked,
                     Err(error) => self.fail_current(error.status()),
                 },
                 Step::Skip => {
                     self.window.skip();
                     continue;
                 }
-                Step::Wait => return NextPacket::Blocked,
+                Step::Wait => return NextRequest::Blocked,
                 Step::Execute => self.execute_local(hca),
                 Step::Fail(status) => self.fail_current(status),
             }
-            return NextPacket::Complete;
+            return NextRequest::Complete;
         }
     }
 

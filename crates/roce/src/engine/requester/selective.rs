@@ -299,8 +299,8 @@ mod tests {
         rtt
     }
 
-    /// The oldest packet is lost; sends it alone, and it is acknowledged together with `more` packets. Returns
-    /// whether it could be sent alone.
+    /// The oldest packet is lost; sends it alone, and it is acknowledged together with `more` packets.
+    /// Returns whether it could be sent alone.
     fn lose_and_repair(selective: &mut Selective, window: &mut SendWindow, more: u64) -> bool {
         if !selective.on_loss(window) {
             return false;

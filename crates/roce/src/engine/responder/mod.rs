@@ -32,7 +32,7 @@ use sequence::Sequence;
 
 pub use execute::{capacity, place, recv_completion};
 pub use nak::{ErrorReport, NakCause, ResponderAction, failed};
-pub use responses::{NextAnswer, NextResponse, Responses};
+pub use responses::{NextResponse, Responses};
 
 /// The responder of a queue pair.
 #[derive(Debug)]

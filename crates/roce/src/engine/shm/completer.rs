@@ -10,7 +10,7 @@ use ibverbs_abi::*;
 
 use super::{Fragment, Sender};
 use crate::engine::attributes::Attributes;
-use crate::engine::completer::nak_status;
+use crate::engine::completer::{CompleterAction, nak_status};
 use crate::engine::counters::Counters;
 use crate::engine::retries::Exhausted;
 use crate::engine::send_queue::{OpClass, SendQueue, WqeState};
@@ -20,24 +20,6 @@ use crate::wire::{AethKind, Operation, Psn};
 /// Without an answer, a request that the peer has taken is sent again after this time, or after the ack
 /// timeout if that is shorter: the peer has dropped it because it had no memory, or was not ready to receive.
 const REPEAT_AFTER: Duration = Duration::from_millis(500);
-
-/// The reaction that a response requires after the WQEs that it acknowledges have completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Nothing.
-    Done,
-    /// Send again from the oldest request: call [`Sender::send_again`].
-    Again,
-    /// Take the data of the response: call [`Sender::on_data`].
-    Data,
-    /// Wait for the peer's RNR timer, whose code this is: call [`Sender::on_rnr_nak`].
-    RnrWait {
-        /// The code.
-        timer: u8,
-    },
-    /// The oldest WQE fails.
-    Fail(ibv_wc_status),
-}
 
 impl Sender {
     /// A response to the request with that PSN. Acknowledges what it covers and returns what else it
@@ -49,7 +31,7 @@ impl Sender {
         psn: Psn,
         (operation, kind): (Operation, Option<AethKind>),
         attributes: &Attributes,
-    ) -> Option<Answer> {
+    ) -> Option<CompleterAction> {
         let end = match kind {
             Some(AethKind::Ack { .. }) => psn.next(),
             _ => psn,
@@ -62,18 +44,18 @@ impl Sender {
         }
         if !self.acknowledge(end, queue, attributes) {
             // The response of a READ or an atomic is missing.
-            return Some(Answer::Again);
+            return Some(CompleterAction::Retransmit);
         }
         Some(match (operation, kind) {
-            (_, Some(AethKind::Ack { .. })) => Answer::Done,
-            (_, Some(AethKind::RnrNak { timer })) => Answer::RnrWait { timer },
+            (_, Some(AethKind::Ack { .. })) => CompleterAction::None,
+            (_, Some(AethKind::RnrNak { timer })) => CompleterAction::RnrWait { timer },
             (_, Some(AethKind::Nak(code))) => match nak_status(code) {
-                Some(status) => Answer::Fail(status),
-                None if self.rnr_until.is_some() => Answer::Done,
-                None => Answer::Again,
+                Some(status) => CompleterAction::Fail(status),
+                None if self.rnr_until.is_some() => CompleterAction::None,
+                None => CompleterAction::Retransmit,
             },
-            (Operation::Ack, None) => Answer::Fail(IBV_WC_BAD_RESP_ERR),
-            (_, None) => Answer::Data,
+            (Operation::Ack, None) => CompleterAction::Fail(IBV_WC_BAD_RESP_ERR),
+            (_, None) => CompleterAction::TakeResponse,
         })
     }
 

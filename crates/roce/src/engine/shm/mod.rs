@@ -24,7 +24,6 @@ mod fragment;
 mod sender;
 mod write;
 
-pub use completer::Answer;
 pub use direct::is_executable;
 pub use fragment::{Fragment, FragmentCopy, FragmentWriter, HEAD_LEN};
-pub use sender::{NextFragment, Sender};
+pub use sender::Sender;

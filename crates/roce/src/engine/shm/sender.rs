@@ -14,7 +14,7 @@ use ibverbs_abi::*;
 use super::direct::DirectWait;
 use super::fragment::HEAD_LEN;
 use crate::engine::attributes::Attributes;
-use crate::engine::requester::Finished;
+use crate::engine::requester::{Finished, NextRequest};
 use crate::engine::retries::Retries;
 use crate::engine::send_queue::{OpClass, SendQueue, Wqe, WqeState, execute_local};
 use crate::engine::{Clock, Hca, LocalError, SendOp, Service, Time};
@@ -73,16 +73,6 @@ struct Draining {
     is_reported: bool,
 }
 
-/// The result of [`Sender::next_fragment`].
-pub enum NextFragment {
-    /// Wrote a fragment of that many bytes.
-    Fragment(usize),
-    /// Nothing can be written now.
-    Blocked,
-    /// Executed, failed or finished a WQE: the queue pair has to complete what is complete.
-    Complete,
-}
-
 /// The next step with the current WQE.
 enum Step {
     Write,
@@ -138,7 +128,7 @@ impl Sender {
         self.current < queue.len() && !self.waits_for_answer()
     }
 
-    /// Writes the next fragment into `buffer`.
+    /// Writes the next fragment into `buffer`, and returns its length in bytes.
     #[inline(always)]
     pub fn next_fragment(
         &mut self,
@@ -147,15 +137,15 @@ impl Sender {
         clock: impl Clock,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> NextFragment {
+    ) -> NextRequest<usize> {
         loop {
             match self.next_step(queue, attributes, clock, hca) {
                 Step::Write => match self.write(queue, attributes, hca, buffer) {
                     Ok(Some(len)) => {
                         self.start_timer(attributes, clock);
-                        return NextFragment::Fragment(len);
+                        return NextRequest::Sent(len);
                     }
-                    Ok(None) => return NextFragment::Blocked,
+                    Ok(None) => return NextRequest::Blocked,
                     Err(error) => {
                         queue.set_state(self.current, WqeState::Failed(error.status()));
                     }
@@ -164,7 +154,7 @@ impl Sender {
                     self.current += 1;
                     continue;
                 }
-                Step::Wait => return NextFragment::Blocked,
+                Step::Wait => return NextRequest::Blocked,
                 Step::Execute => {
                     if let Some(wqe) = queue.get(self.current) {
                         let state = execute_local(&wqe.wr, hca);
@@ -173,7 +163,7 @@ impl Sender {
                 }
                 Step::Fail(status) => queue.set_state(self.current, WqeState::Failed(status)),
             }
-            return NextFragment::Complete;
+            return NextRequest::Complete;
         }
     }
 

@@ -2,31 +2,14 @@
 //!
 //! Not here: their order (`response_queue`). As packets they are sent by `transmit`.
 
-use super::Responses;
 use super::transmit::ACK;
+use super::{NextResponse, Responses};
 use crate::engine::Hca;
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::part_of;
 use crate::engine::response_queue::Response;
 use crate::engine::shm::{FragmentWriter, HEAD_LEN};
 use crate::wire::{AethKind, NakCode, Operation, Part, Psn};
-
-/// The result of [`Responses::next_fragment`].
-pub enum NextAnswer {
-    /// No response waits.
-    None,
-    /// Wrote a response of that many bytes.
-    Fragment(usize),
-    /// Wrote a NAK of that many bytes: the memory of a READ in progress is not accessible any more. The queue
-    /// pair moves to ERR.
-    AccessError(usize),
-}
-
-impl From<Option<usize>> for NextAnswer {
-    fn from(len: Option<usize>) -> NextAnswer {
-        len.map_or(NextAnswer::None, NextAnswer::Fragment)
-    }
-}
 
 impl Responses {
     /// Whether the next response is an ACK.
@@ -42,10 +25,10 @@ impl Responses {
         attributes: &Attributes,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> NextAnswer {
+    ) -> NextResponse<usize> {
         loop {
             let Some(response) = self.queue.front() else {
-                return NextAnswer::None;
+                return NextResponse::None;
             };
             let len = match *response {
                 Response::Ack { psn } => write(attributes, Operation::Ack, psn, buffer, |to| {
@@ -83,13 +66,13 @@ impl Responses {
         attributes: &Attributes,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> Option<NextAnswer> {
+    ) -> Option<NextResponse<usize>> {
         let Some(Response::Read(read)) = self.queue.front() else {
             return None;
         };
         let most = buffer.len().saturating_sub(HEAD_LEN) as u32;
         if most == 0 && read.remaining > 0 {
-            return Some(NextAnswer::None);
+            return Some(NextResponse::None);
         }
         let len = read.remaining.min(most);
         let is_last = len == read.remaining;
@@ -97,10 +80,10 @@ impl Responses {
         let part = part_of(read.sent == 0, is_last);
         let fragment = FragmentWriter::new(Operation::ReadResponse, part, to, read.sent, buffer);
         let Some(mut fragment) = fragment else {
-            return Some(NextAnswer::None);
+            return Some(NextResponse::None);
         };
         let Some(payload) = fragment.payload(len as usize) else {
-            return Some(NextAnswer::None);
+            return Some(NextResponse::None);
         };
         if len > 0 && read.read(payload, hca).is_err() {
             let psn = self.on_read_failed()?;
@@ -108,11 +91,11 @@ impl Responses {
             let nak = write(attributes, Operation::Ack, psn, buffer, |to| {
                 to.acknowledgment(kind)
             });
-            return Some(nak.map_or(NextAnswer::None, NextAnswer::AccessError));
+            return Some(NextResponse::AccessError(nak));
         }
         let size = fragment.len(len as usize);
         self.on_read_sent(len, 0, hca);
-        Some(NextAnswer::Fragment(size))
+        Some(NextResponse::Sent(size))
     }
 }
 

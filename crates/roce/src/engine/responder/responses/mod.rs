@@ -15,8 +15,22 @@ use crate::engine::response_queue::{ReadResponse, Response, ResponseQueue};
 use crate::engine::{Access, Hca, QpConfig, RemoteKey};
 use crate::wire::{AethKind, Operation, Psn, Reth};
 
-pub use fragments::NextAnswer;
-pub use transmit::NextResponse;
+/// The next step with the responses.
+pub enum NextResponse<T> {
+    /// Nothing can be sent now.
+    None,
+    /// Wrote a packet or a fragment.
+    Sent(T),
+    /// Wrote a NAK (None if the buffer is too small): the memory of a READ in
+    /// progress is not accessible any more. The queue pair moves to ERR.
+    AccessError(Option<T>),
+}
+
+impl<T> From<Option<T>> for NextResponse<T> {
+    fn from(sent: Option<T>) -> NextResponse<T> {
+        sent.map_or(NextResponse::None, NextResponse::Sent)
+    }
+}
 
 /// The responses of a queue pair.
 #[derive(Debug)]

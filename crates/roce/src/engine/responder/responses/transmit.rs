@@ -2,7 +2,7 @@
 //!
 //! Not here: their order (`response_queue`). Through shared memory they are sent by `fragments`.
 
-use super::Responses;
+use super::{NextResponse, Responses};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::response_queue::Response;
@@ -11,23 +11,6 @@ use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode, Operation, Part, Psn};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce/protocol.md has the reason.
 pub(super) const ACK: AethKind = AethKind::Ack { credits: 31 };
-
-/// The result of [`Responses::next_response`].
-pub enum NextResponse {
-    /// Nothing can be sent now.
-    None,
-    /// Wrote a packet.
-    Packet(Encoded),
-    /// Wrote a NAK (None if the buffer is too small): the memory of a READ in
-    /// progress is not accessible any more. The queue pair moves to ERR.
-    AccessError(Option<Encoded>),
-}
-
-impl From<Option<Encoded>> for NextResponse {
-    fn from(encoded: Option<Encoded>) -> NextResponse {
-        encoded.map_or(NextResponse::None, NextResponse::Packet)
-    }
-}
 
 impl Responses {
     /// When the pacer allows the READ response that is next; None if the next response is no READ
@@ -45,7 +28,7 @@ impl Responses {
         clock: impl Clock,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> NextResponse {
+    ) -> NextResponse<Encoded> {
         loop {
             let Some(response) = self.queue.front() else {
                 return NextResponse::None;
@@ -68,7 +51,11 @@ impl Responses {
     }
 
     /// [`Responses::next_response`], if that is neither an ACK nor of a READ.
-    fn next_rare_response(&mut self, attributes: &Attributes, buffer: &mut [u8]) -> NextResponse {
+    fn next_rare_response(
+        &mut self,
+        attributes: &Attributes,
+        buffer: &mut [u8],
+    ) -> NextResponse<Encoded> {
         let headers = match self.queue.front() {
             Some(&Response::Nak { psn, kind }) => {
                 self.headers(attributes, Operation::Ack, psn, kind, buffer)
@@ -92,7 +79,7 @@ impl Responses {
 
     /// Sends the next response, which has these headers and no payload.
     #[inline(always)]
-    fn respond(&mut self, headers: HeaderWriter<'_>) -> NextResponse {
+    fn respond(&mut self, headers: HeaderWriter<'_>) -> NextResponse<Encoded> {
         self.queue.on_sent();
         let layout = Layout::new(headers.size(), 0);
         layout.seal(headers).into()
@@ -121,7 +108,7 @@ impl Responses {
         now: Time,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> Option<NextResponse> {
+    ) -> Option<NextResponse<Encoded>> {
         let Some(Response::Read(read)) = self.queue.front() else {
             return None;
         };
@@ -154,7 +141,7 @@ impl Responses {
         };
         self.pacer.on_sent(encoded.len);
         self.on_read_sent(len, 1, hca);
-        Some(NextResponse::Packet(encoded))
+        Some(NextResponse::Sent(encoded))
     }
 
     /// The memory of the READ that is the next response is not accessible any more. Returns the PSN of the
