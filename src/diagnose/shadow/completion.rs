@@ -7,7 +7,8 @@ use std::time::Instant;
 use ibverbs_abi::*;
 
 use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow, Waiting};
-use crate::diagnose::check::{reasons, vendor};
+use crate::diagnose::check::reasons::{self, operation, status_text};
+use crate::diagnose::check::vendor;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -46,42 +47,6 @@ const SENDS_ONLY: [u32; 9] = [
 
 /// The first completed receives of a queue pair are examined for overlaps.
 const FIRST: u64 = 2;
-
-/// A status as ibv_wc_status_str(3) says it.
-pub fn status_text(status: u32) -> &'static str {
-    match status {
-        IBV_WC_LOC_LEN_ERR => "local length error",
-        IBV_WC_LOC_QP_OP_ERR => "local QP operation error",
-        IBV_WC_LOC_PROT_ERR => "local protection error",
-        IBV_WC_WR_FLUSH_ERR => "flushed",
-        IBV_WC_MW_BIND_ERR => "memory bind operation error",
-        IBV_WC_BAD_RESP_ERR => "bad response error",
-        IBV_WC_LOC_ACCESS_ERR => "local access error",
-        IBV_WC_REM_INV_REQ_ERR => "remote invalid request error",
-        IBV_WC_REM_ACCESS_ERR => "remote access error",
-        IBV_WC_REM_OP_ERR => "remote operation error",
-        IBV_WC_RETRY_EXC_ERR => "transport retry counter exceeded",
-        IBV_WC_RNR_RETRY_EXC_ERR => "RNR retry counter exceeded",
-        IBV_WC_FATAL_ERR => "fatal error",
-        IBV_WC_RESP_TIMEOUT_ERR => "response timeout error",
-        _ => "error",
-    }
-}
-
-pub(super) fn operation(opcode: u32) -> &'static str {
-    match opcode {
-        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => "RDMA WRITE",
-        IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => "SEND",
-        IBV_WR_RDMA_READ => "RDMA READ",
-        IBV_WR_ATOMIC_CMP_AND_SWP => "compare and swap",
-        IBV_WR_ATOMIC_FETCH_AND_ADD => "fetch and add",
-        IBV_WR_ATOMIC_WRITE => "atomic write",
-        IBV_WR_FLUSH => "flush",
-        IBV_WR_BIND_MW => "bind",
-        IBV_WR_LOCAL_INV => "local invalidate",
-        _ => "request",
-    }
-}
 
 impl Shadow {
     /// A poll of a CQ has returned these completions, of as many as `asked`.

@@ -6,6 +6,7 @@ use super::completion::Done;
 use super::{FirstError, Mr, Qp, Receive, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
+use crate::diagnose::check::reasons::{operation, status_text};
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::peer::Peer;
@@ -44,7 +45,7 @@ impl Shadow {
                 let (_, right) = key::rights_of(request.opcode);
                 let found =
                     self.local_keys(&object, (qp, qp.pd), &request.sges, right, status, call);
-                let operation = super::completion::operation(request.opcode);
+                let operation = operation(request.opcode);
                 let of = (operation, request.wr_id);
                 self.or_gone(found, &object, of, &request.sges, status, call)
             }
@@ -325,7 +326,7 @@ pub(super) fn in_error(finding: Finding, kind: ibv_qp_type, error: &FirstError) 
         .with("wr_id", error.wr_id)
         .with("operation", error.operation)
         .with("status", error.status)
-        .with("text", super::completion::status_text(error.status))
+        .with("text", status_text(error.status))
 }
 
 /// Whether the receive was recorded. Those of an SRQ are not if there were too many.

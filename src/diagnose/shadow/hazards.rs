@@ -2,9 +2,9 @@
 
 use ibverbs_abi::IBV_QPT_UD;
 
-use super::completion::operation;
 use super::{Mr, Receive, SendRequest, Sge, Shadow};
 use crate::diagnose::check::key;
+use crate::diagnose::check::reasons::operation;
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::report;

@@ -10,6 +10,7 @@ use ibverbs_abi::*;
 
 use super::overlap::overlap;
 use super::{MAX_RECORDED, Qp, Requests, SendRequest, Shadow};
+use crate::diagnose::check::reasons::operation;
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::report;
@@ -43,7 +44,7 @@ fn without_initiator(
         && qp.connection.sends
         && qp.connection.max_rd_atomic == 0;
     let request = requests.iter().find(needs).filter(|_| applies)?;
-    let operation = super::completion::operation(request.opcode);
+    let operation = operation(request.opcode);
     Some(
         Finding::new(Rule::RdAtomicZero, object.clone(), call, Outcome::Called)
             .with("operation", operation)

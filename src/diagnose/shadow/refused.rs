@@ -5,6 +5,7 @@ use ibverbs_abi::*;
 use super::failure::too_small;
 use super::{Mr, Qp, SendRequest, Shadow};
 use crate::diagnose::check::key::{self, Access, Side};
+use crate::diagnose::check::reasons::operation;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
@@ -85,7 +86,7 @@ impl Shadow {
             return if found.is_empty() { key() } else { found };
         };
         let (right, _) = key::rights_of(request.opcode);
-        let operation = super::completion::operation(request.opcode);
+        let operation = operation(request.opcode);
         let finding = |rule| {
             Finding::new(rule, object.clone(), call, Outcome::Completion(status))
                 .with("operation", operation)

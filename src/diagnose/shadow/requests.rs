@@ -3,9 +3,9 @@
 
 use ibverbs_abi::*;
 
-use super::completion::operation;
 use super::{Mr, Qp, SendRequest, Shadow};
 use crate::diagnose::check::key;
+use crate::diagnose::check::reasons::operation;
 use crate::diagnose::check::state::type_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
