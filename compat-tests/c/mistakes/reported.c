@@ -1,4 +1,5 @@
 /* Mistakes that people have reported to public projects as defects of the library or of a device. */
+#define _GNU_SOURCE
 #include "mistakes.h"
 
 #include <sys/mman.h>
