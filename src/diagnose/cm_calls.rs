@@ -391,10 +391,10 @@ pub fn succeeded(call: &CmCall) {
         // SAFETY: the id is the program's, and exists.
         let qp = unsafe { (first as *const Id).as_ref() }.map_or(0, |id| id.qp as usize);
         shadow::with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(&qp) {
+            shadow.qps.change(qp, |qp| {
                 qp.is_of_cm = true;
                 qp.is_disconnected |= call.name == "rdma_disconnect";
-            }
+            });
         });
         return;
     }

@@ -97,6 +97,15 @@ impl Object {
         }
     }
 
+    /// An open device by its name; `context` is the address.
+    pub fn device(context: usize, name: &str) -> Object {
+        Object {
+            kind: Kind::Context,
+            address: context,
+            label: name.to_string().into(),
+        }
+    }
+
     /// The process itself.
     pub fn process() -> Object {
         Object {

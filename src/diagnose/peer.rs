@@ -163,11 +163,11 @@ struct Question {
 fn question(shadow: &Shadow, address: usize) -> Option<Question> {
     let qp = shadow.qps.get(&address)?;
     let peer = shadow.peer(address).map(|(at, peer)| {
-        let device = shadow.device_of(peer.context);
+        let device = shadow.devices.name(peer.context).to_string();
         (at, peer.number, device)
     });
     Some(Question {
-        device: shadow.device_of(qp.context),
+        device: shadow.devices.name(qp.context).to_string(),
         number: qp.number,
         dest_qpn: qp.connection.dest_qpn,
         peer,
@@ -211,9 +211,7 @@ pub fn examine(addresses: &[usize]) {
     for address in addresses {
         let evidence = look(*address, None);
         shadow::with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(address) {
-                qp.evidence = evidence;
-            }
+            shadow.qps.change(*address, |qp| qp.evidence = evidence)
         });
     }
 }

@@ -11,7 +11,7 @@ use ibverbs_abi::*;
 
 use super::super::check::arguments::{Argument, first_wrong, number, object};
 use super::super::check::{reasons, values};
-use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::finding::{Finding, Kind, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
@@ -267,7 +267,7 @@ unsafe extern "C" fn modify_checked_qp(
         let copy = super::attributes::copy(attr, mask as u32).attr;
         let device = preserving_errno(|| facts::device(context));
         observe(|shadow| {
-            let object = shadow.qp_object(qp as usize);
+            let object = shadow.qps.object(qp as usize);
             let found = values::of_qp(
                 &copy,
                 mask as u32,
@@ -301,7 +301,7 @@ unsafe fn check_arguments(
     }
     let arguments = preserving_errno(arguments);
     observe(|shadow| {
-        let about = device(shadow, context as usize);
+        let about = shadow.devices.object(context as usize);
         first_wrong(&arguments, shadow, context as usize, &about, call, outcome)
             .into_iter()
             .collect()
@@ -332,25 +332,13 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
     }
 }
 
-/// The device as an object of messages.
-fn device(shadow: &Shadow, context: usize) -> Object {
-    match shadow.contexts.get(&context) {
-        Some(opened) => Object {
-            kind: Kind::Context,
-            address: context,
-            label: opened.device.clone().into(),
-        },
-        None => Object::at(Kind::Context, context),
-    }
-}
-
 /// Remembers where in the program an object was created.
 #[cold]
 fn created(address: usize) {
     if address != 0 {
         // Not with the lock held: finding the symbols takes long, and locks of its own.
         let from = preserving_errno(backtrace::called_from);
-        with(|shadow| shadow.created_from(address, from));
+        with(|shadow| shadow.places.created(address, from));
     }
 }
 
@@ -381,7 +369,7 @@ fn failed(
     errno: Errno,
     arguments: String,
 ) -> Finding {
-    let object = device(shadow, context);
+    let object = shadow.devices.object(context);
     let (why, todo) = reasons::of_error(call, errno.0);
     Finding::new(Rule::CallFailed, object, call, Outcome::Failed(errno))
         .with("arguments", arguments)

@@ -101,9 +101,7 @@ fn look_up(cq: usize, completions: &[Completion]) {
     for (address, rkey) in found {
         let evidence = preserving_errno(|| peer::look(address, rkey));
         with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(&address) {
-                qp.evidence = evidence;
-            }
+            shadow.qps.change(address, |qp| qp.evidence = evidence)
         });
     }
 }
@@ -128,5 +126,5 @@ fn empty_for_long(cq: usize, addresses: &[usize], call: &'static str) {
 
 /// Reports a child of fork that calls `verb` on an object of its parent.
 fn check_process(context: *mut ibv_context, verb: &'static str) {
-    observe(|shadow| shadow.check_process(context as usize, verb));
+    observe(|shadow| shadow.devices.check_process(context as usize, verb));
 }

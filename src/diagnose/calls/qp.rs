@@ -182,14 +182,14 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }
     });
     report_unread(address, "ibv_destroy_qp");
-    observe(|shadow| shadow.destroying_qp(address));
-    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.remove(&address)));
+    observe(|shadow| shadow.destroying_qp(address).into_iter().collect());
+    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.take(address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };
     with(|shadow| match taken {
         Some((Some(qp), builds)) if ret != 0 => {
             shadow.put_qp_back(address, qp);
-            shadow.build_ops.extend(builds.map(|ops| (address, ops)));
+            builds.map(|ops| shadow.build_ops.add(address, ops));
         }
         Some((Some(qp), _)) => shadow.forget_qp(address, &qp),
         _ => shadow.destroyed(Kind::Qp, address),
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid:
         let ret = (original((*qp).context).attach_mcast)(qp, gid, lid);
         if ret == 0 {
             let group = (*gid).raw;
-            with(|shadow| shadow.attached(qp as usize, group, true));
+            with(|shadow| shadow.qps.change(qp as usize, |qp| qp.attach(group, true)));
         }
         ret
     }
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid:
         let ret = (original((*qp).context).detach_mcast)(qp, gid, lid);
         if ret == 0 {
             let group = (*gid).raw;
-            with(|shadow| shadow.attached(qp as usize, group, false));
+            with(|shadow| shadow.qps.change(qp as usize, |qp| qp.attach(group, false)));
         }
         ret
     }

@@ -1,6 +1,11 @@
-//! Posted requests and receives, as copies of what the program has passed.
+//! Posted requests and receives, and completions, as copies of what the program has passed or got.
 
+use ibverbs_abi::*;
 use smallvec::SmallVec;
+
+/// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
+/// the program polls by a provider's own functions.
+pub const MAX_RECORDED: usize = 1 << 16;
 
 /// A scatter/gather element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +77,22 @@ impl SendRequest {
         let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
         sges + self.inline_length
     }
+
+    /// The operation as messages name it.
+    pub fn operation(&self) -> &'static str {
+        match self.opcode {
+            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => "RDMA WRITE",
+            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => "SEND",
+            IBV_WR_RDMA_READ => "RDMA READ",
+            IBV_WR_ATOMIC_CMP_AND_SWP => "compare and swap",
+            IBV_WR_ATOMIC_FETCH_AND_ADD => "fetch and add",
+            IBV_WR_ATOMIC_WRITE => "atomic write",
+            IBV_WR_FLUSH => "flush",
+            IBV_WR_BIND_MW => "bind",
+            IBV_WR_LOCAL_INV => "local invalidate",
+            _ => "request",
+        }
+    }
 }
 
 /// A posted receive.
@@ -79,4 +100,44 @@ impl SendRequest {
 pub struct Receive {
     pub wr_id: u64,
     pub sges: Sges,
+}
+
+impl Receive {
+    /// The length of the longest message that fits.
+    pub fn room(&self) -> u64 {
+        self.sges.iter().map(|sge| u64::from(sge.length)).sum()
+    }
+}
+
+/// The members of a work completion that the rules use.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Completion {
+    /// 0 if the program's CQ does not report it.
+    pub qpn: u32,
+    pub wr_id: u64,
+    pub status: u32,
+    /// Valid without error only.
+    pub opcode: u32,
+    pub vendor_err: u32,
+}
+
+/// A status as ibv_wc_status_str(3) says it.
+pub fn status_text(status: u32) -> &'static str {
+    match status {
+        IBV_WC_LOC_LEN_ERR => "local length error",
+        IBV_WC_LOC_QP_OP_ERR => "local QP operation error",
+        IBV_WC_LOC_PROT_ERR => "local protection error",
+        IBV_WC_WR_FLUSH_ERR => "flushed",
+        IBV_WC_MW_BIND_ERR => "memory bind operation error",
+        IBV_WC_BAD_RESP_ERR => "bad response error",
+        IBV_WC_LOC_ACCESS_ERR => "local access error",
+        IBV_WC_REM_INV_REQ_ERR => "remote invalid request error",
+        IBV_WC_REM_ACCESS_ERR => "remote access error",
+        IBV_WC_REM_OP_ERR => "remote operation error",
+        IBV_WC_RETRY_EXC_ERR => "transport retry counter exceeded",
+        IBV_WC_RNR_RETRY_EXC_ERR => "RNR retry counter exceeded",
+        IBV_WC_FATAL_ERR => "fatal error",
+        IBV_WC_RESP_TIMEOUT_ERR => "response timeout error",
+        _ => "error",
+    }
 }

@@ -35,7 +35,7 @@ fn shadow() -> Shadow {
         },
     );
     shadow.add_qp(30, new_qp(17));
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     shadow
 }
 
@@ -63,7 +63,7 @@ fn users_of_busy_objects_are_named() {
             .is_empty()
     );
     for address in 100..110 {
-        shadow.add_mr(address, MR);
+        shadow.mrs.add(address, MR);
     }
     assert!(
         busy(&shadow, Kind::Pd, 10)
@@ -76,12 +76,12 @@ fn users_of_busy_objects_are_named() {
 fn regions_and_handles_in_use() {
     let mut shadow = shadow();
     assert!(shadow.take_mr(40).1.is_empty());
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.sends.push_back(request(5, 7));
+    qp.sends.record([request(5, 7)]);
     // A queue pair that is not connected does not access memory.
     assert!(shadow.take_mr(40).1.is_empty());
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
     assert_eq!(rules(&shadow.take_mr(40).1), [Rule::MrInUse]);
     assert!(shadow.ah_in_use(99).is_empty());
