@@ -176,7 +176,9 @@ unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
             let name = device.to_string_lossy().into_owned();
             let driver = provider::device::driver_name((*context).device);
             shadow::observe(|shadow| {
-                shadow.devices.opened(context as usize, name, driver, (*context).async_fd);
+                shadow
+                    .devices
+                    .opened(context as usize, name, driver, (*context).async_fd);
                 Vec::new()
             });
             watch::start();

@@ -210,9 +210,7 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
 pub fn examine(addresses: &[usize]) {
     for address in addresses {
         let evidence = look(*address, None);
-        shadow::with(|shadow| {
-            shadow.qps.change(*address, |qp| qp.evidence = evidence)
-        });
+        shadow::with(|shadow| shadow.qps.change(*address, |qp| qp.evidence = evidence));
     }
 }
 

@@ -199,7 +199,11 @@ unsafe fn built_bind(
             (*info).into(),
         )
     };
-    with(|shadow| shadow.qps.change(qp as usize, |qp| qp.building.bind(mw as usize, key, to)));
+    with(|shadow| {
+        shadow
+            .qps
+            .change(qp as usize, |qp| qp.building.bind(mw as usize, key, to))
+    });
     kind
 }
 
@@ -265,7 +269,11 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { start(qp) };
     }
-    with(|shadow| shadow.qps.change(qp as usize, |qp| qp.building.begun(thread)));
+    with(|shadow| {
+        shadow
+            .qps
+            .change(qp as usize, |qp| qp.building.begun(thread))
+    });
 }
 
 /// Reports a call that comes too early.

@@ -215,7 +215,9 @@ pub unsafe extern "C" fn post_recv(
         return unsafe { refuse(wr, bad_wr, libc::EINVAL) };
     }
     observe(|shadow| {
-        let mut found = shadow.devices.check_process(context as usize, "ibv_post_recv");
+        let mut found = shadow
+            .devices
+            .check_process(context as usize, "ibv_post_recv");
         found.extend(shadow.posting_receives(address, list, thread));
         found
     });
@@ -261,7 +263,9 @@ pub unsafe extern "C" fn post_srq_recv(
         let count = list.len();
         observe(|shadow| {
             shadow.srqs.posting(address, list);
-            shadow.devices.check_process(context as usize, "ibv_post_srq_recv")
+            shadow
+                .devices
+                .check_process(context as usize, "ibv_post_srq_recv")
         });
         let ret = (original(context).post_srq_recv)(srq, wr, bad_wr);
         if ret != 0 {

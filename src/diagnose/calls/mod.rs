@@ -100,9 +100,7 @@ fn look_up(cq: usize, completions: &[Completion]) {
     let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
     for (address, rkey) in found {
         let evidence = preserving_errno(|| peer::look(address, rkey));
-        with(|shadow| {
-            shadow.qps.change(address, |qp| qp.evidence = evidence)
-        });
+        with(|shadow| shadow.qps.change(address, |qp| qp.evidence = evidence));
     }
 }
 

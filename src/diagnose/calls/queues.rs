@@ -194,13 +194,14 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     });
     let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
     let readable = preserving_errno(|| facts::is_readable(fd.unwrap_or(-1)));
-    observe(|shadow| shadow.cqs.destroying(address, readable).into_iter().collect());
-    let taken = with(|shadow| {
-        (
-            shadow.cqs.take(address),
-            shadow.poll_ops.take(address),
-        )
+    observe(|shadow| {
+        shadow
+            .cqs
+            .destroying(address, readable)
+            .into_iter()
+            .collect()
     });
+    let taken = with(|shadow| (shadow.cqs.take(address), shadow.poll_ops.take(address)));
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).destroy_cq)(cq) };
     let outcome = Outcome::of(ret);

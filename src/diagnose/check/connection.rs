@@ -301,6 +301,7 @@ pub fn rnr_exceeded(object: &Object, call: &'static str, qp: &Qp) -> Finding {
 mod tests {
     use super::*;
     use crate::diagnose::finding::is_complete;
+    use crate::diagnose::shadow::Receive;
     use crate::diagnose::shadow::tests::qp;
 
     fn connected() -> (Qp, Qp) {
@@ -360,8 +361,8 @@ mod tests {
             dest_qpn: Some(qp.connection.dest_qpn.into()),
             path_mtu: Some(qp.connection.mtu.into()),
             first_rq_psn: Some(qp.connection.rq_psn.into()),
-            posted: Some(qp.receives.posted),
-            consumed: Some(qp.receives.completed),
+            posted: Some(qp.receives.posted()),
+            consumed: Some(qp.receives.completed()),
             min_rnr_timer: Some(0),
             ..Peer::default()
         }
@@ -417,8 +418,11 @@ mod tests {
             (4, 4, "4 receives posted in all, and each is consumed"),
             (5, 4, "too late for this message"),
         ] {
-            b.receives.posted = posted;
-            b.receives.completed = completed;
+            b.receives = Default::default();
+            b.receives.post(vec![Receive::default(); posted]);
+            for _ in 0..completed {
+                b.receives.finish(None);
+            }
             a.evidence.peer = Some(known(&b));
             assert!(line(&a).contains(text), "{}", line(&a));
             assert!(line(&a).contains("min_rnr_timer is 0 (655.36 ms)"));

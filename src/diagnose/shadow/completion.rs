@@ -212,7 +212,10 @@ impl Shadow {
         let mut found: Vec<(usize, Option<u32>)> = Vec::new();
         for completion in completions {
             let matters = SENDS_ONLY.contains(&completion.status);
-            let address = self.qps.of_completion(context, cq, completion).filter(|_| matters);
+            let address = self
+                .qps
+                .of_completion(context, cq, completion)
+                .filter(|_| matters);
             let Some(qp) = address.and_then(|address| self.qps.get(&address)) else {
                 continue;
             };

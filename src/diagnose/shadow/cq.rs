@@ -13,7 +13,7 @@ use crate::diagnose::rules::Rule;
 /// A program may find all its completions by polling, and arm a CQ at its creation, before it would have had
 /// to wait, and at the end to wake up another thread (rsockets do). Who arms it more often, and never reads
 /// the channel, does not wait for events.
-const ARMED_WITHOUT_READING: u64 = 3;
+pub(super) const ARMED_WITHOUT_READING: u64 = 3;
 
 /// A completion queue.
 #[derive(Clone, Debug, Default)]
@@ -155,7 +155,9 @@ impl Registry<Cq> {
             return false;
         };
         let is_polled = |other: &Cq| other.context == this.context && other.is_polled();
-        !self.iter().any(|(at, other)| *at != address && is_polled(other))
+        !self
+            .iter()
+            .any(|(at, other)| *at != address && is_polled(other))
     }
 
     /// The CQs of a completion channel.
@@ -269,8 +271,13 @@ impl Registry<Cq> {
         let cq = self.get(&address)?;
         (readable && cq.armed > ARMED_WITHOUT_READING && cq.events == 0).then(|| {
             let object = Object::at(Kind::Cq, address);
-            Finding::new(Rule::ChannelUnread, object, "ibv_destroy_cq", Outcome::Called)
-                .with("armed", cq.armed)
+            Finding::new(
+                Rule::ChannelUnread,
+                object,
+                "ibv_destroy_cq",
+                Outcome::Called,
+            )
+            .with("armed", cq.armed)
         })
     }
 }

@@ -69,7 +69,10 @@ mod tests {
         handles.create(2, 10, None);
         assert_eq!(handles.of_domain(10).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(handles.take(1), Some(10));
-        assert_eq!((handles.pd_of(1), handles.group_of(1)), (None, Some([0xff; 16])));
+        assert_eq!(
+            (handles.pd_of(1), handles.group_of(1)),
+            (None, Some([0xff; 16]))
+        );
         handles.create(1, 11, None);
         assert_eq!(handles.group_of(1), None);
         assert_eq!(handles.close(&[11, 12]), [1]);

@@ -103,7 +103,9 @@ impl Shadow {
     /// different data.
     pub(super) fn received(&mut self, address: usize, receive: &Receive) -> Option<Finding> {
         let found = match self.qps.get(&address)?.receives.completed() {
-            1 => self.qps.overlapping(address, core::slice::from_ref(receive)),
+            1 => self
+                .qps
+                .overlapping(address, core::slice::from_ref(receive)),
             _ => None,
         };
         let peer = self.peer(address).map(|(_, peer)| peer);
@@ -130,7 +132,8 @@ impl Shadow {
         let by = (thread, report::stack());
         self.qps.values().find_map(|qp| {
             let sges = qp.receives.iter().flat_map(|receive| &receive.sges);
-            self.mrs.on_dead_stack(&qp.object(), qp.context, sges, by, call)
+            self.mrs
+                .on_dead_stack(&qp.object(), qp.context, sges, by, call)
         })
     }
 }

@@ -83,9 +83,7 @@ pub use names::{Named, Names};
 pub use post::Posted;
 pub use qp::{NewQp, Qp};
 pub use regions::Mr;
-pub use request::{
-    Completion, Receive, Receives, Remote, Requests, SendRequest, Sge, Sges,
-};
+pub use request::{Completion, Receive, Receives, Remote, Requests, SendRequest, Sge, Sges};
 pub use srq::Srq;
 
 use devices::Devices;

@@ -118,7 +118,8 @@ mod tests {
             .qps
             .get_mut(&30)
             .unwrap()
-            .receives.post([receive(1, 7)]);
+            .receives
+            .post([receive(1, 7)]);
         shadow
     }
 
@@ -128,7 +129,7 @@ mod tests {
     }
 
     fn event(shadow: &mut Shadow) -> Vec<Rule> {
-        let found = shadow.completion_event(20);
+        let found = shadow.cqs.completion_event(20);
         rules(&found)
     }
 
@@ -183,33 +184,35 @@ mod tests {
                 .is_empty()
         );
         assert_eq!(shadow.events_of(Kind::Qp, 30), (0, 1));
-        let found = shadow.unacknowledged(Kind::Cq, 20, "ibv_destroy_cq", 2, 1);
+        let found = shadow.unacknowledged(Kind::Cq, 20, "ibv_destroy_cq", (2, 1));
         assert_eq!(rules(&found), [Rule::EventsUnacked, Rule::EventsUnacked]);
-        assert!(shadow.unacknowledged(Kind::Qp, 30, "x", 0, 0).is_empty());
-        assert!(shadow.destroying_cq(20, true).is_empty());
-        for _ in 0..ARMED_WITHOUT_READING {
+        assert!(shadow.unacknowledged(Kind::Qp, 30, "x", (0, 0)).is_empty());
+        assert!(shadow.cqs.destroying(20, true).is_none());
+        for _ in 0..super::super::cq::ARMED_WITHOUT_READING {
             shadow.armed(20, false);
-            assert!(shadow.destroying_cq(20, true).is_empty());
+            assert!(shadow.cqs.destroying(20, true).is_none());
         }
         shadow.armed(20, false);
-        assert_eq!(
-            rules(&shadow.destroying_cq(20, true)),
-            [Rule::ChannelUnread]
-        );
-        assert!(shadow.destroying_cq(20, false).is_empty());
+        let unread = shadow.cqs.destroying(20, true);
+        assert_eq!(rules(unread.as_slice()), [Rule::ChannelUnread]);
+        assert!(shadow.cqs.destroying(20, false).is_none());
     }
 
     #[test]
     fn a_cq_that_was_never_polled() {
         let mut shadow = shadow();
-        assert!(shadow.destroying_qp(30).is_empty());
+        assert!(shadow.destroying_qp(30).is_none());
         shadow
             .qps
             .get_mut(&30)
             .unwrap()
-            .sends.record([request(1, 7)]);
-        assert_eq!(rules(&shadow.destroying_qp(30)), [Rule::CqNeverPolled]);
+            .sends
+            .record([request(1, 7)]);
+        assert_eq!(
+            rules(shadow.destroying_qp(30).as_slice()),
+            [Rule::CqNeverPolled]
+        );
         poll(&mut shadow, 1, 0);
-        assert!(shadow.destroying_qp(30).is_empty());
+        assert!(shadow.destroying_qp(30).is_none());
     }
 }

@@ -263,7 +263,7 @@ mod tests {
             ..Completion::default()
         };
         assert_eq!(qps.of_completion(1, 20, &completion), None);
-        qps.change(30, |qp| drop(qp.sends.record([request(5, 7)])));
+        qps.change(30, |qp| qp.sends.record([request(5, 7)]));
         assert_eq!(qps.of_completion(1, 20, &completion), Some(30));
         assert_eq!(qps.of_completion(1, 21, &completion), None, "another CQ");
         qps.change(31, |qp| qp.receives.post([receive(5, 7)]));
@@ -291,12 +291,17 @@ mod tests {
     #[test]
     fn a_reset_concerns_a_peer_that_was_sent_to() {
         let (mut qps, _) = connected();
-        let resets = |qps: &Qps| (qps.all[&30].resets.reconnects, qps.all[&31].resets.peer_was_reset);
+        let resets = |qps: &Qps| {
+            (
+                qps.all[&30].resets.reconnects,
+                qps.all[&31].resets.peer_was_reset,
+            )
+        };
         qps.was_connected(31);
         qps.was_reset(30);
         assert_eq!(resets(&qps), (false, false), "nothing was sent");
         let first = qps.take_serials(1);
-        qps.change(30, |qp| drop(qp.record([request(1, 7)].into(), first)));
+        qps.change(30, |qp| qp.record([request(1, 7)].into(), first));
         qps.was_reset(30);
         assert_eq!(resets(&qps), (true, true));
         qps.was_reset(31);

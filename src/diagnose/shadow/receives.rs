@@ -107,7 +107,12 @@ mod tests {
     #[test]
     fn receives_come_and_go() {
         let mut queue = ReceiveQueue::default();
-        queue.post(vec![receive(1, 7), receive(2, 7), receive(3, 7), receive(4, 7)]);
+        queue.post(vec![
+            receive(1, 7),
+            receive(2, 7),
+            receive(3, 7),
+            receive(4, 7),
+        ]);
         assert_eq!(queue.take_back(1), 3);
         assert!(!queue.finish_first(2) && queue.finish_first(1));
         assert_eq!(queue.take(3), receive(3, 7));

@@ -80,7 +80,9 @@ impl SendQueue {
     }
 
     /// The outstanding requests, the oldest first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &SendRequest> + ExactSizeIterator + Clone {
+    pub fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &SendRequest> + ExactSizeIterator + Clone {
         self.list.iter()
     }
 

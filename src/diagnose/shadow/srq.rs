@@ -48,7 +48,10 @@ impl Registry<Srq> {
             ];
         }
         if outcome.is(libc::ENOMEM) {
-            let outstanding = srq.receives.posted().saturating_sub(srq.receives.completed());
+            let outstanding = srq
+                .receives
+                .posted()
+                .saturating_sub(srq.receives.completed());
             return vec![
                 finding(Rule::RecvQueueFull)
                     .with("outstanding", outstanding)
@@ -92,7 +95,10 @@ mod tests {
         assert!(full[0].line().contains('2'), "two are left");
         let many = srqs.refused(60, 0, 2, Outcome::of(libc::EINVAL));
         assert_eq!(rules(&many), [Rule::SgeLimit]);
-        assert_eq!(rules(&srqs.refused(61, 1, 1, Outcome::of(libc::ENOMEM))), []);
+        assert_eq!(
+            rules(&srqs.refused(61, 1, 1, Outcome::of(libc::ENOMEM))),
+            []
+        );
         assert!(srqs.without_limit(1).is_some() && srqs.without_limit(2).is_none());
         srqs.change(60, |srq| srq.limit = 1);
         assert_eq!(srqs.without_limit(1), None);

@@ -30,7 +30,9 @@ pub fn new_qp(number: u32) -> NewQp {
 
 pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
     let mut shadow = Shadow::new();
-    shadow.devices.opened(1, "uroce0".into(), "uroce".into(), -1);
+    shadow
+        .devices
+        .opened(1, "uroce0".into(), "uroce".into(), -1);
     shadow.pds.add(
         10,
         Pd {

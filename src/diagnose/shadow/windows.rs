@@ -158,11 +158,7 @@ impl Windows {
     }
 
     fn by_key(&self, context: usize, rkey: u32) -> Option<Found<'_>> {
-        let of = || {
-            self.bound
-                .values()
-                .filter(|of| of.part.context == context)
-        };
+        let of = || self.bound.values().filter(|of| of.part.context == context);
         let current = of()
             .find(|window| window.part.rkey == rkey)
             .map(Found::Current);

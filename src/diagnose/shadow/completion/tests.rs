@@ -76,7 +76,8 @@ fn local_keys() {
         .qps
         .get_mut(&30)
         .unwrap()
-        .receives.post([receive(2, 8)]);
+        .receives
+        .post([receive(2, 8)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_PROT_ERR),
         [Rule::KeySwapped]
@@ -86,7 +87,8 @@ fn local_keys() {
         .qps
         .get_mut(&30)
         .unwrap()
-        .sends.record([request(3, 7)]);
+        .sends
+        .record([request(3, 7)]);
     assert_eq!(
         failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR),
         [Rule::RequestFailed]
@@ -111,7 +113,8 @@ fn rxe_flushes_requests_with_wrong_keys() {
         .qps
         .get_mut(&30)
         .unwrap()
-        .receives.post([receive(2, 99)]);
+        .receives
+        .post([receive(2, 99)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_QP_OP_ERR),
         [Rule::KeyUnknown]
@@ -125,7 +128,8 @@ fn messages_that_are_too_long() {
         .qps
         .get_mut(&30)
         .unwrap()
-        .receives.post([receive(2, 7)]);
+        .receives
+        .post([receive(2, 7)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_LEN_ERR),
         [Rule::ReceiveTooSmall]
@@ -196,6 +200,6 @@ fn keys_of_the_peer() {
     assert_eq!(refused(&mut shadow, 4), [Rule::KeyAccess]);
     // The key may have been that of a window, which was bound and deallocated.
     shadow.add_mw(50, 10);
-    shadow.mws.remove(&50);
+    shadow.mws.take(50);
     assert_eq!(refused(&mut shadow, 5), [Rule::KeyRemote]);
 }

@@ -94,7 +94,13 @@ fn a_queue_pair_in_error() {
 fn events() {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);
     shadow.cqs.get_mut(&20).unwrap().channel = 50;
-    let why = |shadow: &Shadow, unread| shadow.wait(unread).no_event(50, false).unwrap_or_default().0;
+    let why = |shadow: &Shadow, unread| {
+        shadow
+            .wait(unread)
+            .no_event(50, false)
+            .unwrap_or_default()
+            .0
+    };
     assert!(why(&shadow, none).contains("was never armed: only"));
     shadow.armed(20, false);
     assert_eq!(why(&shadow, none), "");
