@@ -28,7 +28,7 @@
 //! | `crash.rs` | a verb that reads NULL, or freed memory |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
-//! | `rules.rs` | the rules: name, class, severity, texts. Begin here |
+//! | `rules.rs`, `rules/` | the rules: name, class, severity, texts. Begin here |
 //! | `finding.rs` | one finding, as text and as JSON |
 //! | `watch.rs` | the thread that finds threads that wait too long |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |

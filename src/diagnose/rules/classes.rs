@@ -1,5 +1,5 @@
-//! The classes and severities that a rule of IBV_EXPLAIN can have; the list of rules (`rules.rs`) gives each
-//! rule its own.
+//! The classes and severities that a rule of IBV_EXPLAIN can have. Each row of the other files
+//! names both.
 
 /// The subject of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,8 +6,8 @@ use ibverbs_abi::*;
 
 use super::failure::{Done, Failure};
 use super::qp::FirstError;
-use super::request::status_text;
 use super::{Completion, Qp, SendRequest, Shadow};
+use crate::diagnose::check::reasons::status_text;
 use crate::diagnose::check::vendor;
 use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::rules::Rule;

@@ -10,7 +10,7 @@ const MAX_GONE: usize = 4096;
 /// The destroyed objects. Whether another one has their address is not known here.
 pub struct Gone {
     all: BTreeSet<(Kind, usize)>,
-    /// Those of them whose device was closed.
+    /// The objects among them whose device was closed.
     with_device: BTreeSet<(Kind, usize)>,
 }
 

@@ -24,7 +24,7 @@
 //! | post | `post.rs`, `requests.rs`, `post_receives.rs` |
 //! | poll | `completion.rs`; errors: `failure.rs`, `refused.rs`; data: `hazards.rs` |
 //! | receive events | `notify.rs` |
-//! | wait | `waiting.rs`, `quiet.rs`, `sleeping.rs` |
+//! | wait | `wait.rs`: `waiting.rs`, `quiet.rs`, `sleeping.rs` |
 //!
 //! Invariants: the lock around [`Shadow`] is never held across a call of a provider. Objects that providers
 //! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
@@ -62,6 +62,7 @@ mod sleeping;
 mod srq;
 #[cfg(test)]
 pub(super) mod tests;
+mod wait;
 mod waiting;
 mod windows;
 

@@ -3,13 +3,10 @@
 
 use ibverbs_abi::*;
 
-use super::waiting::Wait;
+use super::wait::{Reason, Wait};
 use super::{IN_THIS_PROCESS, Qp};
 use crate::diagnose::check::gid;
 use crate::diagnose::peer::Peer;
-
-/// A reason, and what to do.
-pub type Reason = (String, &'static str);
 
 impl Wait<'_> {
     /// Datagrams that this process has sent to a group to which none of its queue pairs is attached, though

@@ -1,7 +1,8 @@
 //! Posted requests and receives, and completions, as copies of what the program has passed or got.
 
-use ibverbs_abi::*;
 use smallvec::SmallVec;
+
+use crate::diagnose::check::reasons::operation;
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
 /// the program polls by a provider's own functions.
@@ -80,18 +81,7 @@ impl SendRequest {
 
     /// The operation as messages name it.
     pub fn operation(&self) -> &'static str {
-        match self.opcode {
-            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => "RDMA WRITE",
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => "SEND",
-            IBV_WR_RDMA_READ => "RDMA READ",
-            IBV_WR_ATOMIC_CMP_AND_SWP => "compare and swap",
-            IBV_WR_ATOMIC_FETCH_AND_ADD => "fetch and add",
-            IBV_WR_ATOMIC_WRITE => "atomic write",
-            IBV_WR_FLUSH => "flush",
-            IBV_WR_BIND_MW => "bind",
-            IBV_WR_LOCAL_INV => "local invalidate",
-            _ => "request",
-        }
+        operation(self.opcode)
     }
 }
 
@@ -119,25 +109,4 @@ pub struct Completion {
     /// Valid without error only.
     pub opcode: u32,
     pub vendor_err: u32,
-}
-
-/// A status as ibv_wc_status_str(3) says it.
-pub fn status_text(status: u32) -> &'static str {
-    match status {
-        IBV_WC_LOC_LEN_ERR => "local length error",
-        IBV_WC_LOC_QP_OP_ERR => "local QP operation error",
-        IBV_WC_LOC_PROT_ERR => "local protection error",
-        IBV_WC_WR_FLUSH_ERR => "flushed",
-        IBV_WC_MW_BIND_ERR => "memory bind operation error",
-        IBV_WC_BAD_RESP_ERR => "bad response error",
-        IBV_WC_LOC_ACCESS_ERR => "local access error",
-        IBV_WC_REM_INV_REQ_ERR => "remote invalid request error",
-        IBV_WC_REM_ACCESS_ERR => "remote access error",
-        IBV_WC_REM_OP_ERR => "remote operation error",
-        IBV_WC_RETRY_EXC_ERR => "transport retry counter exceeded",
-        IBV_WC_RNR_RETRY_EXC_ERR => "RNR retry counter exceeded",
-        IBV_WC_FATAL_ERR => "fatal error",
-        IBV_WC_RESP_TIMEOUT_ERR => "response timeout error",
-        _ => "error",
-    }
 }

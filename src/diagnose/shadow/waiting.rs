@@ -9,33 +9,18 @@
 use ibverbs_abi::*;
 
 use super::cq::Armed;
-use super::handles::Handles;
 use super::limit::limit;
-use super::qps::Qps;
-use super::quiet::{self, Reason, ended};
-use super::registry::Registry;
+use super::quiet::{self, ended};
 use super::sends::consumes_receive;
-use super::{Cq, IN_THIS_PROCESS, Qp, SendRequest, Shadow, Srq};
+use super::wait::{Reason, Unread, Wait};
+use super::{IN_THIS_PROCESS, Qp, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
 
-/// The function that asks a device how many completions of a CQ were not polled.
-pub type Unread = fn(cq: usize) -> Option<usize>;
-
 impl Shadow {
-    pub(super) fn wait(&self, unread: Unread) -> Wait<'_> {
-        Wait {
-            cqs: &self.cqs,
-            qps: &self.qps,
-            srqs: &self.srqs,
-            ahs: &self.ahs,
-            unread,
-        }
-    }
-
     /// A poll of a CQ has returned nothing. If that has been so for long, the queue pairs of which both ends
     /// are to be examined; once.
     pub fn overdue(&mut self, address: usize) -> Option<Vec<usize>> {
@@ -60,15 +45,6 @@ impl Shadow {
                 .with("todo", todo),
         )
     }
-}
-
-/// The parts of the state that say why nothing comes.
-pub(super) struct Wait<'a> {
-    pub cqs: &'a Registry<Cq>,
-    pub qps: &'a Qps,
-    pub srqs: &'a Registry<Srq>,
-    pub ahs: &'a Handles,
-    pub unread: Unread,
 }
 
 impl Wait<'_> {

@@ -58,7 +58,7 @@ enum Found<'a> {
 pub struct Windows {
     /// The PD of each.
     domains: Registry<usize>,
-    /// Those that have been bound.
+    /// The windows that have been bound.
     bound: BTreeMap<usize, Window>,
     /// The keys of windows that are gone, with their contexts, the latest last.
     gone: VecDeque<(usize, u32)>,

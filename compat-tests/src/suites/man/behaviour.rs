@@ -114,9 +114,10 @@ pub fn control(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Fail
 
 /// libibverbs-rs-explain(7) lists exactly the rules of IBV_EXPLAIN, with their texts.
 pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Failure> {
-    let source = fs::read_to_string(repo.join("src/diagnose/rules.rs"))?;
-    let table = source.split("\nrules! {").nth(1).unwrap_or_default();
-    let table = table.split("\nimpl Rule").next().unwrap_or_default();
+    let mut table = String::new();
+    for file in fs::read_dir(repo.join("src/diagnose/rules"))? {
+        table += &fs::read_to_string(file?.path())?;
+    }
     let text = r#""((?:[^"\\]|\\.|\\\n)*)""#;
     let rule = regex(&format!(
         r#"(?s)\w+ "([a-z-]+)" (\w+) (\w+):\s*{text},\s*{text},\s*{text};"#
@@ -125,7 +126,7 @@ pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(),
     let shown = words(&page.source);
     let mut names = BTreeSet::new();
     let mut severities = BTreeSet::new();
-    for found in rule.captures_iter(table) {
+    for found in rule.captures_iter(&table) {
         let class = match &found[2] {
             "Gid" => "GID".into(),
             "Rnr" => "RNR".into(),
