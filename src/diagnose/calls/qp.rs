@@ -6,10 +6,10 @@ use core::ptr;
 use ibverbs_abi::*;
 
 use super::super::check::memory::Size;
-use super::super::facts;
 use super::super::finding::{Kind, Outcome};
 use super::super::shadow::{Completion, NewQp};
 use super::super::wrap::original;
+use super::super::{cm_order, facts};
 use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
 use super::{build, check_process, look_up, observe, preserving_errno, with};
@@ -183,6 +183,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     });
     report_unread(address, "ibv_destroy_qp");
     observe(|shadow| shadow.destroying_qp(address));
+    observe(|shadow| cm_order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
     let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.remove(&address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };

@@ -9,10 +9,10 @@ use std::time::Duration;
 use ibverbs_abi::*;
 
 use super::super::check::memory::{self, Size};
-use super::super::facts;
 use super::super::finding::{Kind, Object, Outcome};
 use super::super::shadow::{Cq, Shadow, Srq};
 use super::super::wrap::original;
+use super::super::{cm_order, facts};
 use super::{check_process, observe, poll_ex, preserving_errno, with};
 use crate::provider::event::{Subject, subject};
 
@@ -211,6 +211,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
     let readable = preserving_errno(|| facts::is_readable(fd.unwrap_or(-1)));
     observe(|shadow| shadow.destroying_cq(address, readable));
+    observe(|shadow| cm_order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
     let taken = with(|shadow| {
         (
             shadow.cqs.remove(&address),

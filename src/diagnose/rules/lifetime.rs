@@ -30,6 +30,15 @@ macro_rules! lifetime {
         "the CQ was armed (times: {armed}), and its completion channel has an event that was never read",
         "each event stays in the channel until ibv_get_cq_event reads it",
         "wait with ibv_get_cq_event, or do not arm the CQ";
+    CmOrder "cm-order" Lifetime Warning:
+        "{what}",
+        "{why}",
+        "{todo}";
+    CmOwned "cm-owned" Lifetime Hint:
+        "rdma_create_qp has made it for an rdma_cm_id that exists still",
+        "{member} still points to it, so that rdma_destroy_qp, rdma_destroy_ep or rdma_disconnect use it after \
+         it was freed",
+        "{todo}";
     Leak "leak" Lifetime Warning:
         "the device is closed with {objects} left",
         "the kernel releases them, but their memory in this process is lost",

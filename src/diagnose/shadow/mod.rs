@@ -8,6 +8,7 @@
 
 mod building;
 mod completion;
+mod device_memory;
 mod elsewhere;
 mod failure;
 mod hazards;
@@ -45,6 +46,7 @@ use super::watch::Awaited;
 use crate::memory::lock::ForkLock;
 
 pub use completion::Completion;
+pub use device_memory::{DeviceMemories, DeviceMemory};
 pub use modify::Change;
 pub use names::{Named, Names};
 pub use objects::NewQp;
@@ -283,6 +285,7 @@ pub struct Shadow {
     /// The PD of each address handle and of each memory window.
     pub ahs: BTreeMap<usize, usize>,
     pub mws: BTreeMap<usize, usize>,
+    pub device_memories: DeviceMemories,
     /// The windows that have been bound.
     windows: BTreeMap<usize, windows::Window>,
     /// The keys of windows that are gone, with their contexts, the latest last.
@@ -325,6 +328,7 @@ impl Shadow {
             srqs: BTreeMap::new(),
             ahs: BTreeMap::new(),
             mws: BTreeMap::new(),
+            device_memories: DeviceMemories::new(),
             windows: BTreeMap::new(),
             gone_windows: VecDeque::new(),
             group_ahs: BTreeMap::new(),

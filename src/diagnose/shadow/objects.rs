@@ -105,6 +105,7 @@ impl Shadow {
                 self.closed.insert((kind, at));
             }
         }
+        count(Kind::Dm, self.close_device_memories(context));
         self.numbers.retain(|(of, _), _| *of != context);
         self.deregistered.retain(|mr| mr.context != context);
         let opened = self.contexts.remove(&context).unwrap_or_default();
@@ -227,6 +228,7 @@ impl Shadow {
             Kind::Srq => self.srqs.get(&address).map(|srq| srq.context),
             Kind::Ah => of_pd(*self.ahs.get(&address)?),
             Kind::Mw => of_pd(*self.mws.get(&address)?),
+            Kind::Dm => self.device_memories.get(address).map(|of| of.context),
             _ => None,
         }
     }
@@ -381,6 +383,7 @@ impl Shadow {
                 let cqs = self.cqs.iter().filter(|(_, cq)| cq.channel == address);
                 names.extend(cqs.map(|(at, _)| self.shown(Kind::Cq, *at)));
             }
+            Kind::Dm => names.extend(self.in_device_memory(address)),
             Kind::Mr => {
                 let pd = self.mrs.get(&address).map_or(0, |mr| mr.pd);
                 let windows = self.mws.iter().filter(|(_, of)| **of == pd && pd != 0);
@@ -470,6 +473,7 @@ impl Shadow {
             self.deregistered.pop_front();
         }
         self.deregistered.push_back(mr);
+        self.device_memories.remove_region(address);
         self.destroyed(Kind::Mr, address);
     }
 
