@@ -70,18 +70,21 @@ pub fn destroying(
         Kind::Qp => shadow.qp_object(address),
         _ => Object::at(kind, address),
     };
-    let (member, todo) = match kind {
+    let (why, todo) = match kind {
         Kind::Qp => (
-            "id->qp",
+            "id->qp still points to it, so that rdma_destroy_qp, rdma_destroy_ep and rdma_disconnect use it \
+             after it was freed",
             "call rdma_destroy_qp with the id instead, or set id->qp to NULL behind it",
         ),
         _ => (
-            "id->send_cq or id->recv_cq",
-            "call rdma_destroy_qp with the id, which destroys them, too",
+            "id->send_cq or id->recv_cq still points to it, so that rdma_destroy_qp and rdma_destroy_ep use it \
+             after it was freed",
+            "call rdma_destroy_qp with the id, which destroys the CQs, too",
         ),
     };
-    let found = Finding::new(Rule::CmOwned, object, call, Outcome::Called);
-    vec![found.with("member", member).with("todo", todo)]
+    let what = "rdma_create_qp has made it for an rdma_cm_id that exists still";
+    let found = Finding::new(Rule::CmQp, object, call, Outcome::Called);
+    vec![found.with("what", what).with("why", why).with("todo", todo)]
 }
 
 /// A call of librdmacm that uses an id which is gone, or that destroys something too early.
@@ -99,18 +102,14 @@ pub unsafe fn wrong(call: &CmCall, object: &Object) -> Option<Finding> {
         let found = found.with("kind", Kind::CmId.name());
         return Some(found.with("address", format!("{first:#x}")));
     }
-    let (what, why, todo) = match call.name {
+    let (rule, (what, why, todo)) = match call.name {
         // SAFETY: the id is the program's, and exists.
-        "rdma_destroy_id" => unsafe { with_qp(&*(first as *const Id)) }?,
-        "rdma_destroy_event_channel" => with_ids(first)?,
+        "rdma_destroy_id" => (Rule::CmQp, unsafe { with_qp(&*(first as *const Id)) }?),
+        "rdma_destroy_event_channel" => (Rule::CmOrder, with_ids(first)?),
         _ => return None,
     };
-    Some(
-        finding(Rule::CmOrder)
-            .with("what", what)
-            .with("why", why)
-            .with("todo", todo),
-    )
+    let found = finding(rule).with("what", what);
+    Some(found.with("why", why).with("todo", todo))
 }
 
 type Reason = (String, &'static str, &'static str);
@@ -121,7 +120,7 @@ fn with_qp(id: &Id) -> Option<Reason> {
     Some((
         format!("the id is destroyed, and its queue pair {number:#x} exists still"),
         "rdma_destroy_id destroys no queue pair: it stays, with the CQs that rdma_create_qp has made and the \
-         PD that it uses, and nothing leads to it any more",
+         PD that it uses, until the program destroys each of them itself",
         "call rdma_destroy_qp before rdma_destroy_id, or rdma_destroy_ep, which does both",
     ))
 }

@@ -80,8 +80,8 @@ static void use_destroyed_id(bool wrong)
 }
 
 const struct mistake order_mistakes[] = {
-	{ "destroy-id-with-qp", destroy_id_with_qp, "cm-order", "rdma_destroy_id destroys no queue pair" },
-	{ "destroy-qp-of-id", destroy_qp_of_id, "cm-owned", "id->qp still points to it" },
+	{ "destroy-id-with-qp", destroy_id_with_qp, "cm-qp", "rdma_destroy_id destroys no queue pair" },
+	{ "destroy-qp-of-id", destroy_qp_of_id, "cm-qp", "id->qp still points to it" },
 	{ "destroy-channel-first", destroy_channel_first, "cm-order", "1 ids have it" },
 	{ "use-destroyed-id", use_destroyed_id, "dead-object", "has been destroyed" },
 	{ 0 },

@@ -34,10 +34,9 @@ macro_rules! lifetime {
         "{what}",
         "{why}",
         "{todo}";
-    CmOwned "cm-owned" Lifetime Hint:
-        "rdma_create_qp has made it for an rdma_cm_id that exists still",
-        "{member} still points to it, so that rdma_destroy_qp, rdma_destroy_ep or rdma_disconnect use it after \
-         it was freed",
+    CmQp "cm-qp" Lifetime Hint:
+        "{what}",
+        "{why}",
         "{todo}";
     Leak "leak" Lifetime Warning:
         "the device is closed with {objects} left",
