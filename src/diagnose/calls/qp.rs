@@ -9,7 +9,7 @@ use super::super::check::memory::Size;
 use super::super::finding::{Kind, Outcome};
 use super::super::shadow::{Completion, NewQp};
 use super::super::wrap::original;
-use super::super::{cm_order, facts};
+use super::super::{cm_order, facts, peer};
 use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
 use super::{build, check_process, look_up, observe, preserving_errno, with};
@@ -134,6 +134,9 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             }
             shadow.modified(qp as usize, &change, outcome, &surroundings)
         });
+        if ret == 0 && change.state() == Some(IBV_QPS_RTS) {
+            preserving_errno(|| peer::compare(qp as usize));
+        }
         ret
     }
 }

@@ -328,6 +328,12 @@ impl Shadow {
                 .into_iter()
                 .collect();
         }
+        if let (IBV_QPS_ERR, Some(_), false) = (qp.state, qp.ended, qp.is_of_cm) {
+            // One without data is a drain.
+            let sends_data = qp.sends.back().filter(|last| last.length() > 0);
+            let after = |last| after_err(object, last, call, outcome);
+            return sends_data.map(after).into_iter().collect();
+        }
         let max = qp.cap.max_send_wr;
         if max != 0 && qp.sends.len() > max as usize {
             return vec![
@@ -376,6 +382,14 @@ fn after_disconnect(object: &Object, wr_id: u64, call: &'static str) -> Finding 
             "todo",
             "post and complete all requests before rdma_disconnect",
         )
+}
+
+/// A request is posted when the program has ended the queue pair itself.
+fn after_err(object: &Object, last: &SendRequest, call: &'static str, outcome: Outcome) -> Finding {
+    Finding::new(Rule::PostAfterErr, object.clone(), call, outcome)
+        .with("operation", operation(last.opcode))
+        .with("wr_id", last.wr_id)
+        .with("length", last.length())
 }
 
 pub(super) fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding {
