@@ -278,6 +278,27 @@ pub unsafe extern "C" fn post_srq_recv(
     }
 }
 
+/// A poll for a negative number of completions. One for none is reported if completions wait.
+#[cold]
+fn negative(cq: usize, num_entries: c_int, call: &'static str) {
+    let found = Finding::new(
+        Rule::Argument,
+        Object::at(Kind::Cq, cq),
+        call,
+        Outcome::Called,
+    )
+    .with("what", format!("num_entries is {num_entries}"))
+    .with(
+        "why",
+        "it is the number of elements of the array wc: with none the call returns nothing",
+    )
+    .with(
+        "todo",
+        "pass the number of elements of the array, 1 at least",
+    );
+    observe(|_| vec![found]);
+}
+
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     const CALL: &str = "ibv_poll_cq";
     let address = cq as usize;
@@ -293,6 +314,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
                 false => found,
             }
         });
+    }
+    if num_entries < 0 {
+        negative(address, num_entries, CALL);
     }
     let count_before = report::count();
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.

@@ -17,7 +17,7 @@ use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
 use super::super::{backtrace, facts, report};
 use super::show::Show;
-use super::{arguments, observe, preserving_errno, with};
+use super::{arguments, device_memory, observe, preserving_errno, with};
 
 /// The result of a call, as its C type says success or failure.
 trait Returned {
@@ -96,7 +96,8 @@ macro_rules! reporting {
 
 reporting! {
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
-        -> *mut ibv_dm;
+        -> *mut ibv_dm,
+        check device_memory::alloc_arguments(context, attr);
     alloc_mw, "ibv_alloc_mw", of (*pd).context, (pd: *mut ibv_pd, mw_type: ibv_mw_type) -> *mut ibv_mw,
         check arguments::alloc_mw(pd, mw_type);
     alloc_parent_domain, "ibv_alloc_parent_domain", of context,
@@ -154,6 +155,11 @@ reporting! {
         check vec![object("srq", Kind::Srq, srq as usize)];
     detach_mcast, "ibv_detach_mcast", of (*qp).context,
         (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    free_dm, "ibv_free_dm", of (*dm).context, (dm: *mut ibv_dm) -> c_int,
+        check vec![object("dm", Kind::Dm, dm as usize)];
+    import_dm, "ibv_import_dm", of context, (context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm;
+    import_mr, "ibv_import_mr", of (*pd).context, (pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr;
+    import_pd, "ibv_import_pd", of context, (context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd;
     modify_qp, "ibv_modify_qp", of (*qp).context,
         (qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int,
         check arguments::modify_qp(qp, attr, attr_mask);
@@ -176,7 +182,8 @@ reporting! {
     query_srq, "ibv_query_srq", of (*srq).context, (srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int,
         check vec![object("srq", Kind::Srq, srq as usize)];
     reg_dm_mr, "ibv_reg_dm_mr", of (*pd).context,
-        (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
+        (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr,
+        check device_memory::reg_arguments(pd, dm, access);
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
         -> *mut ibv_mr;
@@ -289,7 +296,7 @@ unsafe extern "C" fn modify_checked_qp(
 /// # Safety
 /// `context` is open and wrapped; what `arguments` reads is readable.
 #[cold]
-unsafe fn check_arguments(
+pub unsafe fn check_arguments(
     context: *mut ibv_context,
     call: &'static str,
     outcome: &Outcome,

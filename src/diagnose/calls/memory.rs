@@ -75,7 +75,7 @@ const OFFSETS: u64 = 4096;
 ///
 /// # Safety
 /// `pd` is alive, and `mr` is NULL or the new region.
-unsafe fn registered(
+pub unsafe fn registered(
     pd: *mut ibv_pd,
     mr: *mut ibv_mr,
     memory: Option<(u64, u64)>,

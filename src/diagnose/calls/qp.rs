@@ -6,10 +6,10 @@ use core::ptr;
 use ibverbs_abi::*;
 
 use super::super::check::memory::Size;
-use super::super::facts;
 use super::super::finding::{Kind, Outcome};
 use super::super::shadow::{Completion, NewQp};
 use super::super::wrap::original;
+use super::super::{cm_order, facts, peer};
 use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
 use super::{build, check_process, look_up, observe, preserving_errno, with};
@@ -134,6 +134,9 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             }
             shadow.modified(qp as usize, &change, outcome, &surroundings)
         });
+        if ret == 0 && change.state() == Some(IBV_QPS_RTS) {
+            preserving_errno(|| peer::compare(qp as usize));
+        }
         ret
     }
 }
@@ -183,6 +186,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     });
     report_unread(address, "ibv_destroy_qp");
     observe(|shadow| shadow.destroying_qp(address).into_iter().collect());
+    observe(|shadow| cm_order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
     let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.take(address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };

@@ -9,10 +9,10 @@ use std::time::Duration;
 use ibverbs_abi::*;
 
 use super::super::check::memory::{self, Size};
-use super::super::facts;
 use super::super::finding::{Kind, Outcome};
 use super::super::shadow::{Cq, Shadow, Srq};
 use super::super::wrap::original;
+use super::super::{cm_order, facts};
 use super::{check_process, observe, poll_ex, preserving_errno, with};
 use crate::provider::event::{Subject, subject};
 
@@ -201,6 +201,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
             .into_iter()
             .collect()
     });
+    observe(|shadow| cm_order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
     let taken = with(|shadow| (shadow.cqs.take(address), shadow.poll_ops.take(address)));
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).destroy_cq)(cq) };

@@ -22,6 +22,7 @@ impl Shadow {
             dest_qpn: receives(connection.dest_qpn),
             path_mtu: receives(connection.mtu),
             first_rq_psn: receives(connection.rq_psn),
+            first_sq_psn: connection.sends.then_some(connection.sq_psn.into()),
             access: Some(qp.access.into()),
             max_dest_rd_atomic: receives(connection.max_dest_rd_atomic.into()),
             min_rnr_timer: receives(connection.min_rnr_timer.into()),

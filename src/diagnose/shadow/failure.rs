@@ -4,8 +4,8 @@ use ibverbs_abi::*;
 
 use super::qp::FirstError;
 use super::{Completion, Qp, Receive, SendRequest, Sge, Shadow};
-use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::check::connection;
+use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::check::reasons::{self, status_text};
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Object, Outcome};

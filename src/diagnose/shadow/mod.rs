@@ -11,6 +11,7 @@
 //! | memory regions | `regions.rs` | |
 //! | memory windows, their keys | `windows.rs` | regions |
 //! | address handles | `handles.rs` | |
+//! | device memory, the regions in it | `device_memory.rs` | |
 //! | CQs: polls, arming, waits | `cq.rs` | |
 //! | queue pairs, numbers, peers | `qps.rs`, each: `qp.rs` | devices |
 //! | a queue pair's requests, receives | `sends.rs`, `receives.rs`, `building.rs` | |
@@ -33,6 +34,7 @@ mod building;
 mod completion;
 mod cq;
 mod describe;
+mod device_memory;
 mod devices;
 mod domains;
 mod failure;
@@ -77,6 +79,7 @@ use crate::memory::lock::ForkLock;
 
 pub use cq::Cq;
 pub use describe::IN_THIS_PROCESS;
+pub use device_memory::{DeviceMemories, DeviceMemory};
 pub use domains::Pd;
 pub use limit::{limit as wait_limit, set_limit};
 pub use modify::Change;
@@ -103,6 +106,7 @@ pub struct Shadow {
     pub mrs: Regions,
     pub mws: Windows,
     pub ahs: Handles,
+    pub device_memories: DeviceMemories,
     pub cqs: Registry<Cq>,
     pub qps: Qps,
     pub srqs: Registry<Srq>,
@@ -125,6 +129,7 @@ impl Shadow {
             mrs: Regions::new(),
             mws: Windows::new(),
             ahs: Handles::new(),
+            device_memories: DeviceMemories::new(),
             cqs: Registry::new(),
             qps: Qps::new(),
             srqs: Registry::new(),

@@ -6,6 +6,7 @@ use super::qp::Connection;
 use super::{Qp, Shadow};
 use crate::diagnose::check::{connection, gid, state};
 use crate::diagnose::finding::{Finding, Outcome};
+use crate::diagnose::peer::Peer;
 
 /// The arguments of a call of ibv_modify_qp.
 #[derive(Clone, Copy)]
@@ -66,11 +67,32 @@ impl Shadow {
         };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            if let Some((_, peer)) = self.peer(address) {
-                found.extend(connection::pair(&object, qp, &peer.object(), peer));
+            let peer = self.peer(address);
+            if let Some(peer) = peer.and_then(|(at, _)| self.describe(at, None)) {
+                found.extend(connection::pair(&object, qp, &peer));
             }
         }
         found
+    }
+}
+
+impl Shadow {
+    /// Whether a connected queue pair has its peer elsewhere, and nothing was sent or received by it: so it
+    /// was not reset, with a peer that is still in the old connection.
+    pub fn is_new_connection(&self, address: usize) -> bool {
+        let Some(qp) = self.qps.get(&address) else {
+            return false;
+        };
+        let is_new = qp.sends.posted() == 0 && qp.receives.completed() == 0;
+        is_new && matches!(qp.kind, IBV_QPT_RC | IBV_QPT_UC) && self.peer(address).is_none()
+    }
+
+    /// Compares a queue pair with its peer in another process.
+    pub fn compared(&self, address: usize, peer: &Peer) -> Vec<Finding> {
+        match self.qps.get(&address) {
+            Some(qp) => connection::pair(&qp.object(), qp, peer),
+            None => Vec::new(),
+        }
     }
 }
 

@@ -39,6 +39,7 @@ impl Shadow {
             (Kind::Pd, pds),
             (Kind::Ah, ahs),
             (Kind::Mw, mws),
+            (Kind::Dm, self.device_memories.close(context)),
         ];
         let mut left = Vec::new();
         for (kind, addresses) in taken {
@@ -107,6 +108,7 @@ impl Shadow {
     /// A region was deregistered.
     pub fn forget_mr(&mut self, address: usize, mr: Mr) {
         self.mrs.remember(mr);
+        self.device_memories.remove_region(address);
         self.destroyed(Kind::Mr, address);
     }
 
@@ -138,6 +140,7 @@ impl Shadow {
             Kind::Srq => self.srqs.get(&address).map(|srq| srq.context),
             Kind::Ah => of_pd(self.ahs.pd_of(address)?),
             Kind::Mw => of_pd(self.mws.pd_of(address)?),
+            Kind::Dm => self.device_memories.get(address).map(|of| of.context),
             _ => None,
         }
     }
@@ -242,6 +245,7 @@ fn dependents(of: &Shadow, kind: Kind, address: usize) -> Vec<String> {
             let cqs = of.cqs.of_channel(address);
             names.extend(cqs.map(|(at, _)| shown(of, Kind::Cq, *at)));
         }
+        Kind::Dm => names.extend(in_device_memory(of, address)),
         Kind::Mr => {
             let pd = of.mrs.get(address).map_or(0, |mr| mr.pd);
             let windows = of.mws.of_domain(pd).filter(|_| pd != 0);
@@ -267,6 +271,16 @@ fn of_pd(of: &Shadow, address: usize) -> Vec<String> {
     let others = srqs.chain(ahs).chain(mws).chain(pds);
     mrs.chain(others.map(|(kind, at)| shown(of, kind, at)))
         .collect()
+}
+
+/// The regions in an allocation of device memory, as messages name them.
+fn in_device_memory(of: &Shadow, address: usize) -> impl Iterator<Item = String> {
+    let mrs = of.device_memories.regions_of(address);
+    mrs.filter_map(|at| {
+        let lkey = of.mrs.get(at)?.lkey;
+        let name = of.names.behind(&Object::at(Kind::Mr, at));
+        Some(format!("MR {at:#x} (lkey {lkey:#x}){name}"))
+    })
 }
 
 /// An object without a number as messages name it.

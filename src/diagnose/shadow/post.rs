@@ -289,6 +289,14 @@ impl Post<'_> {
             let sends_data = qp.sends.last().filter(|last| last.length() > 0);
             return sends_data.map(|last| after_disconnect(&self.object, last.wr_id, self.call));
         }
+        if let (IBV_QPS_ERR, Some(_), false) = (qp.state, qp.ended, qp.is_of_cm) {
+            // One without data is a drain.
+            let last = qp.sends.last().filter(|last| last.length() > 0)?;
+            let found = self.finding(Rule::PostAfterErr, outcome);
+            let found = found.with("operation", last.operation());
+            let found = found.with("wr_id", last.wr_id);
+            return Some(found.with("length", last.length()));
+        }
         let max = qp.cap.max_send_wr;
         if max != 0 && qp.sends.len() > max as usize {
             let found = self.finding(Rule::SendQueueRnic, outcome);

@@ -82,7 +82,15 @@ impl Wait<'_> {
                     None => (other, todo),
                 })
             })
-            .or_else(|| receiving.find_map(|(_, qp)| self.receives_stay(qp)))
+            .or_else(|| {
+                let (why, todo) = receiving.find_map(|(_, qp)| self.receives_stay(qp))?;
+                let sent = sending.clone().find_map(|(_, qp)| unsignaled(qp));
+                Some(match sent {
+                    // Which of both the program waits for is not known.
+                    Some((sent, _)) => (format!("{sent}; and of the receives: {why}"), EITHER),
+                    None => (why, todo),
+                })
+            })
             .or_else(|| {
                 let nothing_else = signaled == 0 && receives == 0 && self.cqs.is_only_polled(cq);
                 let of = nothing_else.then(|| {
@@ -264,6 +272,9 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
         )
     })
 }
+
+const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the program waits for; if it waits \
+                      for a receive, let the peer send what consumes one";
 
 /// Requests of which none causes a completion.
 fn unsignaled(qp: &Qp) -> Option<Reason> {
