@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
+use super::cm_order::Made;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::{cm_calls, facts, shadow, watch};
@@ -50,6 +51,7 @@ pub struct CmIds {
     joining: BTreeSet<u64>,
     /// Ids whose connection was refused, or could not be made.
     refused: BTreeSet<u32>,
+    pub made: Made,
 }
 
 impl CmIds {
@@ -61,6 +63,7 @@ impl CmIds {
             synchronous: BTreeSet::new(),
             joining: BTreeSet::new(),
             refused: BTreeSet::new(),
+            made: Made::new(),
         }
     }
 
@@ -68,6 +71,11 @@ impl CmIds {
     pub fn number(&self, uid: u64) -> Option<u32> {
         let found = self.uids.iter().find(|(_, of)| **of == uid);
         found.map(|(number, _)| *number)
+    }
+
+    /// The ids that exist: their numbers, and librdmacm's.
+    pub fn all(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.uids.iter().map(|(number, uid)| (*number, *uid))
     }
 
     pub fn add_synchronous(&mut self, channel: u64) {
@@ -99,10 +107,14 @@ impl CmIds {
         self.refused.remove(&id);
         self.requests.remove(&id);
         self.uids.insert(id, uid);
+        self.made.exists(uid as usize);
     }
 
     fn destroyed(&mut self, id: u32, events: u32, thread: i32) {
         let uid = self.uids.remove(&id);
+        if let Some(uid) = uid {
+            self.made.destroyed(uid as usize);
+        }
         self.joining.remove(&uid.unwrap_or(0));
         self.requests.remove(&id);
         self.refused.remove(&id);

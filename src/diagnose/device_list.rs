@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use ibverbs_abi::{ibv_context, ibv_device};
 
-use super::finding::{Finding, Kind, Object, Outcome};
+use super::finding::{Finding, Object, Outcome};
 use super::is_enabled;
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
@@ -12,18 +12,14 @@ use super::shadow::{self, Shadow};
 /// A list with the device is about to be returned.
 pub fn listed(device: *mut ibv_device) {
     if is_enabled() {
-        shadow::with(|shadow| *shadow.lists_of.entry(device.addr()).or_default() += 1);
+        shadow::with(|shadow| shadow.devices.listed(device.addr()));
     }
 }
 
 /// A list with the device is freed.
 pub fn unlisted(device: *mut ibv_device) {
     if is_enabled() {
-        shadow::with(|shadow| {
-            if let Some(lists) = shadow.lists_of.get_mut(&device.addr()) {
-                *lists = lists.saturating_sub(1);
-            }
-        });
+        shadow::with(|shadow| shadow.devices.unlisted(device.addr()));
     }
 }
 
@@ -42,7 +38,7 @@ pub unsafe fn opening(device: *mut ibv_device) {
     // SAFETY: the device is alive, as the caller promises, and its name ends with a NUL.
     let name = unsafe { CStr::from_ptr((&raw const (*device).name).cast()) };
     shadow::observe(|shadow| {
-        let is_freed = shadow.lists_of.get(&device.addr()) == Some(&0) && !is_open(shadow, device);
+        let is_freed = shadow.devices.is_of_freed_list(device.addr()) && !is_open(shadow, device);
         Vec::from_iter(is_freed.then(|| of_freed_list(device.addr(), name)))
     });
 }
@@ -88,11 +84,7 @@ fn no_device() {
 }
 
 fn of_freed_list(device: usize, name: &CStr) -> Finding {
-    let object = Object {
-        kind: Kind::Context,
-        address: device,
-        label: name.to_string_lossy().into_owned().into(),
-    };
+    let object = Object::device(device, &name.to_string_lossy());
     Finding::new(Rule::Argument, object, "ibv_open_device", Outcome::Called)
         .with(
             "what",
@@ -115,5 +107,5 @@ fn is_open(shadow: &Shadow, device: *mut ibv_device) -> bool {
         // SAFETY: the shadow forgets a context before it is closed, and its lock is held.
         unsafe { (*context).device == device }
     };
-    shadow.contexts.keys().any(is_its)
+    shadow.devices.iter().any(|(at, _)| is_its(at))
 }

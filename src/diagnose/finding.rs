@@ -16,6 +16,7 @@ pub enum Kind {
     Pd,
     Mr,
     Mw,
+    Dm,
     Cq,
     Qp,
     Srq,
@@ -34,6 +35,7 @@ impl Kind {
             Kind::Pd => "PD",
             Kind::Mr => "MR",
             Kind::Mw => "MW",
+            Kind::Dm => "device memory",
             Kind::Cq => "CQ",
             Kind::Qp => "QP",
             Kind::Srq => "SRQ",
@@ -94,6 +96,15 @@ impl Object {
             kind: Kind::Qp,
             address,
             label: Label::Hex(number.into()),
+        }
+    }
+
+    /// An open device by its name; `context` is the address.
+    pub fn device(context: usize, name: &str) -> Object {
+        Object {
+            kind: Kind::Context,
+            address: context,
+            label: name.to_string().into(),
         }
     }
 

@@ -19,6 +19,7 @@
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
 //! | `cm.rs`, `cm_calls.rs` | librdmacm on software devices: commands that fail; calls of its functions |
+//! | `cm_order.rs` | librdmacm: what is destroyed too early, or by the wrong call |
 //! | `cm_waits.rs` | why no event comes to a thread that waits for one of rdma_cm |
 //! | `check/` | conditions of rules: pure functions from facts to findings |
 //! | `names.rs` | names that the program gives its objects |
@@ -44,6 +45,7 @@ mod calls;
 mod check;
 mod cm;
 mod cm_calls;
+mod cm_order;
 mod cm_waits;
 mod control;
 mod crash;
@@ -176,7 +178,9 @@ unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
             let name = device.to_string_lossy().into_owned();
             let driver = provider::device::driver_name((*context).device);
             shadow::observe(|shadow| {
-                shadow.opened(context as usize, name, driver, (*context).async_fd);
+                shadow
+                    .devices
+                    .opened(context as usize, name, driver, (*context).async_fd);
                 Vec::new()
             });
             watch::start();

@@ -2,6 +2,8 @@
 //! of the same user that has a control socket. Asked for when a request has failed or a program
 //! waits too long, and never with a lock held: the other process may ask this one at the same time.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, ibv_qp_state};
 
 use super::check::state::state_name;
@@ -48,8 +50,9 @@ facts! {
     dest_qpn
     /// In bytes.
     path_mtu
-    /// The PSN that it expected first.
+    /// The PSN that it expected first, and the one from which it sends.
     first_rq_psn
+    first_sq_psn
     /// IBV_ACCESS_* that it grants its peer.
     access
     qkey
@@ -163,11 +166,11 @@ struct Question {
 fn question(shadow: &Shadow, address: usize) -> Option<Question> {
     let qp = shadow.qps.get(&address)?;
     let peer = shadow.peer(address).map(|(at, peer)| {
-        let device = shadow.device_of(peer.context);
+        let device = shadow.devices.name(peer.context).to_string();
         (at, peer.number, device)
     });
     Some(Question {
-        device: shadow.device_of(qp.context),
+        device: shadow.devices.name(qp.context).to_string(),
         number: qp.number,
         dest_qpn: qp.connection.dest_qpn,
         peer,
@@ -206,15 +209,27 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
     found
 }
 
+/// The most queue pairs of a process whose peers in other processes are compared when they are connected.
+const MAX_COMPARED: u32 = 64;
+
+/// A queue pair has gone to RTS: compares it with its peer, if that is in another process. It works on one
+/// host, perhaps, and fails between two.
+pub fn compare(address: usize) {
+    static COMPARED: AtomicU32 = AtomicU32::new(0);
+    let is_new = shadow::with(|shadow| shadow.is_new_connection(address)).unwrap_or(false);
+    if !is_new || COMPARED.fetch_add(1, Ordering::Relaxed) >= MAX_COMPARED {
+        return;
+    }
+    if let Some(peer) = look(address, None).peer {
+        shadow::observe(|shadow| shadow.compared(address, &peer));
+    }
+}
+
 /// Finds out about both ends of these queue pairs, and remembers it there.
 pub fn examine(addresses: &[usize]) {
     for address in addresses {
         let evidence = look(*address, None);
-        shadow::with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(address) {
-                qp.evidence = evidence;
-            }
-        });
+        shadow::with(|shadow| shadow.qps.change(*address, |qp| qp.evidence = evidence));
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ibverbs_os::thread;
 
-use super::finding::{Finding, Kind, Object, Outcome};
+use super::finding::{Finding, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
 use super::{cm_waits, facts, peer};
@@ -224,9 +224,9 @@ fn report(what: Awaited, alone: bool) {
     match what {
         Awaited::Channel(channel) => {
             let qps = shadow::with(|shadow| {
-                let cqs = shadow.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+                let cqs = shadow.cqs.of_channel(channel);
                 let cqs: Vec<usize> = cqs.map(|(at, _)| *at).collect();
-                shadow.qps_of(&cqs)
+                shadow.qps.on_cqs(&cqs)
             });
             peer::examine(&qps.unwrap_or_default());
             shadow::observe(|shadow| {
@@ -250,15 +250,11 @@ fn report(what: Awaited, alone: bool) {
 }
 
 fn no_async_event(shadow: &Shadow, context: usize) -> Vec<Finding> {
-    let object = Object {
-        kind: Kind::Context,
-        address: context,
-        label: shadow.device_of(context).into(),
-    };
+    let object = shadow.devices.object(context);
     let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
     let call = "ibv_get_async_event";
     let mut found = Finding::new(Rule::NoAsyncEvent, object, call, Outcome::Called);
-    found.notes.extend(shadow.unarmed_srq(context));
+    found.notes.extend(shadow.srqs.without_limit(context));
     vec![found.with("seconds", seconds)]
 }
 

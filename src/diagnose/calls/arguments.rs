@@ -436,7 +436,7 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) 
 
 /// The arguments that say what a window is bound to: the region, the range, the access flags.
 pub fn binding(mr: usize, addr: u64, length: u64, access: c_uint) -> Arguments {
-    let region = with(|shadow| shadow.mrs.get(&mr).copied()).flatten();
+    let region = with(|shadow| shadow.mrs.get(mr).copied()).flatten();
     let mut all = vec![optional("bind_info.mr", Kind::Mr, mr)];
     if let Some(region) = region {
         let shown = key::region(&region);

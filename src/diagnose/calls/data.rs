@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
-use super::super::shadow::{self, Completion, Posted, Receives, Requests};
+use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests};
 use super::super::wrap::original;
 use super::super::{facts, report};
 use super::requests::{Posts, receives, requests};
@@ -148,7 +148,7 @@ fn posting(
     let thread = facts::thread();
     let mut posted = Posted::default();
     observe(|shadow| {
-        let mut found = shadow.check_process(context as usize, call);
+        let mut found = shadow.devices.check_process(context as usize, call);
         if loops {
             found.push(shadow.looping(address, list.len(), call));
         }
@@ -185,7 +185,7 @@ unsafe fn keys_changed(qp: *mut ibv_qp, mut wr: *const ibv_send_wr, count: usize
                 IBV_WR_LOCAL_INV => {
                     let rkey = (*wr).imm.invalidate_rkey;
                     let context = (*qp).context as usize;
-                    with(|shadow| shadow.invalidated(context, rkey));
+                    with(|shadow| shadow.mws.invalidate(context, rkey));
                 }
                 _ => {}
             }
@@ -215,7 +215,9 @@ pub unsafe extern "C" fn post_recv(
         return unsafe { refuse(wr, bad_wr, libc::EINVAL) };
     }
     observe(|shadow| {
-        let mut found = shadow.check_process(context as usize, "ibv_post_recv");
+        let mut found = shadow
+            .devices
+            .check_process(context as usize, "ibv_post_recv");
         found.extend(shadow.posting_receives(address, list, thread));
         found
     });
@@ -226,7 +228,10 @@ pub unsafe extern "C" fn post_recv(
         // SAFETY: the list is still readable, and `bad_wr` is NULL or readable.
         let (accepted, sges) = unsafe { rejected(wr, bad_wr) };
         let refused = count.saturating_sub(accepted);
-        observe(|shadow| shadow.receives_refused(address, refused, sges, outcome));
+        observe(|shadow| {
+            let refused = |qp: &mut Qp| qp.receives_refused(refused, sges, outcome);
+            shadow.qps.change(address, refused)
+        });
     }
     ret
 }
@@ -257,18 +262,41 @@ pub unsafe extern "C" fn post_srq_recv(
         let list = receives(wr, max.flatten().unwrap_or(0));
         let count = list.len();
         observe(|shadow| {
-            shadow.srq_posting(address, list);
-            shadow.check_process(context as usize, "ibv_post_srq_recv")
+            shadow.srqs.posting(address, list);
+            shadow
+                .devices
+                .check_process(context as usize, "ibv_post_srq_recv")
         });
         let ret = (original(context).post_srq_recv)(srq, wr, bad_wr);
         if ret != 0 {
             let outcome = Outcome::of(ret);
             let (accepted, sges) = rejected(wr, bad_wr);
             let refused = count.saturating_sub(accepted);
-            observe(|shadow| shadow.srq_refused(address, refused, sges, outcome));
+            observe(|shadow| shadow.srqs.refused(address, refused, sges, outcome));
         }
         ret
     }
+}
+
+/// A poll for a negative number of completions. One for none is reported if completions wait.
+#[cold]
+fn negative(cq: usize, num_entries: c_int, call: &'static str) {
+    let found = Finding::new(
+        Rule::Argument,
+        Object::at(Kind::Cq, cq),
+        call,
+        Outcome::Called,
+    )
+    .with("what", format!("num_entries is {num_entries}"))
+    .with(
+        "why",
+        "it is the number of elements of the array wc: with none the call returns nothing",
+    )
+    .with(
+        "todo",
+        "pass the number of elements of the array, 1 at least",
+    );
+    observe(|_| vec![found]);
 }
 
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
@@ -280,12 +308,15 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let is_watched = shadow::polls_are_watched();
     if is_watched {
         observe(|shadow| {
-            let found = shadow.check_process(context as usize, CALL);
+            let found = shadow.devices.check_process(context as usize, CALL);
             match found.is_empty() {
-                true => shadow.polling(address, thread, CALL),
+                true => shadow.cqs.polling(address, thread, CALL),
                 false => found,
             }
         });
+    }
+    if num_entries < 0 {
+        negative(address, num_entries, CALL);
     }
     let count_before = report::count();
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
@@ -308,7 +339,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let mut overdue = None;
     observe(|shadow| {
         if is_watched {
-            shadow.left(address, thread);
+            shadow.cqs.left(address, thread);
         }
         let dead = shadow.receives_on_dead_stack(thread, CALL);
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);

@@ -11,13 +11,13 @@ use ibverbs_abi::*;
 
 use super::super::check::arguments::{Argument, first_wrong, number, object};
 use super::super::check::{reasons, values};
-use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::finding::{Finding, Kind, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
 use super::super::{backtrace, cm_calls, crash, facts, report};
 use super::show::Show;
-use super::{arguments, memory, observe, preserving_errno, with};
+use super::{arguments, device_memory, memory, observe, preserving_errno, with};
 
 /// The result of a call, as its C type says success or failure.
 trait Returned {
@@ -96,7 +96,8 @@ macro_rules! reporting {
 
 reporting! {
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
-        -> *mut ibv_dm;
+        -> *mut ibv_dm,
+        check device_memory::alloc_arguments(context, attr);
     alloc_mw, "ibv_alloc_mw", of (*pd).context, (pd: *mut ibv_pd, mw_type: ibv_mw_type) -> *mut ibv_mw,
         check arguments::alloc_mw(pd, mw_type);
     alloc_parent_domain, "ibv_alloc_parent_domain", of context,
@@ -154,6 +155,11 @@ reporting! {
         check vec![object("srq", Kind::Srq, srq as usize)];
     detach_mcast, "ibv_detach_mcast", of (*qp).context,
         (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    free_dm, "ibv_free_dm", of (*dm).context, (dm: *mut ibv_dm) -> c_int,
+        check vec![object("dm", Kind::Dm, dm as usize)];
+    import_dm, "ibv_import_dm", of context, (context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm;
+    import_mr, "ibv_import_mr", of (*pd).context, (pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr;
+    import_pd, "ibv_import_pd", of context, (context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd;
     modify_cq, "ibv_modify_cq", of (*cq).context, (cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int,
         check vec![object("cq", Kind::Cq, cq as usize)];
     modify_qp, "ibv_modify_qp", of (*qp).context,
@@ -178,7 +184,8 @@ reporting! {
     query_srq, "ibv_query_srq", of (*srq).context, (srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int,
         check vec![object("srq", Kind::Srq, srq as usize)];
     reg_dm_mr, "ibv_reg_dm_mr", of (*pd).context,
-        (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
+        (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr,
+        check device_memory::reg_arguments(pd, dm, access);
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
         -> *mut ibv_mr,
@@ -272,7 +279,7 @@ unsafe extern "C" fn modify_checked_qp(
         let copy = super::attributes::copy(attr, mask as u32).attr;
         let device = preserving_errno(|| facts::device(context));
         observe(|shadow| {
-            let object = shadow.qp_object(qp as usize);
+            let object = shadow.qps.object(qp as usize);
             let found = values::of_qp(
                 &copy,
                 mask as u32,
@@ -294,7 +301,7 @@ unsafe extern "C" fn modify_checked_qp(
 /// # Safety
 /// `context` is open and wrapped; what `arguments` reads is readable.
 #[cold]
-unsafe fn check_arguments(
+pub unsafe fn check_arguments(
     context: *mut ibv_context,
     call: &'static str,
     outcome: &Outcome,
@@ -306,7 +313,7 @@ unsafe fn check_arguments(
     }
     let arguments = preserving_errno(arguments);
     observe(|shadow| {
-        let about = device(shadow, context as usize);
+        let about = shadow.devices.object(context as usize);
         first_wrong(&arguments, shadow, context as usize, &about, call, outcome)
             .into_iter()
             .collect()
@@ -337,25 +344,13 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
     }
 }
 
-/// The device as an object of messages.
-fn device(shadow: &Shadow, context: usize) -> Object {
-    match shadow.contexts.get(&context) {
-        Some(opened) => Object {
-            kind: Kind::Context,
-            address: context,
-            label: opened.device.clone().into(),
-        },
-        None => Object::at(Kind::Context, context),
-    }
-}
-
 /// Remembers where in the program an object was created.
 #[cold]
 fn created(address: usize) {
     if address != 0 {
         // Not with the lock held: finding the symbols takes long, and locks of its own.
         let from = preserving_errno(backtrace::called_from);
-        with(|shadow| shadow.created_from(address, from));
+        with(|shadow| shadow.places.created(address, from));
     }
 }
 
@@ -386,7 +381,7 @@ fn failed(
     errno: Errno,
     arguments: String,
 ) -> Finding {
-    let object = device(shadow, context);
+    let object = shadow.devices.object(context);
     let (why, todo) = reasons::of_error(call, errno.0);
     Finding::new(Rule::CallFailed, object, call, Outcome::Failed(errno))
         .with("arguments", arguments)

@@ -43,7 +43,7 @@ fn add_pd(context: *mut ibv_context, pd: *mut ibv_pd, parent: usize, single_thre
             single_threaded,
             had_windows: false,
         };
-        with(|shadow| shadow.add_pd(pd as usize, new));
+        with(|shadow| shadow.pds.add(pd as usize, new));
     }
 }
 
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: the object is alive (see the module above).
     check_process(unsafe { (*pd).context }, "ibv_dealloc_pd");
     let address = pd as usize;
-    let taken = with(|shadow| shadow.pds.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.pds.take(address)).flatten();
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*pd).context).dealloc_pd)(pd) };
     let outcome = Outcome::of(ret);
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
             return Vec::new();
         }
         if let Some(pd) = taken {
-            shadow.add_pd(address, pd);
+            shadow.pds.add(address, pd);
         }
         shadow.busy(Kind::Pd, address, "ibv_dealloc_pd", outcome)
     });
@@ -76,7 +76,7 @@ const OFFSETS: u64 = 4096;
 ///
 /// # Safety
 /// `pd` is alive, and `mr` is NULL or the new region.
-unsafe fn registered(
+pub unsafe fn registered(
     pd: *mut ibv_pd,
     mr: *mut ibv_mr,
     memory: Option<(u64, u64)>,
@@ -109,7 +109,7 @@ unsafe fn registered(
             },
             is_memory: memory.is_some_and(|(addr, _)| addr == iova),
         };
-        with(|shadow| shadow.add_mr(mr as usize, region));
+        with(|shadow| shadow.mrs.add(mr as usize, region));
     } else if let Some((addr, length)) = memory {
         let failed = Registration {
             pd,
@@ -168,8 +168,8 @@ unsafe fn not_registered(of: &Registration, context: *mut ibv_context, outcome: 
         return observe(|_| vec![found]);
     }
     let regions = with(|shadow| {
-        let all = shadow.mrs.values();
-        all.filter(|mr| mr.context == context as usize).count()
+        let all = shadow.mrs.of_context(context as usize);
+        all.count()
     });
     preserving_errno(|| {
         // SAFETY: the context is open.
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn rereg_mr(
         let ret = (original(context).rereg_mr)(vmr, flags, pd, addr, length, access);
         let keys = ((*vmr).ibv_mr.lkey, (*vmr).ibv_mr.rkey);
         with(|shadow| {
-            if let Some(mr) = shadow.mrs.get_mut(&(vmr as usize)).filter(|_| ret == 0) {
+            if let Some(mr) = shadow.mrs.get_mut(vmr as usize).filter(|_| ret == 0) {
                 let has = |flag: u32| flags as u32 & flag != 0;
                 (mr.lkey, mr.rkey) = keys;
                 if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -304,10 +304,10 @@ pub unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
     observe(|shadow| {
         let Some(mr) = taken else { return Vec::new() };
         if outcome.failed() {
-            shadow.add_mr(address, mr);
+            shadow.mrs.add(address, mr);
             return shadow.busy(Kind::Mr, address, "ibv_dereg_mr", outcome);
         }
-        shadow.remember_mr(address, mr);
+        shadow.forget_mr(address, mr);
         in_use
     });
     ret
@@ -326,13 +326,13 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: the object is alive (see the module above).
     check_process(unsafe { (*mw).context }, "ibv_dealloc_mw");
     let address = mw as usize;
-    let taken = with(|shadow| shadow.mws.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.mws.take(address)).flatten();
     // SAFETY: the window is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*mw).context).dealloc_mw)(mw) };
     with(|shadow| match taken {
-        Some(pd) if ret != 0 => drop(shadow.mws.insert(address, pd)),
+        Some(pd) if ret != 0 => shadow.mws.add(address, pd),
         Some(_) => {
-            shadow.unbound(address);
+            shadow.mws.forget(address);
             shadow.destroyed(Kind::Mw, address);
         }
         None => {}
@@ -355,12 +355,10 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
             };
             if !ah.is_null() {
                 shadow.reported.forget(Kind::Ah, ah as usize);
-                shadow.ahs.insert(ah as usize, pd as usize);
                 let dgid = given.grh.dgid.raw;
-                shadow.group_ahs.remove(&(ah as usize));
-                if gid::AddressKind::of(&dgid) == gid::AddressKind::Multicast {
-                    shadow.group_ahs.insert(ah as usize, dgid);
-                }
+                let is_group = gid::AddressKind::of(&dgid) == gid::AddressKind::Multicast;
+                let group = is_group.then_some(dgid);
+                shadow.ahs.create(ah as usize, pd as usize, group);
             }
             let vector = |facts| gid::vector(facts, &object, "ibv_create_ah", &outcome);
             facts.iter().filter_map(vector).collect::<Vec<Finding>>()
@@ -375,7 +373,7 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     let address = ah as usize;
     let taken = with(|shadow| {
         let found = shadow.ah_in_use(address);
-        (shadow.ahs.remove(&address), found)
+        (shadow.ahs.take(address), found)
     });
     let (taken, in_use) = taken.unwrap_or_default();
     // SAFETY: the handle is alive, and its context is open and wrapped (see the module above).
@@ -386,7 +384,7 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
             in_use
         }
         (_, Some(pd)) => {
-            shadow.ahs.insert(address, pd);
+            shadow.ahs.put_back(address, pd);
             Vec::new()
         }
         _ => Vec::new(),

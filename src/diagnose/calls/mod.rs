@@ -15,6 +15,7 @@ mod arguments;
 mod attributes;
 mod build;
 mod data;
+mod device_memory;
 mod failed;
 mod forgetting;
 mod memory;
@@ -25,6 +26,7 @@ mod requests;
 mod show;
 
 pub use build::BuildOps;
+pub use device_memory::CopyOps;
 pub use failed::{query_failed, reporting};
 pub use forgetting::{forgetting, is_wrapper};
 pub use poll_ex::PollOps;
@@ -32,6 +34,7 @@ pub use poll_ex::PollOps;
 /// The provider's ops with wrappers in place of those that are observed.
 pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
     verbs_context_ops {
+        alloc_dm: device_memory::alloc_dm,
         alloc_mw: memory::alloc_mw,
         alloc_parent_domain: memory::alloc_parent_domain,
         alloc_pd: memory::alloc_pd,
@@ -54,12 +57,14 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
         destroy_srq: queues::destroy_srq,
         detach_mcast: qp::detach_mcast,
         free_context: queues::free_context,
+        free_dm: device_memory::free_dm,
         modify_qp: qp::modify_qp,
         modify_srq: queues::modify_srq,
         poll_cq: data::poll_cq,
         post_recv: data::post_recv,
         post_send: data::post_send,
         post_srq_recv: data::post_srq_recv,
+        reg_dm_mr: device_memory::reg_dm_mr,
         reg_dmabuf_mr: memory::reg_dmabuf_mr,
         reg_mr: memory::reg_mr,
         reg_mr_ex: memory::reg_mr_ex,
@@ -100,11 +105,7 @@ fn look_up(cq: usize, completions: &[Completion]) {
     let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
     for (address, rkey) in found {
         let evidence = preserving_errno(|| peer::look(address, rkey));
-        with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(&address) {
-                qp.evidence = evidence;
-            }
-        });
+        with(|shadow| shadow.qps.change(address, |qp| qp.evidence = evidence));
     }
 }
 
@@ -128,5 +129,5 @@ fn empty_for_long(cq: usize, addresses: &[usize], call: &'static str) {
 
 /// Reports a child of fork that calls `verb` on an object of its parent.
 fn check_process(context: *mut ibv_context, verb: &'static str) {
-    observe(|shadow| shadow.check_process(context as usize, verb));
+    observe(|shadow| shadow.devices.check_process(context as usize, verb));
 }

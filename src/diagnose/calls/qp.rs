@@ -9,7 +9,7 @@ use super::super::check::memory::Size;
 use super::super::finding::{Kind, Outcome};
 use super::super::shadow::{Completion, NewQp};
 use super::super::wrap::original;
-use super::super::{cm_calls, facts};
+use super::super::{cm_calls, cm_order, facts, peer};
 use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
 use super::{build, check_process, look_up, observe, preserving_errno, with};
@@ -139,6 +139,9 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
                 false => found,
             }
         });
+        if ret == 0 && change.state() == Some(IBV_QPS_RTS) {
+            preserving_errno(|| peer::compare(qp as usize));
+        }
         ret
     }
 }
@@ -187,14 +190,15 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }
     });
     report_unread(address, "ibv_destroy_qp");
-    observe(|shadow| shadow.destroying_qp(address));
-    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.remove(&address)));
+    observe(|shadow| shadow.destroying_qp(address).into_iter().collect());
+    observe(|shadow| cm_order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
+    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.take(address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };
     with(|shadow| match taken {
         Some((Some(qp), builds)) if ret != 0 => {
             shadow.put_qp_back(address, qp);
-            shadow.build_ops.extend(builds.map(|ops| (address, ops)));
+            builds.map(|ops| shadow.build_ops.add(address, ops));
         }
         Some((Some(qp), _)) => shadow.forget_qp(address, &qp),
         _ => shadow.destroyed(Kind::Qp, address),
@@ -209,7 +213,7 @@ pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid:
         let ret = (original((*qp).context).attach_mcast)(qp, gid, lid);
         if ret == 0 {
             let group = (*gid).raw;
-            with(|shadow| shadow.attached(qp as usize, group, true));
+            with(|shadow| shadow.qps.change(qp as usize, |qp| qp.attach(group, true)));
         }
         ret
     }
@@ -221,7 +225,7 @@ pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid:
         let ret = (original((*qp).context).detach_mcast)(qp, gid, lid);
         if ret == 0 {
             let group = (*gid).raw;
-            with(|shadow| shadow.attached(qp as usize, group, false));
+            with(|shadow| shadow.qps.change(qp as usize, |qp| qp.attach(group, false)));
         }
         ret
     }

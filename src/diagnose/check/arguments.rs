@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(judge(&shadow, 2, cq(20)), [Rule::OtherContext]);
         // It may be one that a provider's own function has created.
         assert_eq!(judge(&shadow, 1, cq(77)), []);
-        let gone = shadow.cqs.remove(&20);
-        shadow.remember_gone(Kind::Cq, 20);
+        let gone = shadow.cqs.take(20);
+        shadow.destroyed(Kind::Cq, 20);
         assert_eq!(judge(&shadow, 1, cq(20)), [Rule::DeadObject]);
         shadow.add_cq(20, gone.unwrap());
         assert_eq!(judge(&shadow, 1, cq(20)), []);

@@ -30,6 +30,14 @@ macro_rules! lifetime {
         "the CQ was armed (times: {armed}), and its completion channel has an event that was never read",
         "each event stays in the channel until ibv_get_cq_event reads it",
         "wait with ibv_get_cq_event, or do not arm the CQ";
+    CmOrder "cm-order" Lifetime Warning:
+        "{what}",
+        "{why}",
+        "{todo}";
+    CmQp "cm-qp" Lifetime Hint:
+        "{what}",
+        "{why}",
+        "{todo}";
     Leak "leak" Lifetime Warning:
         "the device is closed with {objects} left",
         "the kernel releases them, but their memory in this process is lost",

@@ -25,6 +25,12 @@ macro_rules! states {
          {status} ({text})",
         "requests posted in this state complete with WR_FLUSH_ERR at once",
         "remove the cause of that first error, then {recovery}";
+    PostAfterErr "post-after-err" States Hint:
+        "the {operation} (wr_id {wr_id}) of {length} bytes is posted to a queue pair that the program has \
+         modified to ERR",
+        "requests posted in this state complete with WR_FLUSH_ERR, and nothing of them is sent",
+        "post them before the queue pair is modified to ERR; a drain posts a request without data, whose \
+         completion shows that all before it are done";
     MtuDiffers "mtu-differs" States Warning:
         "path MTU is {mtu} here and {peer_mtu} at the peer's queue pair {peer_qpn}",
         "packets of the larger MTU are refused by the side with the smaller one",

@@ -3,40 +3,25 @@
 
 use ibverbs_abi::*;
 
-use super::{Qp, Shadow};
+use super::wait::{Reason, Wait};
+use super::{IN_THIS_PROCESS, Qp};
 use crate::diagnose::check::gid;
 use crate::diagnose::peer::Peer;
 
-/// A reason, and what to do.
-pub type Reason = (String, &'static str);
-
-impl Shadow {
-    /// A queue pair has been attached to a group, or detached from it.
-    pub fn attached(&mut self, address: usize, group: [u8; 16], is_attached: bool) {
-        if let Some(qp) = self.qps.get_mut(&address) {
-            qp.groups.retain(|of| *of != group);
-            if is_attached {
-                qp.groups.push(group);
-            }
-        }
-    }
-
+impl Wait<'_> {
     /// Datagrams that this process has sent to a group to which none of its queue pairs is attached, though
     /// one of them waits.
     fn group_not_joined(&self, qp: &Qp) -> Option<Reason> {
-        if qp.receives.list.is_empty() || qp.sends_posted > 0 {
+        if qp.receives.is_empty() || qp.sends.posted() > 0 {
             return None;
         }
         let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
-        let group_of = |of: &Qp| match of.last_remote_qpn {
-            0xff_ffff => self
-                .group_ahs
-                .get(&of.last_ah)
-                .map(|group| (of.number, *group)),
+        let group_of = |of: &Qp| match of.sends.last_datagram() {
+            (0xff_ffff, ah) => self.ahs.group_of(ah).map(|group| (of.number, group)),
             _ => None,
         };
         let (sender, group) = self.qps.values().filter(of_device).find_map(group_of)?;
-        let is_joined = self.qps.values().any(|of| of.groups.contains(&group));
+        let is_joined = self.qps.values().any(|of| of.is_attached_to(&group));
         (!is_joined).then(|| {
             let (number, group) = (qp.number, gid::address(&group));
             (
@@ -60,20 +45,21 @@ impl Shadow {
         }
         let mut senders = self.qps.values().filter(of_device);
         let lost = senders.find(|of| {
-            let to = of.last_remote_qpn;
+            let (to, _) = of.sends.last_datagram();
             // Multicast, and the general services interface.
             // A queue pair that sends and receives has its peers in other processes, as those of UCX.
             of.number != number
-                && of.sends_posted > 0
+                && of.sends.posted() > 0
                 && to > 1
                 && to != 0xff_ffff
-                && !self.has_number(of.context, to)
+                && !self.qps.has_number(of.context, to)
         })?;
         let why = format!(
             "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
              to {:#x}, \
              which is no queue pair of this process",
-            lost.number, lost.last_remote_qpn
+            lost.number,
+            lost.sends.last_datagram().0
         );
         Some((
             why,
@@ -113,10 +99,10 @@ pub(super) fn datagrams_dropped(qp: &Qp) -> Option<Reason> {
 /// A queue pair that is connected to itself, waits, and has sent nothing.
 pub(super) fn is_own_peer(qp: &Qp, peer: &Peer) -> Option<Reason> {
     let number = u64::from(qp.number);
-    let is_itself = peer.place == super::IN_THIS_PROCESS
+    let is_itself = peer.place == IN_THIS_PROCESS
         && [peer.qpn, peer.dest_qpn] == [Some(number); 2]
         && qp.connection.dest_qpn == qp.number;
-    (is_itself && qp.sends_posted == 0).then(|| {
+    (is_itself && qp.sends.posted() == 0).then(|| {
         (
             format!(
                 "queue pair {number:#x} is connected to itself: dest_qp_num is its own number, and grh.dgid \
@@ -150,7 +136,7 @@ pub(super) fn ended(qp: &Qp) -> Option<Reason> {
     let (state, sends, receives) = qp.ended.filter(|_| qp.sends.is_empty())?;
     let number = qp.number;
     match (state, sends + receives) {
-        (IBV_QPS_ERR, 0) if qp.receives.list.is_empty() => Some((
+        (IBV_QPS_ERR, 0) if qp.receives.is_empty() => Some((
             format!(
                 "queue pair {number:#x} was modified to ERR when it had no request and no receive \
                  outstanding, so that nothing is flushed"

@@ -51,6 +51,16 @@ pub const TRUE: &[(&str, &[&str], &str)] = &[
         "it deallocates its PD before it deregisters its MR",
     ),
     (
+        "qperf-cm/*",
+        &["argument"],
+        "its server destroys the queue pair of an id that has none, and ends with SIGSEGV in ibv_destroy_qp",
+    ),
+    (
+        "rdmacm/rping*",
+        &["cm-qp"],
+        "its server destroys an id before the queue pair, and both ends destroy queue pairs by ibv_destroy_qp",
+    ),
+    (
         "qperf-cm/u*",
         &["gid-no-grh"],
         "it addresses its peer by LID, and fails",

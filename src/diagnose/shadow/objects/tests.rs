@@ -1,5 +1,6 @@
 //! Tests of `objects.rs`.
 
+use super::super::Pd;
 use super::super::tests::{new_qp, request};
 use super::*;
 use crate::diagnose::finding::is_complete;
@@ -24,18 +25,13 @@ const MR: Mr = Mr {
 
 fn shadow() -> Shadow {
     let mut shadow = Shadow::new();
-    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
-    shadow.add_pd(10, PD);
-    shadow.add_cq(
-        20,
-        Cq {
-            context: 1,
-            channel: 50,
-            ..Cq::default()
-        },
-    );
+    shadow
+        .devices
+        .opened(1, "uroce0".into(), "uroce".into(), -1);
+    shadow.pds.add(10, PD);
+    shadow.add_cq(20, Cq::new(1, 0, (50, -1), false));
     shadow.add_qp(30, new_qp(17));
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     shadow
 }
 
@@ -63,7 +59,7 @@ fn users_of_busy_objects_are_named() {
             .is_empty()
     );
     for address in 100..110 {
-        shadow.add_mr(address, MR);
+        shadow.mrs.add(address, MR);
     }
     assert!(
         busy(&shadow, Kind::Pd, 10)
@@ -76,16 +72,20 @@ fn users_of_busy_objects_are_named() {
 fn regions_and_handles_in_use() {
     let mut shadow = shadow();
     assert!(shadow.take_mr(40).1.is_empty());
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.sends.push_back(request(5, 7));
+    qp.sends.record([request(5, 7)]);
     // A queue pair that is not connected does not access memory.
     assert!(shadow.take_mr(40).1.is_empty());
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
     assert_eq!(rules(&shadow.take_mr(40).1), [Rule::MrInUse]);
     assert!(shadow.ah_in_use(99).is_empty());
-    shadow.qps.get_mut(&30).unwrap().sends[0].ah = 99;
+    let to = SendRequest {
+        ah: 99,
+        ..request(6, 7)
+    };
+    shadow.qps.change(30, |qp| qp.sends.record([to]));
     assert_eq!(rules(&shadow.ah_in_use(99)), [Rule::AhInUse]);
 }
 
@@ -95,39 +95,16 @@ fn what_is_left_at_close() {
     let found = shadow.closed(1);
     assert_eq!(rules(&found), [Rule::Leak]);
     assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
-    assert!(shadow.qps.is_empty() && shadow.numbers.is_empty());
-    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
+    assert!(shadow.qps.values().next().is_none() && !shadow.qps.has_number(1, 17));
+    shadow
+        .devices
+        .opened(1, "uroce0".into(), "uroce".into(), -1);
     assert!(shadow.closed(1).is_empty());
 }
 
 #[test]
-fn a_child_is_another_process() {
+fn a_child_does_not_leak_what_its_parent_has() {
     let mut shadow = shadow();
-    assert!(shadow.check_process(1, "ibv_post_send").is_empty());
-    assert!(shadow.check_process(2, "ibv_post_send").is_empty());
-    shadow.contexts.get_mut(&1).unwrap().pid += 1;
-    shadow.opened_by += 1;
-    assert_eq!(
-        rules(&shadow.check_process(1, "ibv_post_send")),
-        [Rule::ChildVerb]
-    );
+    shadow.devices.opened_by_another_process();
     assert!(shadow.closed(1).is_empty());
-}
-
-#[test]
-fn places_of_destroyed_objects_are_given_back() {
-    let mut shadow = shadow();
-    for round in 0..100 {
-        for at in [40, 41] {
-            shadow.created_from(at, round.to_string());
-        }
-        shadow.destroyed(Kind::Mr, 40);
-        assert!(shadow.created.contains_key(&40));
-        shadow.destroyed(Kind::Mr, 41);
-        assert!(shadow.created.len() == 1);
-    }
-    // Another object has got the address.
-    shadow.created_from(41, "new".into());
-    shadow.destroyed(Kind::Mr, 40);
-    assert_eq!(shadow.created.get(&41).unwrap(), "new");
 }
