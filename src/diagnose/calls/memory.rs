@@ -317,7 +317,9 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let mw = unsafe { (original((*pd).context).alloc_mw)(pd, kind) };
     if !mw.is_null() {
-        with(|shadow| shadow.add_mw(mw as usize, pd as usize));
+        // SAFETY: the window is new.
+        let key = unsafe { ((*mw).context as usize, (*mw).rkey) };
+        with(|shadow| shadow.add_mw(mw as usize, pd as usize, key));
     }
     mw
 }
@@ -358,7 +360,9 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
                 let dgid = given.grh.dgid.raw;
                 let is_group = gid::AddressKind::of(&dgid) == gid::AddressKind::Multicast;
                 let group = is_group.then_some(dgid);
-                shadow.ahs.create(ah as usize, pd as usize, group);
+                let is_own = |facts: &gid::Facts| facts.table.iter().any(|of| of.gid == dgid);
+                let is_local = facts.as_ref().is_some_and(is_own);
+                shadow.ahs.create(ah as usize, pd as usize, group, is_local);
             }
             let vector = |facts| gid::vector(facts, &object, "ibv_create_ah", &outcome);
             facts.iter().filter_map(vector).collect::<Vec<Finding>>()

@@ -58,6 +58,7 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
         detach_mcast: qp::detach_mcast,
         free_context: queues::free_context,
         free_dm: device_memory::free_dm,
+        modify_cq: queues::modify_cq,
         modify_qp: qp::modify_qp,
         modify_srq: queues::modify_srq,
         poll_cq: data::poll_cq,

@@ -25,6 +25,7 @@ pub fn answer(line: &[u8]) -> Vec<u8> {
         b"qps" => Ok(queue_pairs()),
         b"names" => Ok(names()),
         b"peer" => peer(rest),
+        b"sender" => sender(rest),
         _ => Err("there is no such request".into()),
     };
     match result {
@@ -126,6 +127,15 @@ fn peer(numbers: &[u8]) -> Result<String, String> {
     };
     let found = super::super::peer::answer(*qpn, *dest_qpn, rest.first().copied());
     let found = found.ok_or("there is no such queue pair")?;
+    Ok(format!("{{{}}}", found.json()))
+}
+
+/// Answers the same about a queue pair that has sent datagrams, best to the queue pair of this number.
+fn sender(number: &[u8]) -> Result<String, String> {
+    let qpn = core::str::from_utf8(number.trim_ascii()).ok();
+    let qpn = qpn.and_then(|qpn| qpn.parse().ok());
+    let qpn = qpn.ok_or("expected the number of a queue pair")?;
+    let found = super::super::peer::sender(qpn).ok_or("no datagram was sent")?;
     Ok(format!("{{{}}}", found.json()))
 }
 

@@ -167,14 +167,22 @@ impl Wait<'_> {
                 .evidence
                 .counter("send_rnr_err")
                 .filter(|naks| *naks > 0)?;
+            let (whose, todo) = match qp.srq {
+                0 => (
+                    "",
+                    "post receives: one is consumed by each SEND and WRITE with immediate data",
+                ),
+                _ => (
+                    "the SRQ of ",
+                    "post receives to the SRQ with ibv_post_srq_recv: one is consumed by each SEND and WRITE \
+                     with immediate data",
+                ),
+            };
             let why = format!(
-                "queue pair {number:#x} has no receive posted, and has answered {count} messages of its peer \
-                 with RNR NAKs"
+                "{whose}queue pair {number:#x} has no receive posted, and has answered {count} messages of \
+                 its peer with RNR NAKs"
             );
-            return Some((
-                why,
-                "post receives: one is consumed by each SEND and WRITE with immediate data",
-            ));
+            return Some((why, todo));
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT) {
             // Receives of an SRQ are there before its queue pairs are connected.
@@ -372,8 +380,12 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
         };
         let naks = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0);
         let naks = naks.map_or(String::new(), |naks| format!(" ({naks} RNR NAKs came)"));
+        let where_ = match peer.has_srq {
+            Some(1) => "has an SRQ without a receive",
+            _ => "has no receive posted",
+        };
         return Some((
-            of(format!("has no receive posted, and {retries}{naks}")),
+            of(format!("{where_}, and {retries}{naks}")),
             "post receives before the peer sends; with rnr_retry less than 7 it fails instead",
         ));
     }
