@@ -12,7 +12,7 @@ use super::shadow::{self, Shadow};
 /// A list with the device is about to be returned.
 pub fn listed(device: *mut ibv_device) {
     if is_enabled() {
-        shadow::with(|shadow| *shadow.lists_of.entry(device.addr()).or_default() += 1);
+        shadow::with(|shadow| *shadow.lists_of.entry(device.expose_provenance()).or_default() += 1);
     }
 }
 
