@@ -12,7 +12,7 @@ use super::shadow::{self, Shadow};
 /// A list with the device is about to be returned.
 pub fn listed(device: *mut ibv_device) {
     if is_enabled() {
-        shadow::with(|shadow| shadow.devices.listed(device.addr()));
+        shadow::with(|shadow| shadow.devices.listed(device.expose_provenance()));
     }
 }
 
@@ -47,15 +47,14 @@ pub unsafe fn opening(device: *mut ibv_device) {
 #[cold]
 fn no_device() {
     shadow::observe(|shadow| {
-        let listed = shadow.lists_of.iter().filter(|(_, lists)| **lists > 0);
         // SAFETY: a device that is in a list is alive, and its name ends with a NUL; the shadow's lock is held,
         // which `unlisted` takes before a list is freed.
-        let name = |(device, _): (&usize, _)| unsafe {
-            let device: *const ibv_device = core::ptr::with_exposed_provenance(*device);
+        let name = |device| unsafe {
+            let device: *const ibv_device = core::ptr::with_exposed_provenance(device);
             let name = CStr::from_ptr((&raw const (*device).name).cast());
             name.to_string_lossy().into_owned()
         };
-        let names: Vec<String> = listed.map(name).collect();
+        let names: Vec<String> = shadow.devices.in_lists().map(name).collect();
         let seen = match names.is_empty() {
             true => String::new(),
             false => format!("; the list has {}", names.join(", ")),

@@ -113,6 +113,12 @@ impl Devices {
         }
     }
 
+    /// The devices that are in lists.
+    pub fn in_lists(&self) -> impl Iterator<Item = usize> {
+        let listed = self.lists_of.iter().filter(|(_, lists)| **lists > 0);
+        listed.map(|(device, _)| *device)
+    }
+
     /// Whether all lists that had the device are freed.
     pub fn is_of_freed_list(&self, device: usize) -> bool {
         self.lists_of.get(&device) == Some(&0)
