@@ -111,8 +111,7 @@ pub unsafe fn too_large(
     if let Some(device) = device {
         observe(|shadow| {
             let object = shadow.devices.object(context as usize);
-            let found = memory::over_limit(&sizes(&device), &object, call, &outcome);
-            found.into_iter().collect()
+            memory::over_limit(&sizes(&device), &object, call, &outcome)
         });
     }
 }
@@ -143,7 +142,7 @@ pub fn report_unacknowledged(
     };
     let excess = excess(received.0, done.0).max(excess(received.1, done.1));
     if excess > 0 {
-        observe(|shadow| shadow.acknowledged_too_often(kind, address, call, excess));
+        observe(|shadow| Some(shadow.acknowledged_too_often(kind, address, call, excess)));
     }
     let mut waited = Duration::ZERO;
     while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
@@ -194,13 +193,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     });
     let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
     let readable = preserving_errno(|| facts::is_readable(fd.unwrap_or(-1)));
-    observe(|shadow| {
-        shadow
-            .cqs
-            .destroying(address, readable)
-            .into_iter()
-            .collect()
-    });
+    observe(|shadow| shadow.cqs.destroying(address, readable));
     observe(|shadow| cm_order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
     let taken = with(|shadow| (shadow.cqs.take(address), shadow.poll_ops.take(address)));
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
@@ -209,7 +202,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Cq, address);
-            return Vec::new();
+            return None;
         }
         if let Some((Some(cq), polls)) = taken {
             shadow.add_cq(address, cq);
@@ -369,7 +362,7 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Srq, address);
-            return Vec::new();
+            return None;
         }
         if let Some(srq) = taken {
             shadow.srqs.add(address, srq);
