@@ -2,8 +2,8 @@
 //! a row of results per size, each other's address. So an empty or a wrong run does not pass.
 //!
 //! Each program of the case files has a check in `known`, or its rows say what it prints (`says`). A
-//! program with neither fails. The testbeds of uroce, and `vm`, apply [`of_row`]. `suites` and `sources` only
-//! compare the outputs of both libraries.
+//! program with neither fails. All testbeds apply [`of_row`]; those that run a row on both libraries compare
+//! the outputs, too.
 
 mod perftest;
 mod rdmacm;

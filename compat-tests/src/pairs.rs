@@ -239,7 +239,7 @@ impl<'a> Pair<'a> {
 }
 
 /// Waits until the server is ready, or has ended: then the client fails too.
-fn await_ready(ready: Ready, host: &Host, port: u16, server: &mut Running) {
+pub fn await_ready(ready: Ready, host: &Host, port: u16, server: &mut Running) {
     match ready {
         Ready::After(seconds) => sleep(Duration::from_secs(seconds)),
         Ready::Tcp => {

@@ -1,5 +1,5 @@
-//! The aims on one host, as ratios to peers of the same run (`docs/uroce/one-host.md`). A report, no test:
-//! a ratio is printed with its aim, whether it is met or not.
+//! The aims on one host, as ratios of the best rounds to those of peers of the same run
+//! (`docs/uroce/one-host.md`). A report, no test: a ratio is printed with its aim, whether it is met or not.
 
 use crate::figures::{Figures, bytes};
 use crate::peer::{Metric, Peer};
@@ -51,7 +51,7 @@ impl Aim {
     fn reached(&self, peers: &[&Peer], figures: &Figures) -> Option<f64> {
         let figure = |name: &str| {
             let is_row = |peer: &&Peer| peer.metric == self.metric && peer.name == name;
-            figures.median(peers.iter().position(is_row)?, self.size)
+            figures.best(peers.iter().position(is_row)?, self.size, self.metric)
         };
         let beside = self.beside.iter().filter_map(|name| figure(name));
         let best = beside.reduce(match self.metric {

@@ -41,6 +41,16 @@ impl Figures {
             .map(|values| median(&mut values.clone()))
     }
 
+    /// The best figure of all rounds: the lowest latency, the highest bandwidth or rate. What disturbs a
+    /// run makes it slower, and so does a host that moves the virtual CPUs to cores that share no cache.
+    pub fn best(&self, row: usize, size: usize, metric: Metric) -> Option<f64> {
+        let values = self.values.get(&(row, size))?.iter().copied();
+        values.reduce(match metric {
+            Metric::Latency => f64::min,
+            Metric::Bandwidth | Metric::Rate => f64::max,
+        })
+    }
+
     /// The rows to store: one for each peer that has figures.
     pub fn rows(&self, peers: &[&Peer]) -> Vec<Row> {
         let at = |row| {
@@ -113,6 +123,17 @@ mod tests {
     fn medians() {
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&mut [4.0, 1.0]), 2.5);
+    }
+
+    #[test]
+    fn the_best_of_all_rounds() {
+        let mut figures = Figures::default();
+        for value in [2.0, 1.0, 3.0] {
+            figures.add(0, 8, Ok(value));
+        }
+        assert_eq!(figures.best(0, 8, Metric::Latency), Some(1.0));
+        assert_eq!(figures.best(0, 8, Metric::Rate), Some(3.0));
+        assert_eq!(figures.best(1, 8, Metric::Rate), None);
     }
 
     #[test]

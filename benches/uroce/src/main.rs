@@ -19,12 +19,16 @@ mod store;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 
 use environment::{Environment, Kind};
 use figures::Figures;
 use peer::{Metric, Peer, Tool};
+
+/// How often a line shows what runs, where there is no terminal.
+const INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Parser)]
 #[command(about = "Measures uroce beside UCX, libfabric, sockets and plain memory")]
@@ -97,7 +101,7 @@ impl Options {
             }
             let aims = aims::table(&peers, &figures);
             if !aims.is_empty() {
-                println!("\naims, as ratios in this run\n\n{aims}");
+                println!("\naims, as ratios of the best rounds of this run\n\n{aims}");
             }
             if let Some(out) = &self.out {
                 let file = out.join(format!("{kind:?}.toml").to_lowercase());
@@ -126,6 +130,7 @@ impl Options {
         };
         let total = self.rounds * peers.iter().map(|peer| sizes(peer)).sum::<usize>();
         let mut done = 0;
+        let mut progress = Progress::default();
         for _ in 0..self.rounds {
             for &size in &self.sizes {
                 for (row, peer) in peers.iter().enumerate() {
@@ -133,11 +138,8 @@ impl Options {
                         continue;
                     }
                     done += 1;
-                    progress(&format!(
-                        "{done}/{total} {}, {}",
-                        peer.name,
-                        figures::bytes(size)
-                    ));
+                    let size_text = figures::bytes(size);
+                    progress.show(&format!("{done}/{total} {}, {size_text}", peer.name));
                     if !figures.has_failed(row) {
                         let port = 21_000 + (done % 4096) as u16;
                         figures.add(row, size, pair::run(peer, environment, size, port));
@@ -145,15 +147,32 @@ impl Options {
                 }
             }
         }
-        progress("");
+        progress.clear();
         figures
     }
 }
 
-/// Shows what runs, on a terminal.
-fn progress(text: &str) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let _ = write!(terminal, "\r\x1b[K{text}");
+/// Shows on stderr what runs: always on a terminal, else a line every half minute.
+#[derive(Default)]
+struct Progress {
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    fn show(&mut self, text: &str) {
+        let mut stderr = std::io::stderr();
+        if stderr.is_terminal() {
+            let _ = write!(stderr, "\r\x1b[K{text}");
+        } else if self.shown.is_none_or(|at| at.elapsed() >= INTERVAL) {
+            let _ = writeln!(stderr, "{text}");
+            self.shown = Some(Instant::now());
+        }
+    }
+
+    fn clear(&self) {
+        let mut stderr = std::io::stderr();
+        if stderr.is_terminal() {
+            let _ = write!(stderr, "\r\x1b[K");
+        }
     }
 }

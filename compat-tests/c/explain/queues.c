@@ -266,7 +266,7 @@ static void channel_unread(struct rig *rig)
 		NEED(post(all.a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
 		CHECK(next_wc(all.cq).status == IBV_WC_SUCCESS);
 	}
-	CHECK(poll(&fd, 1, 2000) == 1);
+	CHECK(poll(&fd, 1, WAIT_SECONDS * 1000) == 1);
 	end(&all);
 }
 

@@ -140,7 +140,7 @@ static void status_of_extended(struct rig *rig, char **argv)
 	struct ibv_poll_cq_attr poll_attr = { 0 };
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &attr);
 	struct ibv_cq *plain = rig->cq;
-	double end = milliseconds() + 2000;
+	double end = milliseconds() + WAIT_SECONDS * 1000;
 	int status = -1;
 	struct ibv_qp *a, *b;
 

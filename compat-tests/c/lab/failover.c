@@ -100,13 +100,13 @@ static int exchange(struct rig *rig)
 	return status;
 }
 
-/* The type of the next event, which must come within a second. */
+/* The type of the next event, which must come within 20 seconds. */
 static int next_event(struct rig *rig)
 {
 	struct pollfd poll_fd = { .fd = rig->context->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
 
-	if (poll(&poll_fd, 1, 2000) != 1 || ibv_get_async_event(rig->context, &event))
+	if (poll(&poll_fd, 1, 20000) != 1 || ibv_get_async_event(rig->context, &event))
 		return -1;
 	ibv_ack_async_event(&event);
 	return event.event_type;

@@ -35,7 +35,7 @@ static int complete(int count)
 	return 0;
 }
 
-/* Whether an event comes within so many milliseconds. It is acknowledged. */
+/* Whether an event comes within `limit` milliseconds. It is acknowledged. */
 static int event_within(int limit)
 {
 	struct pollfd poll_fd = { .fd = channel->fd, .events = POLLIN };
@@ -103,7 +103,8 @@ int main(void)
 	report("one-event", !event_within(20));
 	/* Or the end of the period does. */
 	report("period", moderate(4, 4000) == 0 && ibv_req_notify_cq(cq, 0) == 0);
-	/* The clock is read before the completion: what delays this thread makes the time longer, never shorter. */
+	/* The clock is read before the completion: what delays this thread makes the time longer, never
+	 * shorter. */
 	before = now();
 	report("after-it", complete(1) == 0 && event_within(10000) && now() - before >= 4000);
 	report("off", moderate(0, 0) == 0 && ibv_req_notify_cq(cq, 0) == 0 && complete(1) == 0);

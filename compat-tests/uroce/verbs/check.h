@@ -17,6 +17,8 @@
 #define SIZE 8192
 #define PORT 1
 #define QKEY 0x11111111
+/* Seconds to wait for what must come; a busy machine may take some. */
+#define WAIT_SECONDS 20
 
 enum {
 	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -45,9 +47,9 @@ int to_rts(struct ibv_qp *qp);
 /* Moves both QPs to RTS, connected with each other; they may be the same. */
 void join(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
 
-/* The next completion, within 2 s. */
+/* The next completion, within WAIT_SECONDS. */
 struct ibv_wc next_wc(struct ibv_cq *cq);
-/* Type of the next asynchronous event, which is acknowledged; -1 after 2 s. */
+/* Type of the next asynchronous event, which is acknowledged; -1 after WAIT_SECONDS. */
 int next_event(struct rig *rig);
 /* A hardware counter of $DEVICE's port, as sysfs has it. */
 unsigned long long counter(const char *name);

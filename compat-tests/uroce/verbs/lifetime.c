@@ -29,7 +29,7 @@ static void many_events(struct rig *rig)
 	usleep(100000);
 	for (int i = 0; i < CQS; i++)
 		NEED(ibv_modify_qp(qps[i], &attr, IBV_QP_STATE) == 0);
-	while (events < CQS && poll(&fd, 1, 2000) == 1) {
+	while (events < CQS && poll(&fd, 1, WAIT_SECONDS * 1000) == 1) {
 		NEED(ibv_get_cq_event(channel, &reported, &cq_context) == 0);
 		CHECK(cq_context == &cqs[events] && reported == cqs[events]);
 		ibv_ack_cq_events(reported, 1);

@@ -426,7 +426,8 @@ static void in_background(struct rig *rig)
 			wr.wr.rdma.rkey = lossy.mr->rkey;
 			NEED(ibv_post_send(a, &wr, &bad_wr) == 0);
 		}
-		NEED(poll(&fd, 1, 5000) == 1 && ibv_get_cq_event(channel, &with_event, &context) == 0);
+		NEED(poll(&fd, 1, WAIT_SECONDS * 1000) == 1 &&
+		     ibv_get_cq_event(channel, &with_event, &context) == 0);
 		ibv_ack_cq_events(with_event, 1);
 		NEED(ibv_poll_cq(rig->cq, 1, &wc) == 1);
 		if (op == IBV_WR_SEND)

@@ -216,7 +216,7 @@ static void unattended(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	volatile uint8_t *to = rig->buf + 4096;
-	int wait = 2000;
+	int wait = WAIT_SECONDS * 1000;
 
 	join(rig, a, b);
 	for (int round = 1; round <= 20; round++) {

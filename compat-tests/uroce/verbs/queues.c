@@ -28,17 +28,17 @@ static void extended(struct rig *rig)
 	for (int i = 0; i < 2; i++)
 		CHECK(post(qp, rig, IBV_WR_RDMA_READ, 0, 77, 1024, rig->mr->rkey) == 0);
 	usleep(20000);
-	while (ibv_start_poll(ex, &poll_attr) && tries++ < 1000)
+	while (ibv_start_poll(ex, &poll_attr) && tries++ < WAIT_SECONDS * 1000)
 		usleep(1000);
-	NEED(tries < 1000);
+	NEED(tries < WAIT_SECONDS * 1000);
 	CHECK(ex->status == IBV_WC_SUCCESS && ex->wr_id == IBV_WR_RDMA_READ);
 	CHECK(ibv_wc_read_opcode(ex) == IBV_WC_RDMA_READ && ibv_wc_read_byte_len(ex) == 77);
 	CHECK(ibv_wc_read_qp_num(ex) == qp->qp_num && ibv_wc_read_vendor_err(ex) == 0);
 	stamp = ibv_wc_read_completion_ts(ex);
 	CHECK(stamp > (uint64_t)values.raw_clock.tv_nsec &&
-	      stamp < (uint64_t)values.raw_clock.tv_nsec + 5000000000);
+	      stamp < (uint64_t)values.raw_clock.tv_nsec + 60000000000);
 	CHECK(ibv_wc_read_completion_wallclock_ns(ex) / 1000000000 - time(NULL) + 5 < 10);
-	while (ibv_next_poll(ex) && tries++ < 1000)
+	while (ibv_next_poll(ex) && tries++ < WAIT_SECONDS * 1000)
 		usleep(1000);
 	CHECK(ibv_wc_read_completion_ts(ex) >= stamp);
 	CHECK(ibv_next_poll(ex) == ENOENT);
@@ -67,7 +67,7 @@ static void channels(struct rig *rig)
 	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
 	CHECK(poll(&fd, 1, 0) == 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
-	CHECK(poll(&fd, 1, 2000) == 1);
+	CHECK(poll(&fd, 1, WAIT_SECONDS * 1000) == 1);
 	CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig->cq &&
 	      cq_context == &fd);
 	ibv_ack_cq_events(rig->cq, 1);
@@ -80,7 +80,7 @@ static void channels(struct rig *rig)
 	/* An event that nobody has read is dropped with the CQ. */
 	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
-	CHECK(poll(&fd, 1, 2000) == 1);
+	CHECK(poll(&fd, 1, WAIT_SECONDS * 1000) == 1);
 	CHECK(ibv_destroy_qp(qp) == 0);
 	CHECK(ibv_destroy_cq(rig->cq) == 0);
 	CHECK(poll(&fd, 1, 0) == 0);
@@ -281,14 +281,14 @@ static void closed_descriptors(void)
 	for (int i = 0; i < 2; i++) {
 		CHECK(ibv_req_notify_cq(rig.cq, 0) == 0);
 		CHECK(post(qp, &rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig.mr->rkey) == 0);
-		CHECK(poll(fds, 1, 2000) == 1);
+		CHECK(poll(fds, 1, WAIT_SECONDS * 1000) == 1);
 		if (!i)
 			CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig.cq);
 		CHECK(next_wc(rig.cq).status == IBV_WC_SUCCESS);
 	}
 	for (int i = 0; i <= rig.cq->cqe; i++)
 		CHECK(post(qp, &rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig.mr->rkey) == 0);
-	CHECK(poll(fds + 1, 1, 2000) == 1);
+	CHECK(poll(fds + 1, 1, WAIT_SECONDS * 1000) == 1);
 	CHECK(close(fds[0].fd) == 0 && close(fds[1].fd) == 0);
 	CHECK(ibv_destroy_qp(qp) == 0);
 	ibv_ack_cq_events(notified, 1);

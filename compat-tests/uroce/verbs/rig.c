@@ -132,7 +132,7 @@ static double now(void)
 struct ibv_wc next_wc(struct ibv_cq *cq)
 {
 	struct ibv_wc wc = { .status = IBV_WC_GENERAL_ERR };
-	double end = now() + 2;
+	double end = now() + WAIT_SECONDS;
 	int n;
 
 	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0 && now() < end)
@@ -146,7 +146,7 @@ int next_event(struct rig *rig)
 	struct pollfd fd = { .fd = rig->context->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
 
-	if (poll(&fd, 1, 2000) != 1 || ibv_get_async_event(rig->context, &event))
+	if (poll(&fd, 1, WAIT_SECONDS * 1000) != 1 || ibv_get_async_event(rig->context, &event))
 		return -1;
 	ibv_ack_async_event(&event);
 	return event.event_type;

@@ -1,6 +1,6 @@
 //! Other projects' tests and programs on Soft-RoCE, in the virtual machine: pyverbs, and the rows of the
 //! testbed `suites` (librdmacm's programs, perftest, qperf). Each must have the same outcome and output on
-//! both libraries.
+//! both libraries, and must print what `output_checks` requires.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,7 @@ use crate::compare;
 use crate::context::{Context, Library};
 use crate::flaky;
 use crate::machine::{Judged, Member};
+use crate::output_checks;
 use crate::row_outcome::RowOutcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict};
@@ -72,6 +73,11 @@ fn compare_libraries(
             found.push(Failure::new(why).with(run.text()));
         }
         found.extend(wrong_libraries(cx, library, &run));
+        if run.exit == row.exit {
+            let wrong = output_checks::of_row(row, &run.printed());
+            let failure = |why| Failure::new(format!("{}: {why}", library.name())).with(run.text());
+            found.extend(wrong.into_iter().map(failure));
+        }
         runs.push(run);
     }
     let [c, ours] = runs.as_slice() else {

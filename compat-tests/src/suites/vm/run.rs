@@ -10,7 +10,7 @@ use super::Variant;
 use super::setting::Setting;
 use crate::case_file::Row;
 use crate::context::{Context, Library};
-use crate::pairs::{client_words, split};
+use crate::pairs::{self, client_words, split};
 use crate::process::{Program, Running, read, signal, wait_until};
 use crate::row_outcome::RowOutcome;
 use crate::sandbox::sh;
@@ -19,7 +19,8 @@ use crate::verdict::Failure;
 
 /// The time limit of each program: valgrind under emulation, on a busy host.
 const LIMIT: Duration = Duration::from_secs(180);
-const SERVER_READY: Duration = Duration::from_secs(15);
+/// The time until a program that runs alone has begun.
+const BEGUN: Duration = Duration::from_secs(15);
 const EVENT: Duration = Duration::from_secs(5);
 
 /// A port of its own for each run, because the kernel keeps closed connections for a while.
@@ -65,6 +66,11 @@ pub fn row(cx: &Context, row: &Row, variant: Variant, port: u16) -> Result<RowOu
 }
 
 impl VariantRun<'_> {
+    /// The time limit of a program.
+    fn limit(&self) -> Duration {
+        pairs::limit(self.row).max(LIMIT)
+    }
+
     fn log(&self) -> PathBuf {
         self.dir.join("own/verbs.log")
     }
@@ -90,7 +96,7 @@ impl VariantRun<'_> {
             .cx
             .program_at(self.words(words), self.dir.join(role))
             .report_library()
-            .limit(LIMIT);
+            .limit(self.limit());
         for (name, value) in &self.row.env {
             program = program.env(name, value.replace('@', &own));
         }
@@ -117,7 +123,7 @@ impl VariantRun<'_> {
         let words = split(self.row.run.as_deref().unwrap_or_default())?;
         let program = self.program("program", words);
         let mut running = program.spawn()?;
-        let exit = running.wait(LIMIT)?;
+        let exit = running.wait(self.limit())?;
         let mut outcome = RowOutcome {
             exit: exit.to_string(),
             ..RowOutcome::default()
@@ -130,13 +136,13 @@ impl VariantRun<'_> {
         let words = split(self.row.server.as_deref().unwrap_or_default())?;
         let mut server = self.program("server", words).spawn()?;
         let host = Host::on_kernel("rxe0", "127.0.0.1", "lo");
-        // If the server fails before it listens, the client fails too.
-        wait_until(SERVER_READY, || {
-            host.listens(self.port) || !server.is_running()
-        });
+        pairs::await_ready(self.row.ready, &host, self.port, &mut server);
         let mut client = self.program("client", client_words(self.row)?).spawn()?;
-        let client_exit = client.wait(LIMIT)?;
-        let server_exit = server.wait(LIMIT)?;
+        let client_exit = client.wait(self.limit())?;
+        if self.row.kill && server.is_running() {
+            server.terminate();
+        }
+        let server_exit = server.wait(self.limit())?;
         let mut outcome = RowOutcome {
             exit: format!("{server_exit}/{client_exit}"),
             ..RowOutcome::default()
@@ -164,7 +170,7 @@ impl VariantRun<'_> {
             .program("program", words)
             .under(["sh", "-c", &redirect, "sh"]);
         let mut running = program.spawn()?;
-        let exit = running.wait(LIMIT)?;
+        let exit = running.wait(self.limit())?;
         let mut outcome = RowOutcome {
             exit: exit.to_string(),
             ..RowOutcome::default()
@@ -185,7 +191,7 @@ impl VariantRun<'_> {
         let shown = |running: &Running, text: &str, limit| {
             wait_until(limit, || running.output().contains(text));
         };
-        shown(&running, "event FD", SERVER_READY);
+        shown(&running, "event FD", BEGUN);
         sleep(Duration::from_millis(300));
         sh("ip link set rd1 down")?;
         shown(&running, "IBV_EVENT_PORT_ERR", EVENT);
@@ -195,7 +201,7 @@ impl VariantRun<'_> {
         for id in processes("ibv_asyncwatch") {
             signal(id, libc::SIGTERM);
         }
-        let exit = running.wait(LIMIT)?;
+        let exit = running.wait(self.limit())?;
         let mut outcome = RowOutcome {
             exit: exit.to_string(),
             ..RowOutcome::default()

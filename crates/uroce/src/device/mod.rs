@@ -55,7 +55,8 @@
 //! Calls: `provider`, `cm` and `umad` call the device, and `provider` the objects. The device calls its parts
 //! and the objects, and passes a part what that needs of the others. A part calls objects, never the device.
 //! An object calls neither, but for a completion queue whose events wait: it adds a timer
-//! (`Device::add_moderation_timer`). The engine of a queue pair calls `qp_hca.rs` only.
+//! (`Device::add_moderation_timer`). The engine of a queue pair calls `qp_hca.rs` only. The device calls `cm`
+//! and `umad` only through the handlers that these register in `gsi.rs`.
 
 mod activity;
 mod background;

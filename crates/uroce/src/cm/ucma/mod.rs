@@ -24,6 +24,11 @@
 //! | `observe.rs` | failures, for IBV_EXPLAIN |
 //! | `user_memory.rs` | reading and writing the program's memory |
 //!
+//! Calls: `process.rs` has the state, its lock and the thread, and calls the manager (`manager.rs`, and the
+//! files of commands). The manager calls the tables, which are pure and call nobody, the operating system
+//! (the trait of `os.rs`, which `system.rs` implements), and the connection manager of `roce::cm`. Messages
+//! leave by `send.rs`, without the lock.
+//!
 //! A descriptor is one end of a pair of sockets, so that poll(2) and epoll(7) work on it, and that closing
 //! it is noticed. A byte waits in it while there is an event to get.
 //!

@@ -192,7 +192,9 @@ fn closing_waits_once_for_a_peer() {
         after_close();
         start.elapsed() >= WHILE
     };
-    assert_eq!([waits(), waits()], [true, false]);
+    assert!(waits());
+    // Another thread may keep the CPU for as long.
+    assert!((0..10).any(|_| !waits()));
     let mut locked = STATE.lock();
     let state = locked.as_mut().unwrap();
     state.manager.close(0, crate::device::clock::now());

@@ -109,7 +109,6 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
         if sends_before {
             send(&a, &one);
         }
-        let start = Instant::now();
         b.channels.as_ref().unwrap().close();
         until(|| {
             make_progress(&a);
@@ -121,8 +120,8 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
         }
         assert_eq!(one.inner.lock().engine().state(), QpState::Err);
         assert_eq!(a.counters().queue_pairs.retry_exceeded_err, 1);
-        // The ack timeout is 537 ms, and there are 7 retries.
-        assert!(start.elapsed() < Duration::from_millis(3700));
+        // No ack timeout expired before.
+        assert_eq!(a.counters().queue_pairs.completer_retry_err, 0);
         assert!(one.inner.lock().channel.get().is_none());
     }
 }
