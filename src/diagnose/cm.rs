@@ -26,12 +26,15 @@ pub fn initialize() {
 /// Bytes of librdmacm's structure of an id, at most, in which the condition is that a destroy waits for.
 const ID_SIZE: u64 = 1024;
 
-/// A thread that has destroyed an id: librdmacm waits until the program has acknowledged all events.
+/// A thread that has destroyed an id, or moves it to another channel: librdmacm waits until the program has
+/// acknowledged all events.
 #[derive(Clone, Copy)]
 struct Destroying {
     id: u32,
     uid: u64,
-    events: u32,
+    /// The events that were reported; None if that is not known.
+    events: Option<u32>,
+    call: &'static str,
     since: Instant,
 }
 
@@ -121,11 +124,28 @@ impl CmIds {
             let destroying = Destroying {
                 id,
                 uid,
-                events,
+                events: Some(events),
+                call: "rdma_destroy_id",
                 since,
             };
             self.destroying.insert(thread, destroying);
         }
+    }
+
+    /// A thread is about to move an id to another event channel.
+    fn migrating(&mut self, uid: u64, thread: i32) {
+        let moved = self.number(uid).map(|id| Destroying {
+            id,
+            uid,
+            events: None,
+            call: MIGRATE,
+            since: Instant::now(),
+        });
+        self.destroying.extend(moved.map(|moved| (thread, moved)));
+    }
+
+    fn migrated(&mut self, thread: i32) {
+        self.destroying.remove(&thread);
     }
 
     /// A thread is in a system call: futex(2) with this address, or another. Reports that it waits for events
@@ -139,15 +159,24 @@ impl CmIds {
         }
         self.destroying.remove(&thread);
         (!is_over).then(|| {
-            let (object, call) = (id_object(of.id), "rdma_destroy_id");
-            Finding::new(Rule::EventsUnacked, object, call, Outcome::Called)
-                .with("count", format!("some of {}", of.events))
-                .with("events", "events of the id")
-                .with("verb", "rdma_ack_cm_event")
+            let count = match of.events {
+                Some(events) => format!("some of {events}"),
+                None => "some".into(),
+            };
+            Finding::new(
+                Rule::EventsUnacked,
+                id_object(of.id),
+                of.call,
+                Outcome::Called,
+            )
+            .with("count", count)
+            .with("events", "events of the id")
+            .with("verb", "rdma_ack_cm_event")
         })
     }
 }
 
+const MIGRATE: &str = "rdma_migrate_id";
 /// RDMA_CM_EVENT_CONNECT_REQUEST.
 const CONNECT_REQUEST: u32 = 4;
 /// RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_UNREACHABLE, RDMA_CM_EVENT_REJECTED.
@@ -168,10 +197,18 @@ fn notice(notice: &CmNotice) {
         CmNotice::Failed(_) if cm_calls::is_explained() => None,
         CmNotice::Failed(failure) => Some(failed(failure)),
         CmNotice::Calling(call) => {
+            if call.name == MIGRATE {
+                let (uid, thread) = (call.arguments[0] as u64, facts::thread());
+                shadow::with(|shadow| shadow.cm_ids.migrating(uid, thread));
+            }
             cm_calls::calling(call);
             None
         }
         CmNotice::Returned { call, failed } => {
+            if call.name == MIGRATE {
+                let thread = facts::thread();
+                shadow::with(|shadow| shadow.cm_ids.migrated(thread));
+            }
             kept.set();
             match failed {
                 true => cm_calls::failed(call),

@@ -23,20 +23,63 @@ pub fn unlisted(device: *mut ibv_device) {
     }
 }
 
-/// The device is about to be opened: reports that all lists that had it are freed, and no context is open
-/// that keeps it.
+/// The device is about to be opened: reports that there is none, or that all lists that had it are freed, and
+/// no context is open that keeps it.
 ///
 /// # Safety
-/// `device` is alive.
+/// `device` is alive, or NULL.
 pub unsafe fn opening(device: *mut ibv_device) {
     if !is_enabled() {
         return;
+    }
+    if device.is_null() {
+        return no_device();
     }
     // SAFETY: the device is alive, as the caller promises, and its name ends with a NUL.
     let name = unsafe { CStr::from_ptr((&raw const (*device).name).cast()) };
     shadow::observe(|shadow| {
         let is_freed = shadow.devices.is_of_freed_list(device.addr()) && !is_open(shadow, device);
         Vec::from_iter(is_freed.then(|| of_freed_list(device.addr(), name)))
+    });
+}
+
+/// The program opens NULL, and is about to end.
+#[cold]
+fn no_device() {
+    shadow::observe(|shadow| {
+        let listed = shadow.devices.in_lists();
+        // SAFETY: a device that is in a list is alive, and its name ends with a NUL; the shadow's lock is held,
+        // which `unlisted` takes before a list is freed.
+        let name = |device: usize| unsafe {
+            let device: *const ibv_device = core::ptr::with_exposed_provenance(device);
+            let name = CStr::from_ptr((&raw const (*device).name).cast());
+            name.to_string_lossy().into_owned()
+        };
+        let names: Vec<String> = listed.map(name).collect();
+        let seen = match names.is_empty() {
+            true => String::new(),
+            false => format!("; the list has {}", names.join(", ")),
+        };
+        let found = Finding::new(
+            Rule::Argument,
+            Object::process(),
+            "ibv_open_device",
+            Outcome::Called,
+        );
+        vec![
+            found
+                .with("what", format!("device is NULL{seen}"))
+                .with(
+                    "why",
+                    "the program has found no device of the name that it looks for, or the list is empty; the \
+                     call reads the device, and the program ends",
+                )
+                .with(
+                    "todo",
+                    "compare the name with what `ibv_devices` shows, and check that a device was found before \
+                     it is opened",
+                ),
+        ]
     });
 }
 

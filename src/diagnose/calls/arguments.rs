@@ -11,6 +11,7 @@ use ibverbs_abi::*;
 
 use super::super::check::arguments::{Argument, bits, number, object, optional, reason};
 use super::super::check::key;
+use super::super::check::state::type_name;
 use super::super::facts;
 use super::super::finding::Kind;
 use super::{preserving_errno, with};
@@ -56,6 +57,13 @@ unsafe fn qp_common(attr: *const ibv_qp_init_attr) -> Arguments {
     );
     let value = attr.qp_type;
     vec![
+        reason(
+            known && Errno::last() == Errno(libc::EOPNOTSUPP),
+            format!("qp_type is that of {} queue pairs", type_name(value)),
+            "the device has no queue pairs of this type, or not with the other attributes that were given",
+            "use a type that the device has: uroce has RC, UC, UD and XRC; raw packets need an RNIC that has \
+             them (raw_packet_caps of ibv_query_device_ex)",
+        ),
         reason(
             !known,
             format!("qp_type is {value}"),

@@ -15,9 +15,9 @@ use super::super::finding::{Finding, Kind, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
-use super::super::{backtrace, facts, report};
+use super::super::{backtrace, cm_calls, crash, facts, report};
 use super::show::Show;
-use super::{arguments, device_memory, observe, preserving_errno, with};
+use super::{arguments, device_memory, memory, observe, preserving_errno, with};
 
 /// The result of a call, as its C type says success or failure.
 trait Returned {
@@ -160,6 +160,8 @@ reporting! {
     import_dm, "ibv_import_dm", of context, (context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm;
     import_mr, "ibv_import_mr", of (*pd).context, (pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr;
     import_pd, "ibv_import_pd", of context, (context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd;
+    modify_cq, "ibv_modify_cq", of (*cq).context, (cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int,
+        check vec![object("cq", Kind::Cq, cq as usize)];
     modify_qp, "ibv_modify_qp", of (*qp).context,
         (qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int,
         check arguments::modify_qp(qp, attr, attr_mask);
@@ -186,7 +188,8 @@ reporting! {
         check device_memory::reg_arguments(pd, dm, access);
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
-        -> *mut ibv_mr;
+        -> *mut ibv_mr,
+        check memory::dmabuf_arguments(pd, fd, access);
     reg_mr, "ibv_reg_mr", of (*pd).context,
         (pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr,
         check arguments::reg_mr(pd, access);
@@ -238,6 +241,7 @@ unsafe extern "C" fn enter_post_send(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     report::set_stack((&raw const qp).expose_provenance() as u64);
+    crash::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
     unsafe { post_send(qp, wr, bad_wr) }
 }
@@ -249,6 +253,7 @@ unsafe extern "C" fn enter_post_recv(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     report::set_stack((&raw const qp).expose_provenance() as u64);
+    crash::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
     unsafe { post_recv(qp, wr, bad_wr) }
 }
@@ -359,7 +364,7 @@ pub fn report_failure(
         return;
     };
     let probed = matches!(errno.0, libc::EOPNOTSUPP | libc::ENOSYS) && call != "ibv_reg_mr";
-    if report::count() != count_before || probed {
+    if report::count() != count_before || probed || cm_calls::is_explained() {
         return;
     }
     let arguments = preserving_errno(show);

@@ -4,13 +4,14 @@ use core::ffi::{c_int, c_void};
 
 use ibverbs_abi::*;
 
+use super::super::check::arguments::{Argument, reason};
 use super::super::check::{gid, memory};
 use super::super::facts;
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{Mr, Pd};
 use super::super::wrap::original;
-use super::{check_process, observe, preserving_errno, with};
+use super::{arguments, check_process, observe, preserving_errno, with};
 use crate::provider::software;
 
 pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
@@ -234,6 +235,29 @@ pub unsafe extern "C" fn reg_dmabuf_mr(
         registered(pd, mr, None, iova, length, access, "ibv_reg_dmabuf_mr");
         mr
     }
+}
+
+/// The arguments of an ibv_reg_dmabuf_mr that has failed.
+pub fn dmabuf_arguments(pd: *mut ibv_pd, fd: c_int, access: c_int) -> Vec<Argument> {
+    let mut all = arguments::reg_mr(pd, access);
+    // A dma-buf is an anonymous file that is named so.
+    let file = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+    let is_buffer = |file: &std::path::PathBuf| file.to_string_lossy().contains("dmabuf");
+    all.push(match file {
+        Ok(file) => reason(
+            !is_buffer(&file),
+            format!("fd {fd} is no dma-buf, but {}", file.display()),
+            "only memory that a driver has exported, of a GPU for example, has such a descriptor",
+            "pass the descriptor of a dma-buf, or register ordinary memory with ibv_reg_mr",
+        ),
+        Err(_) => reason(
+            true,
+            format!("fd {fd} is no open file"),
+            "the descriptor was closed, or never opened",
+            "check what the call that exports the dma-buf returned",
+        ),
+    });
+    all
 }
 
 pub unsafe extern "C" fn rereg_mr(

@@ -20,7 +20,7 @@ macro_rules! lifetime {
         "wait for the completions first; unsignaled requests complete with a later signaled one";
     EventsUnacked "events-unacked" Lifetime Error:
         "{count} {events} were received and not acknowledged",
-        "destroying the object blocks until all its events are acknowledged, so the call does not return",
+        "the call blocks until all events of the object are acknowledged, so it does not return",
         "call {verb} for each event before";
     EventsOveracked "events-overacked" Lifetime Error:
         "{count} events more were acknowledged than were received",

@@ -112,6 +112,12 @@ impl Devices {
         }
     }
 
+    /// The devices that a list has now.
+    pub fn in_lists(&self) -> impl Iterator<Item = usize> {
+        let listed = self.lists_of.iter().filter(|(_, lists)| **lists > 0);
+        listed.map(|(device, _)| *device)
+    }
+
     /// Whether all lists that had the device are freed.
     pub fn is_of_freed_list(&self, device: usize) -> bool {
         self.lists_of.get(&device) == Some(&0)
@@ -169,8 +175,8 @@ mod tests {
         devices.listed(9);
         devices.listed(9);
         devices.unlisted(9);
-        assert!(!devices.is_of_freed_list(9));
+        assert!(!devices.is_of_freed_list(9) && devices.in_lists().eq([9]));
         devices.unlisted(9);
-        assert!(devices.is_of_freed_list(9));
+        assert!(devices.is_of_freed_list(9) && devices.in_lists().next().is_none());
     }
 }
