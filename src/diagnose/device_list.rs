@@ -47,14 +47,15 @@ pub unsafe fn opening(device: *mut ibv_device) {
 #[cold]
 fn no_device() {
     shadow::observe(|shadow| {
+        let listed = shadow.devices.in_lists();
         // SAFETY: a device that is in a list is alive, and its name ends with a NUL; the shadow's lock is held,
         // which `unlisted` takes before a list is freed.
-        let name = |device| unsafe {
+        let name = |device: usize| unsafe {
             let device: *const ibv_device = core::ptr::with_exposed_provenance(device);
             let name = CStr::from_ptr((&raw const (*device).name).cast());
             name.to_string_lossy().into_owned()
         };
-        let names: Vec<String> = shadow.devices.in_lists().map(name).collect();
+        let names: Vec<String> = listed.map(name).collect();
         let seen = match names.is_empty() {
             true => String::new(),
             false => format!("; the list has {}", names.join(", ")),

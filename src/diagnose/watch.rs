@@ -75,10 +75,7 @@ fn run() {
                 continue;
             };
             let futex = (number == libc::SYS_futex).then_some(arguments[0]);
-            shadow::observe(|shadow| {
-                let found = shadow.cm_ids.waits(tid, futex, limit);
-                found.into_iter().collect()
-            });
+            shadow::observe(|shadow| shadow.cm_ids.waits(tid, futex, limit));
             let Some((what, activity)) = waits_for(number, arguments, &awaited) else {
                 continue;
             };
@@ -229,10 +226,7 @@ fn report(what: Awaited, alone: bool) {
                 shadow.qps.on_cqs(&cqs)
             });
             peer::examine(&qps.unwrap_or_default());
-            shadow::observe(|shadow| {
-                let found = shadow.slept_too_long(channel, alone, peer::unread);
-                found.into_iter().collect()
-            });
+            shadow::observe(|shadow| shadow.slept_too_long(channel, alone, peer::unread));
         }
         Awaited::Async(context) if alone => {
             shadow::observe(|shadow| no_async_event(shadow, context))
@@ -241,10 +235,7 @@ fn report(what: Awaited, alone: bool) {
         Awaited::Cm(fd) => {
             let ids = software::cm_ids(fd).unwrap_or_default();
             let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
-            shadow::observe(|shadow| {
-                let found = cm_waits::no_event(&shadow.cm_ids, &ids, seconds, alone);
-                found.into_iter().collect()
-            });
+            shadow::observe(|shadow| cm_waits::no_event(&shadow.cm_ids, &ids, seconds, alone));
         }
     }
 }

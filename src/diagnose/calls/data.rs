@@ -148,19 +148,11 @@ fn posting(
     let thread = facts::thread();
     let mut posted = Posted::default();
     observe(|shadow| {
-        let mut found = shadow.devices.check_process(context as usize, call);
-        if loops {
-            found.push(shadow.looping(address, list.len(), call));
-        }
+        let of_process = shadow.devices.check_process(context as usize, call);
+        let of_list = loops.then(|| shadow.looping(address, list.len(), call));
         let (these, of_requests) = shadow.posting(address, list, thread, call);
         posted = these;
-        match found.is_empty() {
-            true => of_requests,
-            false => {
-                found.extend(of_requests);
-                found
-            }
-        }
+        of_process.into_iter().chain(of_list).chain(of_requests)
     });
     posted
 }
@@ -215,11 +207,10 @@ pub unsafe extern "C" fn post_recv(
         return unsafe { refuse(wr, bad_wr, libc::EINVAL) };
     }
     observe(|shadow| {
-        let mut found = shadow
-            .devices
-            .check_process(context as usize, "ibv_post_recv");
-        found.extend(shadow.posting_receives(address, list, thread));
-        found
+        let devices = &shadow.devices;
+        let of_process = devices.check_process(context as usize, "ibv_post_recv");
+        let of_receives = shadow.posting_receives(address, list, thread);
+        of_process.into_iter().chain(of_receives)
     });
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
     let ret = unsafe { post(qp, wr, bad_wr) };
@@ -309,10 +300,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     if is_watched {
         observe(|shadow| {
             let found = shadow.devices.check_process(context as usize, CALL);
-            match found.is_empty() {
-                true => shadow.cqs.polling(address, thread, CALL),
-                false => found,
-            }
+            found.or_else(|| shadow.cqs.polling(address, thread, CALL))
         });
     }
     if num_entries < 0 {

@@ -114,9 +114,9 @@ pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
         }
         Some(_) => {
             shadow.destroyed(Kind::Dm, address);
-            Vec::new()
+            None
         }
-        None => Vec::new(),
+        None => None,
     });
     ret
 }
@@ -139,10 +139,8 @@ pub unsafe extern "C" fn reg_dm_mr(
             shadow.device_memories.add_region(mr as usize, dm as usize);
         }
         let outcome = Outcome::of_pointer(mr.is_null());
-        let found = shadow
-            .device_memories
-            .check_range(dm as usize, range, CALL, outcome);
-        found.into_iter().collect()
+        let memories = &shadow.device_memories;
+        memories.check_range(dm as usize, range, CALL, outcome)
     });
     mr
 }
@@ -185,8 +183,7 @@ unsafe fn copying(
     observe(|shadow| {
         let range = (offset, length as u64);
         let memories = &shadow.device_memories;
-        let found = memories.check_range(address, range, call, Outcome::Called);
-        found.into_iter().collect()
+        memories.check_range(address, range, call, Outcome::Called)
     });
     Some(known.ops)
 }

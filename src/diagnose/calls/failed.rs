@@ -280,14 +280,13 @@ unsafe extern "C" fn modify_checked_qp(
         let device = preserving_errno(|| facts::device(context));
         observe(|shadow| {
             let object = shadow.qps.object(qp as usize);
-            let found = values::of_qp(
+            values::of_qp(
                 &copy,
                 mask as u32,
                 device.as_ref(),
                 &object,
                 Outcome::Called,
-            );
-            found.into_iter().collect()
+            )
         });
         match report::count() == count_before {
             true => modify_qp(qp, attr, mask),
@@ -315,8 +314,6 @@ pub unsafe fn check_arguments(
     observe(|shadow| {
         let about = shadow.devices.object(context as usize);
         first_wrong(&arguments, shadow, context as usize, &about, call, outcome)
-            .into_iter()
-            .collect()
     });
 }
 

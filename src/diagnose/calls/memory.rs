@@ -58,7 +58,7 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Pd, address);
-            return Vec::new();
+            return None;
         }
         if let Some(pd) = taken {
             shadow.pds.add(address, pd);
@@ -177,7 +177,7 @@ unsafe fn not_registered(of: &Registration, context: *mut ibv_context, outcome: 
         let facts = facts::registration(addr, length, access, pins, regions.unwrap_or(0));
         let object = Object::at(Kind::Pd, pd as usize);
         let found = memory::registration(&facts, &object, call, outcome);
-        observe(|_| found.into_iter().collect());
+        observe(|_| found);
     });
 }
 
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
         let Some(mr) = taken else { return Vec::new() };
         if outcome.failed() {
             shadow.mrs.add(address, mr);
-            return shadow.busy(Kind::Mr, address, "ibv_dereg_mr", outcome);
+            return Vec::from_iter(shadow.busy(Kind::Mr, address, "ibv_dereg_mr", outcome));
         }
         shadow.forget_mr(address, mr);
         in_use

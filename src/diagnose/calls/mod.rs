@@ -85,7 +85,7 @@ fn preserving_errno<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Observes something; errno stays.
-fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
+fn observe<F: IntoIterator<Item = Finding>>(work: impl FnOnce(&mut Shadow) -> F) {
     preserving_errno(|| shadow::observe(work));
 }
 
@@ -122,10 +122,7 @@ fn polled_empty(cq: usize, call: &'static str) {
 #[cold]
 fn empty_for_long(cq: usize, addresses: &[usize], call: &'static str) {
     preserving_errno(|| peer::examine(addresses));
-    observe(|shadow| {
-        let found = shadow.polled_too_long(cq, call, peer::unread);
-        found.into_iter().collect()
-    });
+    observe(|shadow| shadow.polled_too_long(cq, call, peer::unread));
 }
 
 /// Reports a child of fork that calls `verb` on an object of its parent.

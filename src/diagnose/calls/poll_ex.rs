@@ -151,7 +151,7 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
     observe(|shadow| {
         let found = shadow.cqs.not_begun(cq as usize, thread);
         shadow.cqs.poll_ended(cq as usize, thread);
-        found.into_iter().collect()
+        found
     });
     if let Some(end) = ops(cq).and_then(|ops| ops.end) {
         // SAFETY: the function is the provider's for this queue, and gets the program's argument.

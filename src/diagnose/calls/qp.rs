@@ -190,7 +190,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }
     });
     report_unread(address, "ibv_destroy_qp");
-    observe(|shadow| shadow.destroying_qp(address).into_iter().collect());
+    observe(|shadow| shadow.destroying_qp(address));
     observe(|shadow| cm_order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
     let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.take(address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).

@@ -111,8 +111,7 @@ pub unsafe fn too_large(
     if let Some(device) = device {
         observe(|shadow| {
             let object = shadow.devices.object(context as usize);
-            let found = memory::over_limit(&sizes(&device), &object, call, &outcome);
-            found.into_iter().collect()
+            memory::over_limit(&sizes(&device), &object, call, &outcome)
         });
     }
 }
@@ -145,12 +144,8 @@ pub fn report_unacknowledged(
     if excess > 0 {
         observe(|shadow| {
             let mut found = shadow.acknowledged_too_often(kind, address, call, excess);
-            if let Some(first) = found.first_mut() {
-                first
-                    .notes
-                    .extend(unacknowledged_elsewhere(shadow, address));
-            }
-            found
+            found.notes.extend(unacknowledged_elsewhere(shadow, address));
+            Some(found)
         });
     }
     let mut waited = Duration::ZERO;
@@ -219,13 +214,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     });
     let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
     let readable = preserving_errno(|| facts::is_readable(fd.unwrap_or(-1)));
-    observe(|shadow| {
-        shadow
-            .cqs
-            .destroying(address, readable)
-            .into_iter()
-            .collect()
-    });
+    observe(|shadow| shadow.cqs.destroying(address, readable));
     observe(|shadow| cm_order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
     let taken = with(|shadow| (shadow.cqs.take(address), shadow.poll_ops.take(address)));
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
@@ -234,7 +223,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Cq, address);
-            return Vec::new();
+            return None;
         }
         if let Some((Some(cq), polls)) = taken {
             shadow.add_cq(address, cq);
@@ -410,7 +399,7 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Srq, address);
-            return Vec::new();
+            return None;
         }
         if let Some(srq) = taken {
             shadow.srqs.add(address, srq);

@@ -1,6 +1,6 @@
 //! Likely reasons of failures for which no other rule has found the cause: of errno values as the manual
-//! pages give them, and of completion statuses. Also the names of statuses and of operations. Pure tables; the
-//! first row that fits is used.
+//! pages give them, and of completion statuses. Also the names of statuses and of operations. Pure tables;
+//! the first row that fits is used.
 
 use ibverbs_abi::*;
 use libc::*;

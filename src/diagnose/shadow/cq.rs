@@ -168,19 +168,15 @@ impl Registry<Cq> {
     }
 
     /// A poll begins; `thread` polls. Reports another thread that is polling a CQ for one thread.
-    pub fn polling(&mut self, address: usize, thread: i32, call: &'static str) -> Vec<Finding> {
-        let Some(cq) = self.get_mut(&address) else {
-            return Vec::new();
-        };
+    pub fn polling(&mut self, address: usize, thread: i32, call: &'static str) -> Option<Finding> {
+        let cq = self.get_mut(&address)?;
         if call == "ibv_start_poll" && cq.open_by == thread {
-            return vec![not_ended(address, call)];
+            return Some(not_ended(address, call));
         }
-        let Some(other) = cq.one_thread.enter(thread) else {
-            return Vec::new();
-        };
+        let other = cq.one_thread.enter(thread)?;
         let object = Object::at(Kind::Cq, address);
         let flag = "IBV_CREATE_CQ_ATTR_SINGLE_THREADED";
-        vec![overlap(object, call, other, thread, "CQ", flag)]
+        Some(overlap(object, call, other, thread, "CQ", flag))
     }
 
     /// ibv_start_poll has returned 0: the thread has the queue until ibv_end_poll.
@@ -246,18 +242,14 @@ impl Registry<Cq> {
     }
 
     /// ibv_get_cq_event has received an event of this CQ.
-    pub fn completion_event(&mut self, address: usize) -> Vec<Finding> {
-        let Some(cq) = self.get_mut(&address) else {
-            return Vec::new();
-        };
+    pub fn completion_event(&mut self, address: usize) -> Option<Finding> {
+        let cq = self.get_mut(&address)?;
         cq.events += 1;
         cq.is_armed = Armed::No;
         let before = core::mem::take(&mut cq.notify);
-        let Some((count, asked)) = before.last_poll else {
-            return Vec::new();
-        };
+        let (count, asked) = before.last_poll?;
         if !before.armed_after_poll || !before.at_risk || before.posted_since {
-            return Vec::new();
+            return None;
         }
         let rule = match count == asked && count > 0 {
             true => Rule::EventsCoalesced,
@@ -265,7 +257,7 @@ impl Registry<Cq> {
         };
         let object = Object::at(Kind::Cq, address);
         let finding = Finding::new(rule, object, "ibv_get_cq_event", Outcome::Succeeded);
-        vec![finding.with("count", count)]
+        Some(finding.with("count", count))
     }
 
     /// A CQ is being destroyed; `readable`: its channel has an event that was not read.

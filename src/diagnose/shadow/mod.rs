@@ -166,9 +166,9 @@ static SHADOW: ForkLock<Shadow> = ForkLock::new(Shadow::new());
 
 /// Runs `work` with the state, and writes what it found. Does nothing in a signal handler that interrupted
 /// this thread in here.
-pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
+pub fn observe<F: IntoIterator<Item = Finding>>(work: impl FnOnce(&mut Shadow) -> F) {
     let admitted = SHADOW.with(|shadow| {
-        let found = work(shadow);
+        let found = Vec::from_iter(work(shadow));
         match found.is_empty() {
             true => found,
             false => admitted(shadow, found),

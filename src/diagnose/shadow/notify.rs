@@ -11,15 +11,14 @@ use crate::diagnose::rules::Rule;
 
 impl Shadow {
     /// ibv_req_notify_cq has returned 0.
-    pub fn armed(&mut self, address: usize, solicited_only: bool) -> Vec<Finding> {
+    pub fn armed(&mut self, address: usize, solicited_only: bool) -> Option<Finding> {
         let (sends, receives) = self.qps.outstanding_on(address);
         let has_outstanding = sends + receives > 0 || self.qps.receives_from_srq(address);
-        let found = self.cqs.armed(address, solicited_only, has_outstanding);
-        found.into_iter().collect()
+        self.cqs.armed(address, solicited_only, has_outstanding)
     }
 
     /// ibv_get_async_event has received an event.
-    pub fn async_event(&mut self, kind: Kind, address: usize, event: u32) -> Vec<Finding> {
+    pub fn async_event(&mut self, kind: Kind, address: usize, event: u32) -> Option<Finding> {
         match kind {
             Kind::Qp => self.qps.change(address, |qp| qp.async_events += 1),
             Kind::Cq => self.cqs.change(address, |cq| cq.async_events += 1),
@@ -39,12 +38,12 @@ impl Shadow {
                     .with("why", why)
                     .with("todo", todo)
             };
-            return reasons::of_event(event).map(finding).into_iter().collect();
+            return reasons::of_event(event).map(finding);
         }
         let entries = self.cqs.get(&address).map_or(0, |cq| cq.entries);
         let (sends, receives) = self.qps.outstanding_on(address);
         let found = finding(Rule::CqOverrun).with("cqe", entries);
-        vec![found.with("outstanding", sends + receives)]
+        Some(found.with("outstanding", sends + receives))
     }
 
     /// How many completion and asynchronous events of an object the program has received.
@@ -87,10 +86,10 @@ impl Shadow {
         address: usize,
         call: &'static str,
         excess: u32,
-    ) -> Vec<Finding> {
+    ) -> Finding {
         let object = self.object(kind, address);
         let finding = Finding::new(Rule::EventsOveracked, object, call, Outcome::Called);
-        vec![finding.with("count", excess)]
+        finding.with("count", excess)
     }
 
     /// A queue pair is being destroyed whose CQ was never polled, although it has signaled requests.
@@ -178,11 +177,8 @@ mod tests {
         let found = shadow.async_event(Kind::Cq, 20, IBV_EVENT_CQ_ERR);
         assert_eq!(rules(&found), [Rule::CqOverrun]);
         assert_eq!(shadow.events_of(Kind::Cq, 20), (0, 1));
-        assert!(
-            shadow
-                .async_event(Kind::Qp, 30, IBV_EVENT_COMM_EST)
-                .is_empty()
-        );
+        let established = shadow.async_event(Kind::Qp, 30, IBV_EVENT_COMM_EST);
+        assert_eq!(established, None);
         assert_eq!(shadow.events_of(Kind::Qp, 30), (0, 1));
         let found = shadow.unacknowledged(Kind::Cq, 20, "ibv_destroy_cq", (2, 1));
         assert_eq!(rules(&found), [Rule::EventsUnacked, Rule::EventsUnacked]);
@@ -194,7 +190,7 @@ mod tests {
         }
         shadow.armed(20, false);
         let unread = shadow.cqs.destroying(20, true);
-        assert_eq!(rules(unread.as_slice()), [Rule::ChannelUnread]);
+        assert_eq!(rules(&unread), [Rule::ChannelUnread]);
         assert!(shadow.cqs.destroying(20, false).is_none());
     }
 
@@ -208,10 +204,7 @@ mod tests {
             .unwrap()
             .sends
             .record([request(1, 7)]);
-        assert_eq!(
-            rules(shadow.destroying_qp(30).as_slice()),
-            [Rule::CqNeverPolled]
-        );
+        assert_eq!(rules(&shadow.destroying_qp(30)), [Rule::CqNeverPolled]);
         poll(&mut shadow, 1, 0);
         assert!(shadow.destroying_qp(30).is_none());
     }

@@ -156,18 +156,15 @@ impl Shadow {
     }
 
     /// A queue pair without functions that build requests was asked for them.
-    pub fn not_extended(&self, address: usize) -> Vec<Finding> {
-        if !self.qps.contains_key(&address) {
-            return Vec::new();
-        }
-        let object = self.qps.object(address);
+    pub fn not_extended(&self, address: usize) -> Option<Finding> {
+        let object = self.qps.get(&address)?.object();
         let what =
             "the queue pair was created without send_ops_flags: ibv_qp_to_qp_ex returns NULL";
         let why = "only an extended queue pair has the functions ibv_wr_*";
         let todo = "create it with ibv_create_qp_ex, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS in comp_mask and the \
                     operations in send_ops_flags";
         let found = Finding::new(Rule::Argument, object, "ibv_qp_to_qp_ex", Outcome::Called);
-        vec![found.with("what", what).with("why", why).with("todo", todo)]
+        Some(found.with("what", what).with("why", why).with("todo", todo))
     }
 
     /// An object that could not be destroyed.
@@ -177,16 +174,15 @@ impl Shadow {
         address: usize,
         call: &'static str,
         outcome: Outcome,
-    ) -> Vec<Finding> {
+    ) -> Option<Finding> {
         if !outcome.is(libc::EBUSY) {
-            return Vec::new();
+            return None;
         }
         let dependents = dependents(self, kind, address);
-        if dependents.is_empty() {
-            return Vec::new();
-        }
-        let object = self.object(kind, address);
-        vec![Finding::new(Rule::Busy, object, call, outcome).with("users", list(dependents))]
+        (!dependents.is_empty()).then(|| {
+            let object = self.object(kind, address);
+            Finding::new(Rule::Busy, object, call, outcome).with("users", list(dependents))
+        })
     }
 
     /// Takes a region out, before it is deregistered. Returns it, and what is wrong if that succeeds.

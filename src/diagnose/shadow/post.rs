@@ -74,7 +74,7 @@ impl Shadow {
         accepted: usize,
         call: &'static str,
         outcome: Outcome,
-    ) -> Vec<Finding> {
+    ) -> Option<Finding> {
         let refused = posted.first + accepted as u64..posted.first + posted.count as u64;
         let first_refused = self.qps.change(address, |qp| {
             qp.one_thread.end();
@@ -83,14 +83,11 @@ impl Shadow {
                 false => qp.sends.take_back(refused),
             }
         });
-        let Some(post) = Post::of(self, address, call) else {
-            return Vec::new();
-        };
-        let found = match first_refused.filter(|_| outcome.failed()) {
+        let post = Post::of(self, address, call)?;
+        match first_refused.filter(|_| outcome.failed()) {
             Some(request) => post.refused(&request, outcome),
             None => post.accepted(outcome),
-        };
-        found.into_iter().collect()
+        }
     }
 }
 

@@ -419,7 +419,7 @@ mod tests {
         };
         let judge = |others: Vec<Receive>, vary: bool| {
             let found = shadow(others, vary).received(30, &at(1, 0x1000));
-            rules(found.as_slice())
+            rules(&found)
         };
         assert_eq!(judge(vec![at(2, 0x1010)], true), []);
         assert_eq!(judge(vec![at(2, 0x100f)], false), [Rule::ReceivesOverlap]);

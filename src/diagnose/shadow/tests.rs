@@ -92,9 +92,10 @@ pub fn receive(wr_id: u64, lkey: u32) -> Receive {
 }
 
 /// The rules of findings, whose texts have all values.
-pub fn rules(found: &[Finding]) -> Vec<Rule> {
-    for finding in found {
+pub fn rules<'a>(found: impl IntoIterator<Item = &'a Finding>) -> Vec<Rule> {
+    let rule = |finding: &Finding| {
         assert!(is_complete(finding), "{}", finding.line());
-    }
-    found.iter().map(|finding| finding.rule).collect()
+        finding.rule
+    };
+    found.into_iter().map(rule).collect()
 }

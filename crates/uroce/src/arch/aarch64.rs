@@ -19,6 +19,15 @@ pub fn full_fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
 }
 
+/// Moves a cache line to this CPU, for stores. It has no other effect, whatever the address is.
+#[inline(always)]
+pub fn prefetch_for_write(line: *const u8) {
+    // SAFETY: a prefetch accesses nothing as far as programs can tell, and does not fault.
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags))
+    };
+}
+
 /// System calls of x86-64: numbers that no call has.
 pub const SYS_OPEN: i64 = -1;
 pub const SYS_STAT: i64 = -2;

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `JUMP_SLOT`, `GLOB_DAT`, `ABSOLUTE` | types of the relocations whose entry is a function's address |
 //! | `COPIES_IN_ORDER` | whether other CPUs see copies by the kernel in their order, without fences |
+//! | `prefetch_for_write` | the instruction that moves a cache line here for later stores |
 //! | `SYS_OPEN` and others | system calls that not all architectures have |
 //! | `restart` | the instructions behind `crate::restart`, and a clock |
 //! | `nofault` | the functions behind `crate::nofault`; the program counter in a signal's context |

@@ -19,6 +19,10 @@ pub fn full_fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
 }
 
+/// Does nothing: a prefetch is an extension (Zicbop).
+#[inline(always)]
+pub fn prefetch_for_write(_line: *const u8) {}
+
 /// System calls of x86-64: numbers that no call has.
 pub const SYS_OPEN: i64 = -1;
 pub const SYS_STAT: i64 = -2;

@@ -21,6 +21,13 @@ pub fn full_fence() {
     unsafe { core::arch::asm!("lock or dword ptr [rsp], 0") };
 }
 
+/// Moves a cache line to this CPU, for stores. It has no other effect, whatever the address is.
+#[inline(always)]
+pub fn prefetch_for_write(line: *const u8) {
+    // SAFETY: a prefetch accesses nothing as far as programs can tell, and does not fault.
+    unsafe { core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
+}
+
 /// System calls that newer architectures do not have.
 pub const SYS_OPEN: i64 = libc::SYS_open;
 pub const SYS_STAT: i64 = libc::SYS_stat;

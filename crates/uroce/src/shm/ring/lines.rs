@@ -54,6 +54,12 @@ mod real {
             unsafe { self.0.get().cast::<u8>().add(offset) }
         }
 
+        /// Moves a line to this CPU's cache, so that a later store to it need not wait for it.
+        #[inline]
+        pub fn prefetch(&self, position: u64) {
+            crate::arch::prefetch_for_write(self.at(position));
+        }
+
         /// The bytes behind the word of a line, each read once.
         #[inline]
         pub fn head(&self, position: u64) -> [u8; LINE - WORD_LEN] {
@@ -112,6 +118,8 @@ mod tracked {
                 bodies: core::array::from_fn(|_| UnsafeCell::new([0; LINE - WORD_LEN])),
             }
         }
+
+        pub fn prefetch(&self, _position: u64) {}
 
         pub fn word(&self, position: u64) -> &AtomicU64 {
             &self.words[(position % LINES) as usize]
