@@ -150,6 +150,8 @@ pub struct Evidence {
     /// A software device has this end in ERR.
     pub has_failed: bool,
     pub peer: Option<Peer>,
+    /// A queue pair of another process that names this one as its peer, if the peer was not found.
+    pub naming: Option<Peer>,
     /// Queue pairs of other processes that have sent datagrams, but not to this one.
     pub senders: Vec<Peer>,
     /// The device is a software device, and all processes of this user on this host were asked for the peer.
@@ -215,6 +217,9 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
     } else if own.is_some() && question.dest_qpn != 0 {
         found.peer = client::ask(question.dest_qpn, question.number, rkey);
         found.searched = true;
+        if found.peer.is_none() {
+            found.naming = client::naming(question.number);
+        }
     }
     found
 }
@@ -231,7 +236,11 @@ pub fn compare(address: usize) {
         return;
     }
     if let Some(peer) = look(address, None).peer {
-        shadow::observe(|shadow| shadow.compared(address, &peer));
+        shadow::observe(|shadow| {
+            let place = peer.place.clone();
+            shadow.qps.change(address, |qp| qp.peer_place = place);
+            shadow.compared(address, &peer)
+        });
     }
 }
 
@@ -290,6 +299,16 @@ pub fn answer(qpn: u32, dest_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
     });
     let mut peer = described.flatten().unwrap_or_default();
     peer.add(status);
+    Some(peer)
+}
+
+/// The answer to another process: a queue pair of this process that names `number` as its peer.
+pub fn naming(number: u32) -> Option<Peer> {
+    let devices = software::status();
+    let mut all = devices.iter().flat_map(|device| &device.queue_pairs);
+    let of = all.find(|qp| qp.peer.is_some_and(|(_, dest_qpn)| dest_qpn == number))?;
+    let mut peer = Peer::default();
+    peer.add(of);
     Some(peer)
 }
 

@@ -24,6 +24,7 @@ mod qp;
 mod queues;
 mod requests;
 mod show;
+mod unsupported;
 
 pub use build::BuildOps;
 pub use device_memory::CopyOps;

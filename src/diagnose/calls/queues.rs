@@ -144,7 +144,9 @@ pub fn report_unacknowledged(
     if excess > 0 {
         observe(|shadow| {
             let mut found = shadow.acknowledged_too_often(kind, address, call, excess);
-            found.notes.extend(unacknowledged_elsewhere(shadow, address));
+            found
+                .notes
+                .extend(unacknowledged_elsewhere(shadow, address));
             Some(found)
         });
     }

@@ -48,6 +48,11 @@ pub fn senders(qpn: u32) -> Vec<Peer> {
     answers(&format!("sender {qpn}\n"))
 }
 
+/// Asks them for a queue pair that names this one as its peer.
+pub fn naming(own_qpn: u32) -> Option<Peer> {
+    answers(&format!("naming {own_qpn}\n")).into_iter().next()
+}
+
 fn answers(request: &str) -> Vec<Peer> {
     let until = Instant::now() + ALL;
     let answers = names().into_iter().filter_map(|name| {

@@ -71,6 +71,27 @@ impl Wait<'_> {
 }
 
 impl Wait<'_> {
+    /// The peer was in another process when the queue pair was connected, and is there no more. The CQ has no
+    /// other queue pair, whose messages the program may wait for.
+    pub(super) fn peer_has_gone(&self, qp: &Qp) -> Option<Reason> {
+        let mut others = self.qps.values();
+        let is_other = |of: &Qp| of.number != qp.number && of.recv_cq == qp.recv_cq;
+        let is_known = qp.evidence.searched && !qp.peer_place.is_empty();
+        if !is_known || others.any(is_other) {
+            return None;
+        }
+        let why = format!(
+            "the peer's queue pair {:#x}, which was {}, is there no more: it was destroyed, or its process has \
+             ended",
+            qp.connection.dest_qpn, qp.peer_place
+        );
+        Some((
+            why,
+            "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket that \
+             the numbers came from, or by a request now and then, which then fails",
+        ))
+    }
+
     /// Datagrams that other processes have sent to a group to which no queue pair here is attached, or to a
     /// queue pair of this host that no process has.
     fn datagrams_of_others(&self, qp: &Qp) -> Option<Reason> {

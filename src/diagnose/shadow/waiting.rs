@@ -204,7 +204,9 @@ impl Wait<'_> {
 
     /// Why the peer's messages do not come, if it is observed.
     fn peer_is_silent(&self, qp: &Qp) -> Option<Reason> {
-        let peer = qp.evidence.peer.as_ref()?;
+        let Some(peer) = &qp.evidence.peer else {
+            return self.peer_has_gone(qp);
+        };
         if let Some(reason) = quiet::is_own_peer(qp, peer) {
             return Some(reason);
         }
@@ -323,6 +325,10 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
         .and_then(|peer| at_peer(qp, peer, first))
     {
         return Some(reason);
+    }
+    if let (Some(naming), None) = (&qp.evidence.naming, &qp.evidence.peer) {
+        let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
+        return Some((connection::other_number(qp, naming), todo));
     }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
     if let Some(naks) = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
