@@ -12,7 +12,8 @@ use super::shadow::{self, Shadow};
 /// A list with the device is about to be returned.
 pub fn listed(device: *mut ibv_device) {
     if is_enabled() {
-        shadow::with(|shadow| shadow.devices.listed(device.addr()));
+        let address = device.expose_provenance();
+        shadow::with(|shadow| shadow.devices.listed(address));
     }
 }
 
