@@ -81,7 +81,7 @@ pub fn destroying(
     };
     let what = "rdma_create_qp has made it for an rdma_cm_id that exists still";
     let found = Finding::new(Rule::CmQp, object, call, Outcome::Called);
-    vec![found.with("what", what).with("why", why).with("todo", todo)]
+    vec![found.with_texts(what, why, todo)]
 }
 
 /// A call of librdmacm that uses an id which is gone, or that destroys something too early.

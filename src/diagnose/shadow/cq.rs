@@ -187,20 +187,12 @@ impl Registry<Cq> {
         let cq = self.get(&address)?;
         (cq.open_by != thread).then(|| {
             let object = Object::at(Kind::Cq, address);
-            Finding::new(Rule::Argument, object, "ibv_end_poll", Outcome::Called)
-                .with(
-                    "what",
-                    "no poll of this thread has begun: ibv_start_poll returned an error, or was \
+            Finding::new(Rule::Argument, object, "ibv_end_poll", Outcome::Called).with_texts(
+                "no poll of this thread has begun: ibv_start_poll returned an error, or was \
                                not called",
-                )
-                .with(
-                    "why",
-                    "it unlocks the CQ, which is locked only if ibv_start_poll returned 0",
-                )
-                .with(
-                    "todo",
-                    "call ibv_end_poll only after an ibv_start_poll that returned 0, once",
-                )
+                "it unlocks the CQ, which is locked only if ibv_start_poll returned 0",
+                "call ibv_end_poll only after an ibv_start_poll that returned 0, once",
+            )
         })
     }
 
@@ -278,13 +270,9 @@ impl Registry<Cq> {
 fn not_ended(address: usize, call: &'static str) -> Finding {
     let object = Object::at(Kind::Cq, address);
     Finding::new(Rule::Argument, object, call, Outcome::Called)
-        .with("what", "this thread has begun to poll the CQ before, and has not called ibv_end_poll since")
-        .with(
-            "why",
+        .with_texts(
+            "this thread has begun to poll the CQ before, and has not called ibv_end_poll since",
             "ibv_start_poll locks the CQ until ibv_end_poll, so the call waits without end",
-        )
-        .with(
-            "todo",
             "call ibv_end_poll after each ibv_start_poll that returned 0, and ibv_next_poll between them",
         )
 }
@@ -298,16 +286,9 @@ fn without_channel(address: usize) -> Finding {
         "ibv_req_notify_cq",
         Outcome::Succeeded,
     )
-    .with(
-        "what",
+    .with_texts(
         "the CQ was created without a completion channel (channel = NULL)",
-    )
-    .with(
-        "why",
         "its events have no place to go, so that none ever comes",
-    )
-    .with(
-        "todo",
         "create the CQ with a channel of ibv_create_comp_channel, or poll it without arming it",
     )
 }
