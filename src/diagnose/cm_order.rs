@@ -13,7 +13,7 @@ use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
 
-/// What librdmacm has made for ids, and ids that are gone.
+/// Objects that librdmacm has made for ids, and ids that are gone.
 #[derive(Default)]
 pub struct Made {
     /// The id of each queue pair and CQ.
