@@ -74,8 +74,8 @@ pub fn destroying(
             "call rdma_destroy_qp with the id instead, or set id->qp to NULL behind it",
         ),
         _ => (
-            "id->send_cq or id->recv_cq still points to it, so that rdma_destroy_qp and rdma_destroy_ep use it \
-             after it was freed",
+            "id->send_cq or id->recv_cq still points to it, so that rdma_destroy_qp and rdma_destroy_ep use \
+             it after it was freed",
             "call rdma_destroy_qp with the id, which destroys the CQs, too",
         ),
     };
