@@ -62,6 +62,26 @@ pub struct Row {
     others: Table,
 }
 
+impl Row {
+    /// Refuses the row in a testbed where one of these fields has no effect.
+    pub fn has_none_of(&self, fields: &[&str]) -> Result<(), String> {
+        let given = [
+            ("times", self.times > 1),
+            ("clients", self.clients > 1),
+            ("mtu", self.mtu.is_some()),
+            ("port", self.port.is_some()),
+        ];
+        let is_one = |(field, given): &&(&str, bool)| *given && fields.contains(field);
+        match given.iter().find(is_one) {
+            Some((field, _)) => Err(format!(
+                "{}: `{field}` has no effect in this testbed",
+                self.name
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 fn one() -> u16 {
     1
 }

@@ -110,7 +110,7 @@ pub fn calling(call: &CmCall) {
         cm_order::wrong(call, &object).or_else(|| {
             let (what, why, todo) = wrong(call)?;
             let found = Finding::new(Rule::Argument, object, call.name, Outcome::Called);
-            Some(found.with("what", what).with("why", why).with("todo", todo))
+            Some(found.with_texts(what, why, todo))
         })
     };
     if let Some(found) = found {
@@ -342,16 +342,9 @@ fn lacks_qp(id: &Id, param: Option<&Param>) -> bool {
 
 fn report_lack(call: &CmCall) {
     let found = Finding::new(Rule::Argument, object(call), call.name, Outcome::Succeeded)
-        .with(
-            "what",
+        .with_texts(
             "the id has no queue pair, and conn_param names none (qp_num is 0)",
-        )
-        .with(
-            "why",
             "the number of the queue pair is sent to the peer, which connects to queue pair 0",
-        )
-        .with(
-            "todo",
             format!("call rdma_create_qp with this id before {}", call.name),
         );
     shadow::observe(|_| vec![found]);

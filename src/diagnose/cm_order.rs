@@ -13,7 +13,7 @@ use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
 
-/// What librdmacm has made for ids, and ids that are gone.
+/// Objects that librdmacm has made for ids, and ids that are gone.
 #[derive(Default)]
 pub struct Made {
     /// The id of each queue pair and CQ.
@@ -74,14 +74,14 @@ pub fn destroying(
             "call rdma_destroy_qp with the id instead, or set id->qp to NULL behind it",
         ),
         _ => (
-            "id->send_cq or id->recv_cq still points to it, so that rdma_destroy_qp and rdma_destroy_ep use it \
-             after it was freed",
+            "id->send_cq or id->recv_cq still points to it, so that rdma_destroy_qp and rdma_destroy_ep use \
+             it after it was freed",
             "call rdma_destroy_qp with the id, which destroys the CQs, too",
         ),
     };
     let what = "rdma_create_qp has made it for an rdma_cm_id that exists still";
     let found = Finding::new(Rule::CmQp, object, call, Outcome::Called);
-    vec![found.with("what", what).with("why", why).with("todo", todo)]
+    vec![found.with_texts(what, why, todo)]
 }
 
 /// A call of librdmacm that uses an id which is gone, or that destroys something too early.

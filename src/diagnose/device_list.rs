@@ -12,7 +12,8 @@ use super::shadow::{self, Shadow};
 /// A list with the device is about to be returned.
 pub fn listed(device: *mut ibv_device) {
     if is_enabled() {
-        shadow::with(|shadow| shadow.devices.listed(device.expose_provenance()));
+        let address = device.expose_provenance();
+        shadow::with(|shadow| shadow.devices.listed(address));
     }
 }
 
@@ -66,38 +67,23 @@ fn no_device() {
             "ibv_open_device",
             Outcome::Called,
         );
-        vec![
-            found
-                .with("what", format!("device is NULL{seen}"))
-                .with(
-                    "why",
-                    "the program has found no device of the name that it looks for, or the list is empty; the \
-                     call reads the device, and the program ends",
-                )
-                .with(
-                    "todo",
-                    "compare the name with what `ibv_devices` shows, and check that a device was found before \
-                     it is opened",
-                ),
-        ]
+        Some(found.with_texts(
+            format!("device is NULL{seen}"),
+            "the program has found no device of the name that it looks for, or the list is empty; the call \
+             reads the device, and the program ends",
+            "compare the name with what `ibv_devices` shows, and check that a device was found before it is \
+             opened",
+        ))
     });
 }
 
 fn of_freed_list(device: usize, name: &CStr) -> Finding {
     let object = Object::device(device, &name.to_string_lossy());
-    Finding::new(Rule::Argument, object, "ibv_open_device", Outcome::Called)
-        .with(
-            "what",
-            "device is of a list that ibv_free_device_list has freed before",
-        )
-        .with(
-            "why",
-            "the list keeps its devices: after it is freed, the pointer may be that of freed memory",
-        )
-        .with(
-            "todo",
-            "open all devices that are needed, and call ibv_free_device_list after that",
-        )
+    Finding::new(Rule::Argument, object, "ibv_open_device", Outcome::Called).with_texts(
+        "device is of a list that ibv_free_device_list has freed before",
+        "the list keeps its devices: after it is freed, the pointer may be that of freed memory",
+        "open all devices that are needed, and call ibv_free_device_list after that",
+    )
 }
 
 /// Whether the program has a context of the device.

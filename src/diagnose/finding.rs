@@ -239,6 +239,17 @@ impl Finding {
         self
     }
 
+    /// Adds the values of the general rules: what is wrong, why, and what to do.
+    pub fn with_texts(
+        self,
+        what: impl ToString,
+        why: impl ToString,
+        todo: impl ToString,
+    ) -> Finding {
+        let found = self.with("what", what).with("why", why);
+        found.with("todo", todo)
+    }
+
     /// A text of the rule, with the values. A name without a value stays as it is.
     fn fill(&self, text: &str) -> String {
         let mut filled = text.to_string();

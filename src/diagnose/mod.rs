@@ -235,16 +235,9 @@ pub fn event_not_read(channel: usize, fd: i32) {
             "ibv_get_cq_event",
             outcome,
         )
-        .with(
-            "what",
+        .with_texts(
             format!("the channel's descriptor, {fd}, cannot be read"),
-        )
-        .with(
-            "why",
             "the program has closed it, or the channel was destroyed, or is none",
-        )
-        .with(
-            "todo",
             "leave the descriptor to ibv_destroy_comp_channel, and call that after the last event",
         );
         shadow::observe(|_| vec![found]);

@@ -1,4 +1,4 @@
-/* What is destroyed too early, or by a call that is not for it. */
+/* Destroys too early, or by a call that is not for it: ids, their queue pairs, event channels. */
 #include "cm.h"
 
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ static void destroy_id_with_qp(bool wrong)
 	finish(cm);
 	if (!wrong)
 		return;
-	/* What the id had is the program's now. */
+	/* The objects of the id are the program's now. */
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(send_cq) == 0);
 	CHECK(recv_cq == send_cq || ibv_destroy_cq(recv_cq) == 0);
 	CHECK(ibv_destroy_comp_channel(channels[0]) == 0);

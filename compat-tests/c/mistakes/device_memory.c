@@ -127,7 +127,8 @@ static void dm_request_range(struct rig *rig, bool wrong)
 	struct ibv_mr *mr = ibv_reg_dm_mr(rig->pd, dm, 0, LENGTH, access);
 	NEED(mr);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
 
 	wr.wr.rdma.remote_addr = wrong ? LENGTH - 32 : LENGTH - 64;
 	wr.wr.rdma.rkey = mr->rkey;

@@ -182,7 +182,7 @@ static void post_in_rtr(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-/* A request with data in ERR, to which the program itself has modified the queue pair; one without is a drain. */
+/* A request with data in ERR, to which the program itself has gone; one without data is a drain. */
 static void post_after_err(struct rig *rig, bool wrong)
 {
 	struct link link = { 0 };

@@ -278,13 +278,9 @@ fn negative(cq: usize, num_entries: c_int, call: &'static str) {
         call,
         Outcome::Called,
     )
-    .with("what", format!("num_entries is {num_entries}"))
-    .with(
-        "why",
+    .with_texts(
+        format!("num_entries is {num_entries}"),
         "it is the number of elements of the array wc: with none the call returns nothing",
-    )
-    .with(
-        "todo",
         "pass the number of elements of the array, 1 at least",
     );
     observe(|_| vec![found]);

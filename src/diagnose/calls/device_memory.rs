@@ -213,15 +213,11 @@ unsafe fn copied(
             call,
             outcome,
         )
-        .with(
-            "what",
+        .with_texts(
             format!("dm_offset is {offset} and length {length}, and one is no multiple of 4"),
-        )
-        .with(
-            "why",
             "devices copy to and from their memory in words of four bytes",
-        )
-        .with("todo", "align offset and length to 4, and pad the data");
+            "align offset and length to 4, and pad the data",
+        );
         return observe(|_| vec![found]);
     }
     let show = || format!("dm_offset = {offset}, host_addr = {host_addr:p}, length = {length}");

@@ -150,21 +150,11 @@ unsafe fn not_registered(of: &Registration, context: *mut ibv_context, outcome: 
     } = of;
     if outcome.is(libc::EINVAL) && (iova ^ addr) % OFFSETS != 0 {
         let object = Object::at(Kind::Pd, pd as usize);
-        let found = Finding::new(Rule::Argument, object, call, outcome.clone())
-            .with(
-                "what",
-                format!(
-                    "iova is {iova:#x} and addr {addr:#x}, which differ in their lower 12 bits"
-                ),
-            )
-            .with(
-                "why",
-                "a device maps whole pages: both have the same offset in a page",
-            )
-            .with(
-                "todo",
-                "align addr to a page if iova is 0, or let iova have the offset of addr",
-            );
+        let found = Finding::new(Rule::Argument, object, call, outcome.clone()).with_texts(
+            format!("iova is {iova:#x} and addr {addr:#x}, which differ in their lower 12 bits"),
+            "a device maps whole pages: both have the same offset in a page",
+            "align addr to a page if iova is 0, or let iova have the offset of addr",
+        );
         return observe(|_| vec![found]);
     }
     let regions = with(|shadow| {

@@ -69,20 +69,12 @@ fields! {
 #[cold]
 fn not_requested(cq: *mut ibv_cq_ex, call: &'static str, flag: &'static str) {
     let object = Object::at(Kind::Cq, cq as usize);
-    let found = Finding::new(Rule::Argument, object, call, Outcome::Called)
-        .with(
-            "what",
-            format!("the CQ was created without {flag} in wc_flags"),
-        )
-        .with(
-            "why",
-            "a device provides only the members of completions that wc_flags names: on others the \
+    let found = Finding::new(Rule::Argument, object, call, Outcome::Called).with_texts(
+        format!("the CQ was created without {flag} in wc_flags"),
+        "a device provides only the members of completions that wc_flags names: on others the \
              pointer is NULL, and the program ends",
-        )
-        .with(
-            "todo",
-            format!("add {flag} to wc_flags of ibv_create_cq_ex"),
-        );
+        format!("add {flag} to wc_flags of ibv_create_cq_ex"),
+    );
     observe(|_| vec![found]);
 }
 

@@ -198,7 +198,9 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     with(|shadow| match taken {
         Some((Some(qp), builds)) if ret != 0 => {
             shadow.put_qp_back(address, qp);
-            builds.map(|ops| shadow.build_ops.add(address, ops));
+            if let Some(ops) = builds {
+                shadow.build_ops.add(address, ops);
+            }
         }
         Some((Some(qp), _)) => shadow.forget_qp(address, &qp),
         _ => shadow.destroyed(Kind::Qp, address),

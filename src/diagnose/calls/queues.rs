@@ -229,7 +229,9 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
         }
         if let Some((Some(cq), polls)) = taken {
             shadow.add_cq(address, cq);
-            polls.map(|ops| shadow.poll_ops.add(address, ops));
+            if let Some(ops) = polls {
+                shadow.poll_ops.add(address, ops);
+            }
         }
         shadow.busy(Kind::Cq, address, "ibv_destroy_cq", outcome)
     });

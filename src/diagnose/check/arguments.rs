@@ -167,12 +167,7 @@ fn value_is_wrong(argument: &Argument, finding: &impl Fn(Rule) -> Finding) -> Op
             what,
             why,
             todo,
-        } => is_wrong.then(|| {
-            finding(Rule::Argument)
-                .with("what", what)
-                .with("why", why)
-                .with("todo", todo)
-        }),
+        } => is_wrong.then(|| finding(Rule::Argument).with_texts(what, why, todo)),
     }
 }
 

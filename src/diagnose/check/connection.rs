@@ -28,8 +28,8 @@ pub fn rnr_ms(code: u8) -> f64 {
     f64::from(HUNDREDTHS[usize::from(code & 0x1f)]) / 100.0
 }
 
-/// Differences between this end, which has just been modified, and its peer. A peer in another process must be
-/// connected to this end: it may be another queue pair of the same number.
+/// Differences between this end, which has just been modified, and its peer. A peer in another process must
+/// be connected to this end: it may be another queue pair of the same number.
 pub fn pair(object: &Object, qp: &Qp, peer: &Peer) -> Vec<Finding> {
     let mine = &qp.connection;
     let (Some(number), Some(theirs), true) = (peer.qpn, peer.dest_qpn, mine.receives) else {

@@ -146,8 +146,8 @@ const ERRORS: &[Row] = &[
     (
         "ibv_memcpy_",
         EFAULT,
-        "host_addr is not memory of the program, of this length, that can be read (ibv_memcpy_to_dm) or written \
-         to (ibv_memcpy_from_dm)",
+        "host_addr is not memory of the program, of this length, that can be read (ibv_memcpy_to_dm) or \
+         written to (ibv_memcpy_from_dm)",
         "check host_addr and length",
     ),
     (

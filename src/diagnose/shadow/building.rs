@@ -11,10 +11,7 @@ const ORDER: &str = "call ibv_wr_start, then for each request set wr_id and wr_f
                      (ibv_wr_send, ibv_wr_rdma_write, ...) and after it its setters, then ibv_wr_complete";
 
 fn out_of_order(object: Object, call: &'static str, what: String, why: &'static str) -> Finding {
-    Finding::new(Rule::Argument, object, call, Outcome::Called)
-        .with("what", what)
-        .with("why", why)
-        .with("todo", ORDER)
+    Finding::new(Rule::Argument, object, call, Outcome::Called).with_texts(what, why, ORDER)
 }
 
 /// The flags of a queue pair were set after the last operation, which has used the old ones. `now` are wr_id

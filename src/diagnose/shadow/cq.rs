@@ -189,20 +189,12 @@ impl Registry<Cq> {
         let cq = self.get(&address)?;
         (cq.open_by != thread).then(|| {
             let object = Object::at(Kind::Cq, address);
-            Finding::new(Rule::Argument, object, "ibv_end_poll", Outcome::Called)
-                .with(
-                    "what",
-                    "no poll of this thread has begun: ibv_start_poll returned an error, or was \
+            Finding::new(Rule::Argument, object, "ibv_end_poll", Outcome::Called).with_texts(
+                "no poll of this thread has begun: ibv_start_poll returned an error, or was \
                                not called",
-                )
-                .with(
-                    "why",
-                    "it unlocks the CQ, which is locked only if ibv_start_poll returned 0",
-                )
-                .with(
-                    "todo",
-                    "call ibv_end_poll only after an ibv_start_poll that returned 0, once",
-                )
+                "it unlocks the CQ, which is locked only if ibv_start_poll returned 0",
+                "call ibv_end_poll only after an ibv_start_poll that returned 0, once",
+            )
         })
     }
 
@@ -280,13 +272,9 @@ impl Registry<Cq> {
 fn not_ended(address: usize, call: &'static str) -> Finding {
     let object = Object::at(Kind::Cq, address);
     Finding::new(Rule::Argument, object, call, Outcome::Called)
-        .with("what", "this thread has begun to poll the CQ before, and has not called ibv_end_poll since")
-        .with(
-            "why",
+        .with_texts(
+            "this thread has begun to poll the CQ before, and has not called ibv_end_poll since",
             "ibv_start_poll locks the CQ until ibv_end_poll, so the call waits without end",
-        )
-        .with(
-            "todo",
             "call ibv_end_poll after each ibv_start_poll that returned 0, and ibv_next_poll between them",
         )
 }
@@ -300,16 +288,92 @@ fn without_channel(address: usize) -> Finding {
         "ibv_req_notify_cq",
         Outcome::Succeeded,
     )
-    .with(
-        "what",
+    .with_texts(
         "the CQ was created without a completion channel (channel = NULL)",
-    )
-    .with(
-        "why",
         "its events have no place to go, so that none ever comes",
-    )
-    .with(
-        "todo",
         "create the CQ with a channel of ibv_create_comp_channel, or poll it without arming it",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::rules;
+    use super::*;
+
+    const AT: usize = 20;
+    const START: &str = "ibv_start_poll";
+
+    fn cqs(single_threaded: bool) -> Registry<Cq> {
+        let mut cqs = Registry::new();
+        cqs.add(AT, Cq::new(1, 100, (50, 3), single_threaded));
+        cqs
+    }
+
+    #[test]
+    fn a_poll_that_has_begun_is_to_be_ended() {
+        let mut cqs = cqs(false);
+        let early = cqs.not_begun(AT, 5);
+        assert_eq!(rules(&early), [Rule::Argument]);
+        assert_eq!(cqs.polling(AT, 5, START), None);
+        cqs.poll_begun(AT, 5);
+        assert_eq!(cqs.not_begun(AT, 5), None);
+        assert!(cqs.not_begun(AT, 6).is_some(), "of another thread");
+        assert_eq!(cqs.polling(AT, 6, START), None, "it waits for the lock");
+        let again = cqs.polling(AT, 5, START);
+        assert_eq!(rules(&again), [Rule::Argument]);
+        assert_eq!(cqs.polling(AT, 5, "ibv_poll_cq"), None);
+        cqs.poll_ended(AT, 6);
+        assert_eq!(cqs.not_begun(AT, 5), None, "not that thread's");
+        cqs.poll_ended(AT, 5);
+        assert!(cqs.not_begun(AT, 5).is_some());
+    }
+
+    #[test]
+    fn one_thread_polls() {
+        let mut cqs = cqs(true);
+        assert_eq!(cqs.polling(AT, 5, START), None);
+        let other = cqs.polling(AT, 6, START);
+        assert_eq!(rules(&other), [Rule::ThreadDomain]);
+        cqs.left(AT, 6);
+        assert_eq!(cqs.polling(AT, 7, START), None);
+    }
+
+    #[test]
+    fn an_event_that_may_come_too_late() {
+        let mut cqs = cqs(false);
+        let event = |cqs: &mut Registry<Cq>, has_outstanding| {
+            assert_eq!(cqs.armed(AT, false, has_outstanding), None);
+            rules(&cqs.completion_event(AT))
+        };
+        assert_eq!(event(&mut cqs, true), [], "it was never polled");
+        cqs.polled(AT, 2, 0);
+        assert_eq!(event(&mut cqs, true), [Rule::NotifyNoPoll]);
+        cqs.polled(AT, 2, 2);
+        assert_eq!(event(&mut cqs, true), [Rule::EventsCoalesced]);
+        cqs.polled(AT, 2, 1);
+        assert_eq!(event(&mut cqs, false), [], "nothing could be missed");
+        assert_eq!(cqs.get(&AT).map(Cq::events), Some((4, 0)));
+    }
+
+    #[test]
+    fn arming_without_a_channel() {
+        let mut cqs = cqs(false);
+        cqs.add(21, Cq::new(1, 100, (0, -1), false));
+        let found = cqs.armed(21, false, false);
+        assert_eq!(rules(&found), [Rule::Argument]);
+        assert_eq!(cqs.armed(22, false, false), None, "it is not known");
+        let of_channel = cqs.of_channel(50).map(|(at, _)| *at);
+        assert_eq!(of_channel.collect::<Vec<_>>(), [AT]);
+    }
+
+    #[test]
+    fn room_for_the_requests_of_queue_pairs() {
+        let mut cq = Cq::new(1, 100, (0, -1), false);
+        cq.sends_change(100, true);
+        assert!(cq.has_room_for_sends());
+        cq.sends_change(1, true);
+        assert!(!cq.has_room_for_sends());
+        cq.sends_change(100, false);
+        assert!(cq.has_room_for_sends());
+    }
 }

@@ -1,4 +1,4 @@
-//! A queue pair of this process as another process, or its own peer, is told of it.
+//! A queue pair of this process, as it is described to its peer here or in another process.
 
 use ibverbs_abi::IBV_QPT_UD;
 

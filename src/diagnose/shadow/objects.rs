@@ -164,7 +164,7 @@ impl Shadow {
         let todo = "create it with ibv_create_qp_ex, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS in comp_mask and the \
                     operations in send_ops_flags";
         let found = Finding::new(Rule::Argument, object, "ibv_qp_to_qp_ex", Outcome::Called);
-        Some(found.with("what", what).with("why", why).with("todo", todo))
+        Some(found.with_texts(what, why, todo))
     }
 
     /// An object that could not be destroyed.

@@ -183,7 +183,7 @@ impl Post<'_> {
         );
         let found = self.finding(Rule::Argument, Outcome::Called);
         let todo = "modify both queue pairs to RESET, and connect both again";
-        Some(found.with("what", what).with("why", why).with("todo", todo))
+        Some(found.with_texts(what, why, todo))
     }
 
     /// Reports a READ or an atomic operation of a queue pair that may have none outstanding.
@@ -327,16 +327,9 @@ impl Post<'_> {
 /// A request is posted when the connection has been ended.
 fn after_disconnect(object: &Object, wr_id: u64, call: &'static str) -> Finding {
     Finding::new(Rule::Argument, object.clone(), call, Outcome::Called)
-        .with(
-            "what",
+        .with_texts(
             format!("the request (wr_id {wr_id}) is posted after rdma_disconnect"),
-        )
-        .with(
-            "why",
             "rdma_disconnect moves the queue pair to ERR, where requests complete with WR_FLUSH_ERR at once",
-        )
-        .with(
-            "todo",
             "post and complete all requests before rdma_disconnect",
         )
 }

@@ -216,3 +216,123 @@ pub(super) fn ended(qp: &Qp) -> Option<Reason> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::handles::Handles;
+    use super::super::qps::Qps;
+    use super::super::registry::Registry;
+    use super::super::tests::{new_qp, receive, request};
+    use super::super::{Cq, Srq};
+    use super::*;
+
+    const GROUP: [u8; 16] = [0xff; 16];
+
+    /// The parts of a wait for datagrams: the queue pair 0x11 has posted a receive and waits, and 0x12 sends.
+    struct Parts {
+        cqs: Registry<Cq>,
+        qps: Qps,
+        srqs: Registry<Srq>,
+        ahs: Handles,
+    }
+
+    impl Parts {
+        fn new() -> Parts {
+            let (mut cqs, mut qps) = (Registry::new(), Qps::new());
+            cqs.add(20, Cq::new(1, 100, (0, -1), false));
+            for (at, number) in [(30, 0x11), (31, 0x12)] {
+                let mut created = new_qp(number);
+                created.kind = IBV_QPT_UD;
+                let mut qp = Qp::new(at, created, false);
+                qp.state = IBV_QPS_RTS;
+                qps.add(at, qp);
+            }
+            qps.change(30, |qp| qp.receives.post([receive(1, 7)]));
+            let (srqs, ahs) = (Registry::new(), Handles::new());
+            Parts {
+                cqs,
+                qps,
+                srqs,
+                ahs,
+            }
+        }
+
+        /// The queue pair at `from` sends a datagram.
+        fn send(&mut self, from: usize, remote_qpn: u32, ah: usize) {
+            let mut datagram = request(1, 7);
+            (datagram.remote_qpn, datagram.ah) = (remote_qpn, ah);
+            self.qps.change(from, |qp| qp.sends.record([datagram]));
+        }
+
+        /// The reason why no datagram comes to 0x11.
+        fn reason(&self) -> String {
+            let wait = Wait {
+                cqs: &self.cqs,
+                qps: &self.qps,
+                srqs: &self.srqs,
+                ahs: &self.ahs,
+                unread: |_| Some(0),
+            };
+            let waits = self.qps.get(&30).expect("it was added");
+            wait.datagrams_elsewhere(waits).unwrap_or_default().0
+        }
+    }
+
+    #[test]
+    fn datagrams_to_a_number_that_no_queue_pair_has() {
+        let mut parts = Parts::new();
+        assert_eq!(parts.reason(), "");
+        parts.send(31, 0x11, 5);
+        assert_eq!(parts.reason(), "", "to the one that waits");
+        parts.send(31, 0x77, 5);
+        assert!(parts.reason().contains("has sent its last one to 0x77"));
+        parts.send(31, 1, 5);
+        assert_eq!(parts.reason(), "", "the general services interface");
+        parts.send(30, 0x77, 5);
+        assert_eq!(parts.reason(), "", "its own are for other processes");
+    }
+
+    #[test]
+    fn datagrams_to_a_group_without_members() {
+        let mut parts = Parts::new();
+        parts.ahs.create(5, 10, Some(GROUP));
+        parts.send(31, 0xff_ffff, 5);
+        assert!(
+            parts
+                .reason()
+                .contains("is attached to the multicast group")
+        );
+        parts.qps.change(30, |qp| qp.attach(GROUP, true));
+        assert_eq!(parts.reason(), "");
+        parts.qps.change(30, |qp| qp.attach(GROUP, false));
+        parts.send(30, 0x12, 6);
+        assert_eq!(parts.reason(), "", "it sends itself");
+    }
+
+    #[test]
+    fn queue_pairs_that_the_program_has_ended() {
+        let mut qp = Qp::new(30, new_qp(0x11), false);
+        assert_eq!(ended(&qp), None);
+        qp.ended = Some((IBV_QPS_ERR, 0, 0));
+        assert!(ended(&qp).unwrap().0.contains("nothing is flushed"));
+        qp.ended = Some((IBV_QPS_ERR, 1, 0));
+        assert_eq!(ended(&qp), None, "what was outstanding is flushed");
+        qp.ended = Some((IBV_QPS_RESET, 1, 2));
+        let (why, _) = ended(&qp).unwrap();
+        assert!(why.contains("dropped 1 requests and 2 receives"), "{why}");
+        qp.sends.record([request(1, 7)]);
+        assert_eq!(ended(&qp), None, "it is used again");
+    }
+
+    #[test]
+    fn an_overrun_fails_the_queue_pair() {
+        let mut qp = Qp::new(30, new_qp(0x11), false);
+        qp.state = IBV_QPS_RTS;
+        assert_eq!(overrun(&qp, 3, 2), None);
+        qp.evidence.has_failed = true;
+        assert!(overrun(&qp, 3, 2).is_some());
+        assert_eq!(overrun(&qp, 2, 2), None, "it has room for all");
+        qp.state = IBV_QPS_ERR;
+        assert_eq!(overrun(&qp, 3, 2), None, "the program knows the state");
+    }
+}

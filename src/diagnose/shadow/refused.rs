@@ -20,18 +20,11 @@ impl Failure<'_> {
             return super::requests::invalidates_region(finding, rkey, &key::region(mr));
         }
         finding
-            .with(
-                "what",
+            .with_texts(
                 "the message that consumed the receive names a key of this side to invalidate, and that was \
                  not possible",
-            )
-            .with(
-                "why",
                 "only the key of a memory window of type 2 that is bound, in the PD of this queue pair, can \
                  be invalidated, and not that of a region that ibv_reg_mr has made",
-            )
-            .with(
-                "todo",
                 "bind a window and send its rkey to the peer; or let the peer use SEND in place of SEND with \
                  invalidate",
             )
@@ -162,18 +155,13 @@ impl Failure<'_> {
                 "the peer refused the message (wr_id {}), which names the SRQ number {number:#x}{hint}",
                 request.wr_id
             );
-            finding
-                .with("what", what)
-                .with(
-                    "why",
-                    "possible: the number is not that of an SRQ of the XRC domain of the peer's queue pair; or \
-                     the message does not fit the receive of that SRQ",
-                )
-                .with(
-                    "todo",
-                    "have the peer send the number that ibv_get_srq_num returns, and put it into \
-                     qp_type.xrc.remote_srqn of each request",
-                )
+            finding.with_texts(
+                what,
+                "possible: the number is not that of an SRQ of the XRC domain of the peer's queue pair; \
+                 or the message does not fit the receive of that SRQ",
+                "have the peer send the number that ibv_get_srq_num returns, and put it into \
+                 qp_type.xrc.remote_srqn of each request",
+            )
         })
     }
 }

@@ -150,20 +150,14 @@ impl Post<'_> {
 
 /// A datagram to the queue pair 0, which only the subnet manager's packets have.
 fn to_no_queue_pair(finding: Finding, wr_id: u64) -> Finding {
-    finding
-        .with(
-            "what",
-            format!("the datagram (wr_id {wr_id}) is for the queue pair 0: wr.ud.remote_qpn was not set"),
-        )
-        .with(
-            "why",
-            "no queue pair of a program has this number, so the datagram is dropped, and the request \
+    finding.with_texts(
+        format!(
+            "the datagram (wr_id {wr_id}) is for the queue pair 0: wr.ud.remote_qpn was not set"
+        ),
+        "no queue pair of a program has this number, so the datagram is dropped, and the request \
              completes without an error",
-        )
-        .with(
-            "todo",
-            "set wr.ud.remote_qpn to qp_num of the peer's queue pair, which the peer has to send",
-        )
+        "set wr.ud.remote_qpn to qp_num of the peer's queue pair, which the peer has to send",
+    )
 }
 
 /// A SEND or WRITE with a scatter/gather list of which nothing is used.
@@ -206,17 +200,10 @@ fn not_filled_in(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> O
 /// The key of a memory region is to be invalidated.
 pub(super) fn invalidates_region(finding: Finding, rkey: u32, region: &str) -> Finding {
     finding
-        .with(
-            "what",
+        .with_texts(
             format!("the key {rkey:#x}, which is to be invalidated, is that of the memory region {region}"),
-        )
-        .with(
-            "why",
             "the key of a region that ibv_reg_mr has made is valid until ibv_dereg_mr; only those of memory \
              windows of type 2 can be invalidated",
-        )
-        .with(
-            "todo",
             "bind a window to the region, and invalidate its rkey; or use SEND, and deregister the region",
         )
 }
@@ -279,9 +266,7 @@ fn not_asked_for(
         let why = "only the functions of the operations in send_ops_flags are there: on other devices the \
                    pointer is NULL, and the program ends";
         finding(Rule::Argument)
-            .with("what", what)
-            .with("why", why)
-            .with("todo", format!("add {name} to send_ops_flags of ibv_create_qp_ex"))
+            .with_texts(what, why, format!("add {name} to send_ops_flags of ibv_create_qp_ex"))
     })
 }
 

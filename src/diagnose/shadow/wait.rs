@@ -1,4 +1,4 @@
-//! The parts of the state that say why a program waits in vain.
+//! The parts of the state that say why nothing comes to a program that waits.
 
 use super::handles::Handles;
 use super::qps::Qps;

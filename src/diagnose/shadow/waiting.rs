@@ -283,8 +283,8 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
     })
 }
 
-const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the program waits for; if it waits \
-                      for a receive, let the peer send what consumes one";
+const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the program waits for; if it \
+                      waits for a receive, let the peer send what consumes one";
 
 /// Requests of which none causes a completion.
 fn unsignaled(qp: &Qp) -> Option<Reason> {

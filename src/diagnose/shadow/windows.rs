@@ -273,19 +273,12 @@ const INVALIDATED: &str = "until it was invalidated, or bound to nothing";
 /// A window of type 2 that another queue pair has bound.
 fn of_other(finding: Finding, rkey: u32, by: u32, number: u32) -> Finding {
     finding
-        .with(
-            "what",
+        .with_texts(
             format!(
                 "the remote key {rkey:#x} is that of a memory window of type 2, which the queue pair {by:#x} \
                  has bound, and the request came to the queue pair {number:#x}"
             ),
-        )
-        .with(
-            "why",
             "a window of type 2 gives access only to the peer of the queue pair to which its bind was posted",
-        )
-        .with(
-            "todo",
             "post the bind to the queue pair of the connection that is to use the key, or use a window of \
              type 1",
         )
@@ -298,13 +291,9 @@ pub(super) fn lost(finding: Finding, rkey: u32, state: &str) -> Finding {
         _ => "each bind gives a window a new key, and from then on the old one gives no access",
     };
     finding
-        .with(
-            "what",
+        .with_texts(
             format!("the remote key {rkey:#x} is that of a memory window of the peer, which it had {state}"),
-        )
-        .with("why", why)
-        .with(
-            "todo",
+            why,
             "send the peer mw->rkey (type 1: as it is after ibv_bind_mw; type 2: the rkey of the request) \
              each time that the window is bound",
         )

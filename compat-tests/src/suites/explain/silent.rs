@@ -58,7 +58,7 @@ pub const TRUE: &[(&str, &[&str], &str)] = &[
     (
         "rdmacm/rping*",
         &["cm-qp"],
-        "its server destroys an id before the queue pair, and both ends destroy queue pairs by ibv_destroy_qp",
+        "its server destroys an id before the queue pair, and both ends use ibv_destroy_qp for that",
     ),
     (
         "qperf-cm/u*",

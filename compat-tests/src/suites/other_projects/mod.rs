@@ -21,17 +21,17 @@ pub mod row;
 
 /// The programs.
 pub fn members() -> Result<Vec<Member>, String> {
-    Ok(rows_of("suites", rows::of_testbed("suites")?))
+    rows_of("suites", rows::of_testbed("suites")?)
 }
 
 /// The rows of this testbed. If the host has built programs for the machine, these run.
-pub fn rows_of(testbed: &str, rows: Vec<(String, Row)>) -> Vec<Member> {
+pub fn rows_of(testbed: &str, rows: Vec<(String, Row)>) -> Result<Vec<Member>, String> {
     let member = |(number, (group, row)): (usize, (String, Row))| {
+        row.has_none_of(&["times", "clients", "mtu"])?;
         let name = format!("{group}/{}", row.name);
-        Member::new(format!("{testbed}/{name}"), move |cx| {
-            judge(cx, &name, &row, number as u16)
-        })
-        .limit(1800)
+        let full = format!("{testbed}/{name}");
+        let judge = move |cx: &Context| judge(cx, &name, &row, number as u16);
+        Ok(Member::new(full, judge).limit(1800))
     };
     rows.into_iter().enumerate().map(member).collect()
 }

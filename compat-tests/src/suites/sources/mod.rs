@@ -182,7 +182,7 @@ pub fn members() -> Result<Vec<Member>, String> {
     members.extend(other_projects::rows_of(
         "sources",
         rows::of_testbed("sources")?,
-    ));
+    )?);
     members.extend(provider::members());
     Ok(members)
 }
@@ -191,7 +191,7 @@ pub fn members() -> Result<Vec<Member>, String> {
 pub fn pyverbs_members() -> Result<Vec<Member>, String> {
     let mut members = vec![built(Part::Pyverbs)];
     let rows = rows::of_testbed("sources-pyverbs")?;
-    members.extend(other_projects::rows_of("sources", rows));
+    members.extend(other_projects::rows_of("sources", rows)?);
     Ok(members)
 }
 
