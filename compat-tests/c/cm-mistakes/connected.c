@@ -514,7 +514,21 @@ static void not_passive(bool wrong)
 	rdma_freeaddrinfo(found);
 }
 
+/* A request is accepted twice. */
+static void accepted_twice(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+
+	connect_it(&p, usual());
+	accept_it(&p, usual());
+	if (wrong)
+		CHECK(rdma_accept(p.server, &param) != 0);
+	drop(p);
+}
+
 const struct mistake connected_mistakes[] = {
+	{ "accepted-twice", accepted_twice, "argument", "the id is connected already" },
 	{ "join-connected", join_connected, "argument", "is that of connections" },
 	{ "not-passive", not_passive, "cm-failed", "RAI_PASSIVE" },
 	{ "create-qp-early", create_qp_early, "argument", "the id has no device yet" },

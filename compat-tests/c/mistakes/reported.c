@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "mistakes.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -267,7 +268,95 @@ static void acks_the_last(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_comp_channel(channel) == 0);
 }
 
+static void write_on_ud(struct rig *rig, bool wrong)
+{
+	uint64_t ops = IBV_QP_EX_WITH_SEND | (wrong ? IBV_QP_EX_WITH_RDMA_WRITE : 0);
+	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
+					    .recv_cq = rig->cq,
+					    .cap = { 4, 4, 1, 1, 0 },
+					    .qp_type = IBV_QPT_UD,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					    .pd = rig->pd,
+					    .send_ops_flags = ops };
+	struct ibv_qp *qp = ibv_create_qp_ex(rig->context, &attr);
+
+	CHECK(!qp == wrong);
+	if (qp)
+		CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void vlan_stripping(struct rig *rig, bool wrong)
+{
+	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
+					    .recv_cq = rig->cq,
+					    .cap = { 4, 4, 1, 1, 0 },
+					    .qp_type = IBV_QPT_UD,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+					    .pd = rig->pd,
+					    .create_flags = wrong ? IBV_QP_CREATE_CVLAN_STRIPPING : 0 };
+	struct ibv_qp *qp = ibv_create_qp_ex(rig->context, &attr);
+
+	CHECK(!qp == wrong);
+	if (qp)
+		CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+static void vlan_of_completions(struct rig *rig, bool wrong)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 16,
+					    .wc_flags = IBV_WC_STANDARD_FLAGS |
+							(wrong ? IBV_WC_EX_WITH_CVLAN : 0) };
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &attr);
+
+	CHECK(!cq == wrong);
+	if (cq)
+		CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+}
+
+/* Advice about a region whose pages are pinned. */
+static void advice_if_pinned(struct rig *rig, bool wrong)
+{
+	unsigned access = IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_ON_DEMAND);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, access);
+	NEED(mr);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, SIZE, mr->lkey };
+
+	CHECK(!ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) == !wrong);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+static void destroyed_cq_polled(struct rig *rig, bool wrong)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct ibv_wc wc;
+
+	NEED(cq);
+	if (wrong)
+		CHECK(ibv_destroy_cq(cq) == 0);
+	CHECK(ibv_poll_cq(cq, 1, &wc) <= 0);
+	if (!wrong)
+		CHECK(ibv_destroy_cq(cq) == 0);
+}
+
+static void closed_file_of_domain(struct rig *rig, bool wrong)
+{
+	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					   .fd = wrong ? 1000 : -1,
+					   .oflags = O_CREAT };
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &attr);
+
+	CHECK(!xrcd == wrong);
+	if (xrcd)
+		CHECK(ibv_close_xrcd(xrcd) == 0);
+}
+
 const struct mistake reported_mistakes[] = {
+	{ "write-on-ud", write_on_ud, "argument", "UD queue pairs do not have the operations of 0x1" },
+	{ "vlan-stripping", vlan_stripping, "argument", "IBV_QP_CREATE_CVLAN_STRIPPING" },
+	{ "vlan-of-completions", vlan_of_completions, "argument", "wc_flags has IBV_WC_EX_WITH_CVLAN" },
+	{ "advice-if-pinned", advice_if_pinned, "argument", "lacks IBV_ACCESS_ON_DEMAND" },
+	{ "destroyed-cq-polled", destroyed_cq_polled, "dead-object", "has been destroyed" },
+	{ "closed-file-of-domain", closed_file_of_domain, "call-failed", "a file descriptor that an argument" },
 	{ "region-moved", region_moved, "key-range", "realloc() has moved it" },
 	{ "offsets-wanted", offsets_wanted, "key-range", "the region begins at 0" },
 	{ "address-far-away", address_far_away, "key-range", "that of a pointer (&buffer)" },

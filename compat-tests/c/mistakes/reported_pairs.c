@@ -148,7 +148,51 @@ static void far_number(struct rig *rig, int peer, bool server, bool wrong)
 	datagram(rig, peer, server, NULL, false, wrong ? 1 << 20 : 0);
 }
 
+/* The client's number of the server's queue pair went through 16 bits. */
+static void far_short_number(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = swap(peer, (struct card){ qp->qp_num, rig->mr->rkey, (uintptr_t)rig->buf, rig->gid });
+	uint32_t dest = !server && wrong ? (uint16_t)other.qpn : other.qpn;
+
+	NEED(link_to(rig, qp, &link, dest, other.gid, server) == 0);
+	meet(peer);
+	if (!server)
+		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The client waits for a message of the server, which has ended. */
+static void far_ended(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = swap(peer, (struct card){ qp->qp_num, 0, 0, rig->gid });
+
+	/* The client is the last, so that it has seen the server. */
+	if (!server)
+		meet(peer);
+	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
+	if (server)
+		meet(peer);
+	meet(peer);
+	if (server && wrong)
+		_exit(0);
+	if (server)
+		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
+	else
+		CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
+	if (!wrong)
+		meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
 const struct mistake reported_pairs[] = {
+	{ "far-short-number", NULL, "retry-exceeded", "its lower 16 bits are the same", far_short_number },
+	{ "far-ended", NULL, "no-completion", "is there no more", far_ended },
 	{ "far-own-address", NULL, "key-range", "in this side's own region", far_own_address },
 	{ "far-unmapped", NULL, "memory-gone", "the memory is that of the peer, in process", far_unmapped },
 	{ "far-group", NULL, "no-completion", "to which no queue pair of this process is attached", far_group },
