@@ -301,13 +301,11 @@ static const struct mistake early_mistakes[] = {
 	{ "disconnect-early", disconnect_early, "cm-failed", "only a connection can be ended" },
 	{ "listen-in-child", listen_in_child, "cm-failed", "this one was forked later" },
 	{ "events-in-child", events_in_child, "cm-failed", "this one was forked later" },
-	{ "migrate-unacked", migrate_unacked, "events-unacked",
-	  "some events of the id were received" },
+	{ "migrate-unacked", migrate_unacked, "events-unacked", "some events of the id were received" },
 	{ 0 },
 };
 
-static const struct mistake *const groups[] = { early_mistakes, connected_mistakes,
-					       order_mistakes };
+static const struct mistake *const groups[] = { early_mistakes, connected_mistakes, order_mistakes };
 
 int main(int argc, char **argv)
 {

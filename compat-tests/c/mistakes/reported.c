@@ -214,8 +214,9 @@ static void next_behind_last(struct rig *rig, bool wrong)
 
 	for (int i = 0; i < 2; i++) {
 		NEED(post_recv(ends.b, rig, i, 4096 + 64 * i, 64) == 0);
-		wr[i] = (struct ibv_send_wr){ .wr_id = i, .next = wr + i + 1, .sg_list = &sge, .num_sge = 1,
-					      .opcode = IBV_WR_SEND };
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = i, .next = wr + i + 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND
+		};
 	}
 	if (!wrong)
 		wr[1].next = NULL;
@@ -275,7 +276,8 @@ static void write_on_ud(struct rig *rig, bool wrong)
 					    .recv_cq = rig->cq,
 					    .cap = { 4, 4, 1, 1, 0 },
 					    .qp_type = IBV_QPT_UD,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD |
+							 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					    .pd = rig->pd,
 					    .send_ops_flags = ops };
 	struct ibv_qp *qp = ibv_create_qp_ex(rig->context, &attr);
@@ -303,9 +305,9 @@ static void vlan_stripping(struct rig *rig, bool wrong)
 
 static void vlan_of_completions(struct rig *rig, bool wrong)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = 16,
-					    .wc_flags = IBV_WC_STANDARD_FLAGS |
-							(wrong ? IBV_WC_EX_WITH_CVLAN : 0) };
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS | (wrong ? IBV_WC_EX_WITH_CVLAN : 0)
+	};
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &attr);
 
 	CHECK(!cq == wrong);
@@ -321,7 +323,8 @@ static void advice_if_pinned(struct rig *rig, bool wrong)
 	NEED(mr);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, SIZE, mr->lkey };
 
-	CHECK(!ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) == !wrong);
+	CHECK(!ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) ==
+	      !wrong);
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
@@ -356,7 +359,8 @@ const struct mistake reported_mistakes[] = {
 	{ "vlan-of-completions", vlan_of_completions, "argument", "wc_flags has IBV_WC_EX_WITH_CVLAN" },
 	{ "advice-if-pinned", advice_if_pinned, "argument", "lacks IBV_ACCESS_ON_DEMAND" },
 	{ "destroyed-cq-polled", destroyed_cq_polled, "dead-object", "has been destroyed" },
-	{ "closed-file-of-domain", closed_file_of_domain, "call-failed", "a file descriptor that an argument" },
+	{ "closed-file-of-domain", closed_file_of_domain, "call-failed",
+	  "a file descriptor that an argument" },
 	{ "region-moved", region_moved, "key-range", "realloc() has moved it" },
 	{ "offsets-wanted", offsets_wanted, "key-range", "the region begins at 0" },
 	{ "address-far-away", address_far_away, "key-range", "that of a pointer (&buffer)" },

@@ -153,7 +153,8 @@ static void far_short_number(struct rig *rig, int peer, bool server, bool wrong)
 {
 	struct link link = { 0 };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	struct card other = swap(peer, (struct card){ qp->qp_num, rig->mr->rkey, (uintptr_t)rig->buf, rig->gid });
+	struct card other = swap(peer,
+				 (struct card){ qp->qp_num, rig->mr->rkey, (uintptr_t)rig->buf, rig->gid });
 	uint32_t dest = !server && wrong ? (uint16_t)other.qpn : other.qpn;
 
 	NEED(link_to(rig, qp, &link, dest, other.gid, server) == 0);
@@ -195,7 +196,8 @@ const struct mistake reported_pairs[] = {
 	{ "far-ended", NULL, "no-completion", "is there no more", far_ended },
 	{ "far-own-address", NULL, "key-range", "in this side's own region", far_own_address },
 	{ "far-unmapped", NULL, "memory-gone", "the memory is that of the peer, in process", far_unmapped },
-	{ "far-group", NULL, "no-completion", "to which no queue pair of this process is attached", far_group },
+	{ "far-group", NULL, "no-completion", "to which no queue pair of this process is attached",
+	  far_group },
 	{ "far-number", NULL, "no-completion", "which no observed process has", far_number },
 	{ NULL },
 };

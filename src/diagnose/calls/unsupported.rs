@@ -1,4 +1,4 @@
-//! What a device does not have of what a create call asks for (EOPNOTSUPP): the type, a feature, an operation.
+//! Features that a device lacks and a create call asks for (EOPNOTSUPP): the type, a flag, an operation.
 
 use ibverbs_abi::*;
 

@@ -81,14 +81,14 @@ impl Wait<'_> {
             return None;
         }
         let why = format!(
-            "the peer's queue pair {:#x}, which was {}, is there no more: it was destroyed, or its process has \
-             ended",
+            "the peer's queue pair {:#x}, which was {}, is there no more: it was destroyed, or its process \
+             has ended",
             qp.connection.dest_qpn, qp.peer_place
         );
         Some((
             why,
-            "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket that \
-             the numbers came from, or by a request now and then, which then fails",
+            "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket \
+             that the numbers came from, or by a request now and then, which then fails",
         ))
     }
 
