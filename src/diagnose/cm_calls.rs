@@ -455,10 +455,10 @@ pub fn succeeded(call: &CmCall) {
     let place = match call.name {
         "rdma_create_id" | "rdma_get_request" => second,
         "rdma_create_ep" => first,
-        // The id is the first member of the event.
-        // SAFETY: the call has written the event's address to this place.
         "rdma_get_cm_event" => {
-            unsafe { (second as *const usize).as_ref() }.map_or(0, |event| *event)
+            // SAFETY: the call has written the event's address to this place. The id is its first member.
+            let event = unsafe { (second as *const usize).as_ref() };
+            event.map_or(0, |event| *event)
         }
         _ => return,
     };

@@ -77,8 +77,8 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
         .with("addr", format!("{address:#x}"))
         .with("from", backtrace::called_from());
     if address == 0 && NO_BAD_WR.get() {
-        let note = "bad_wr of ibv_post_send or ibv_post_recv is NULL: a call that refuses a request writes the \
-                    address of that request there; pass the address of a variable";
+        let note = "bad_wr of ibv_post_send or ibv_post_recv is NULL: a call that refuses a request writes \
+                    the address of that request there; pass the address of a variable";
         found.notes.push(note.into());
     }
     report::write(&[found]);

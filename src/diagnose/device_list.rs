@@ -49,8 +49,8 @@ pub unsafe fn opening(device: *mut ibv_device) {
 fn no_device() {
     shadow::observe(|shadow| {
         let listed = shadow.devices.in_lists();
-        // SAFETY: a device that is in a list is alive, and its name ends with a NUL; the shadow's lock is held,
-        // which `unlisted` takes before a list is freed.
+        // SAFETY: a device that is in a list is alive, and its name ends with a NUL; the shadow's lock is
+        // held, which `unlisted` takes before a list is freed.
         let name = |device: usize| unsafe {
             let device: *const ibv_device = core::ptr::with_exposed_provenance(device);
             let name = CStr::from_ptr((&raw const (*device).name).cast());

@@ -253,8 +253,8 @@ pub fn examine(addresses: &[usize]) {
     }
 }
 
-/// Queue pairs of other processes that have sent datagrams to a group, or to a queue pair of this host that no
-/// process has. None if one of them has sent to this queue pair, or it is none for datagrams.
+/// Queue pairs of other processes that have sent datagrams to a group, or to a queue pair of this host that
+/// no process has. None if one of them has sent to this queue pair, or it is none for datagrams.
 fn senders(address: usize) -> Vec<Peer> {
     let number = shadow::with(|shadow| {
         let qp = shadow.qps.get(&address)?;

@@ -1,7 +1,9 @@
 /* Device memory: copies and regions beyond it, sizes, order of freeing. */
 #include "mistakes.h"
 
-enum { LENGTH = 4096 };
+enum {
+	LENGTH = 4096
+};
 
 static struct ibv_dm *allocate(struct rig *rig)
 {

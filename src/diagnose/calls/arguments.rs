@@ -5,6 +5,8 @@
 //!
 //! [`first_wrong`]: super::super::check::arguments::first_wrong
 
+mod device_memory;
+
 use core::ffi::{c_int, c_uint};
 
 use ibverbs_abi::*;
@@ -14,6 +16,8 @@ use super::super::check::key;
 use super::super::facts;
 use super::super::finding::Kind;
 use super::{preserving_errno, unsupported, with};
+
+pub use device_memory::{alloc_dm, reg_dm_mr};
 
 type Arguments = Vec<Argument>;
 

@@ -17,7 +17,7 @@ use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
 use super::super::{backtrace, cm_calls, crash, facts, report};
 use super::show::Show;
-use super::{arguments, device_memory, memory, observe, preserving_errno, with};
+use super::{arguments, memory, observe, preserving_errno, with};
 
 /// The result of a call, as its C type says success or failure.
 trait Returned {
@@ -101,7 +101,7 @@ reporting! {
         check memory::advise_arguments(pd, sg_list, num_sges);
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
         -> *mut ibv_dm,
-        check device_memory::alloc_arguments(context, attr);
+        check arguments::alloc_dm(context, attr);
     alloc_mw, "ibv_alloc_mw", of (*pd).context, (pd: *mut ibv_pd, mw_type: ibv_mw_type) -> *mut ibv_mw,
         check arguments::alloc_mw(pd, mw_type);
     alloc_parent_domain, "ibv_alloc_parent_domain", of context,
@@ -189,7 +189,7 @@ reporting! {
         check vec![object("srq", Kind::Srq, srq as usize)];
     reg_dm_mr, "ibv_reg_dm_mr", of (*pd).context,
         (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr,
-        check device_memory::reg_arguments(pd, dm, access);
+        check arguments::reg_dm_mr(pd, dm, access);
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
         -> *mut ibv_mr,

@@ -104,26 +104,18 @@ impl Shadow {
         done: &Done,
         call: &'static str,
     ) -> Vec<Finding> {
-        let serial = self.qps.requests();
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return Vec::new();
-        };
         let operation = match done {
             Done::Send(request) => request.operation(),
             Done::Receive(_) => "receive",
             Done::Unknown => "request",
         };
-        if qp.first_error.is_none() {
-            qp.first_error = Some(FirstError {
-                wr_id: completion.wr_id,
-                operation,
-                status: completion.status,
-                serial,
-            });
-        }
-        if qp.kind != IBV_QPT_UD {
-            qp.state = IBV_QPS_ERR;
-        }
+        let error = FirstError {
+            wr_id: completion.wr_id,
+            operation,
+            status: completion.status,
+            serial: self.qps.requests(),
+        };
+        self.qps.change(address, |qp| qp.fail(error));
         self.fill_evidence(address, done);
         let status = completion.status;
         let Some(failure) = Failure::of(self, address, status, call) else {

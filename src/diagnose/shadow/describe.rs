@@ -9,8 +9,8 @@ use crate::diagnose::peer::Peer;
 pub const IN_THIS_PROCESS: &str = "in this process";
 
 impl Shadow {
-    /// A UD queue pair of this process that has sent datagrams, best to the queue pair `qpn`; and where its last
-    /// one went.
+    /// A UD queue pair of this process that has sent datagrams, best to the queue pair `qpn`; and where its
+    /// last one went.
     pub fn datagram_sender(&self, qpn: u32) -> Option<Peer> {
         let sends = |qp: &&Qp| qp.kind == IBV_QPT_UD && qp.sends.posted() > 0;
         let all = || self.qps.values().filter(sends);

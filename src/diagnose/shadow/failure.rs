@@ -274,8 +274,8 @@ fn local_note(access: &Access, rule: Rule) -> Option<String> {
     })
 }
 
-const MOVED: &str = "the region's own memory is not mapped any more: it was freed, or realloc() has moved it, \
-                     after it was registered";
+const MOVED: &str = "the region's own memory is not mapped any more: it was freed, or realloc() has moved \
+                     it, after it was registered";
 
 /// Whether the memory of a region is not there any more.
 pub(super) fn is_unmapped(mr: &Mr) -> bool {

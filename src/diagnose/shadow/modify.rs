@@ -2,7 +2,6 @@
 
 use ibverbs_abi::*;
 
-use super::qp::Connection;
 use super::{Qp, Shadow};
 use crate::diagnose::check::{connection, gid, state};
 use crate::diagnose::finding::{Finding, Outcome};
@@ -130,38 +129,8 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;
     }
-    apply_state(qp, change.state());
-}
-
-/// Records the state that a queue pair has gone to, if it has changed.
-fn apply_state(qp: &mut Qp, state: Option<ibv_qp_state>) {
-    let outstanding = (qp.sends.len(), qp.receives.len());
-    qp.ended = match state {
-        Some(state @ (IBV_QPS_RESET | IBV_QPS_ERR)) => Some((state, outstanding.0, outstanding.1)),
-        Some(_) => None,
-        None => qp.ended,
-    };
-    match state {
-        Some(IBV_QPS_RESET) => {
-            qp.state = IBV_QPS_RESET;
-            qp.connection = Connection::default();
-            qp.sends.clear();
-            qp.receives.clear();
-            qp.first_error = None;
-            qp.answered = 0;
-            qp.is_disconnected = false;
-            qp.evidence = Default::default();
-        }
-        Some(state) => {
-            qp.state = state;
-            qp.connection.receives |= state == IBV_QPS_RTR;
-            qp.connection.sends |= state == IBV_QPS_RTS;
-            if state == IBV_QPS_ERR {
-                // The program's own wish: what it posts from now on it expects to be flushed.
-                qp.first_error = None;
-            }
-        }
-        None => {}
+    if let Some(state) = change.state() {
+        qp.enter_state(state);
     }
 }
 

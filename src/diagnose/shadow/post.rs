@@ -287,7 +287,7 @@ impl Post<'_> {
             let sends_data = qp.sends.last().filter(|last| last.length() > 0);
             return sends_data.map(|last| after_disconnect(&self.object, last.wr_id, self.call));
         }
-        if let (IBV_QPS_ERR, Some(_), false) = (qp.state, qp.ended, qp.is_of_cm) {
+        if let (IBV_QPS_ERR, Some(_), false) = (qp.state, qp.ended(), qp.is_of_cm) {
             // One without data is a drain.
             let last = qp.sends.last().filter(|last| last.length() > 0)?;
             let found = self.finding(Rule::PostAfterErr, outcome);

@@ -77,6 +77,15 @@ pub(super) struct Resets {
     pub last_posted: u64,
 }
 
+/// The end of a queue pair by the program, and what was outstanding then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// RESET or ERR.
+    pub state: ibv_qp_state,
+    pub sends: usize,
+    pub receives: usize,
+}
+
 /// A queue pair. It derefs to what it was created with, which does not change.
 #[derive(Clone)]
 pub struct Qp {
@@ -108,9 +117,7 @@ pub struct Qp {
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
     pub(super) resets: Resets,
-    /// The state that the program has set last when nothing could complete from then on, and the requests and
-    /// receives that were outstanding.
-    pub(super) ended: Option<(ibv_qp_state, usize, usize)>,
+    ended: Option<Ended>,
 }
 
 impl Deref for Qp {
@@ -151,6 +158,45 @@ impl Qp {
     /// The queue pair as an object of messages.
     pub fn object(&self) -> Object {
         Object::qp(self.address, self.number)
+    }
+
+    /// The program has moved the queue pair to a state.
+    pub fn enter_state(&mut self, state: ibv_qp_state) {
+        let ended = Ended {
+            state,
+            sends: self.sends.len(),
+            receives: self.receives.len(),
+        };
+        let ends = matches!(state, IBV_QPS_RESET | IBV_QPS_ERR);
+        self.ended = ends.then_some(ended);
+        self.state = state;
+        if ends {
+            // The program's own wish: what it posts from now on in ERR it expects to be flushed.
+            self.first_error = None;
+        }
+        if state == IBV_QPS_RESET {
+            self.connection = Connection::default();
+            self.sends.clear();
+            self.receives.clear();
+            self.answered = 0;
+            self.is_disconnected = false;
+            self.evidence = Evidence::default();
+        }
+        self.connection.receives |= state == IBV_QPS_RTR;
+        self.connection.sends |= state == IBV_QPS_RTS;
+    }
+
+    /// How the program has ended the queue pair, if it was the last to change the state.
+    pub(super) fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// A completion with an error was polled: it is the first, unless one came before.
+    pub fn fail(&mut self, error: FirstError) {
+        self.first_error.get_or_insert(error);
+        if self.kind != IBV_QPT_UD {
+            self.state = IBV_QPS_ERR;
+        }
     }
 
     /// Records requests before the provider gets them; the first has the serial number `first`. Returns
@@ -206,7 +252,7 @@ impl Qp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{new_qp, request, rules};
+    use super::super::tests::{new_qp, receive, request, rules};
     use super::*;
     use crate::diagnose::rules::Rule;
 
@@ -236,6 +282,50 @@ mod tests {
         qp.building.begun(5);
         let again = qp.begin_building(5, "ibv_wr_start");
         assert_eq!(rules(&again), [Rule::Argument]);
+    }
+
+    #[test]
+    fn the_first_error_counts_until_the_program_changes_the_state() {
+        let error = |wr_id| FirstError {
+            wr_id,
+            operation: "SEND",
+            status: 12,
+            serial: 0,
+        };
+        let mut qp = Qp::new(30, new_qp(17), false);
+        qp.enter_state(IBV_QPS_RTS);
+        qp.fail(error(1));
+        qp.fail(error(2));
+        assert_eq!((qp.state, qp.ended()), (IBV_QPS_ERR, None));
+        assert_eq!(qp.first_error, Some(error(1)));
+        qp.receives.post([receive(1, 7)]);
+        qp.enter_state(IBV_QPS_ERR);
+        assert_eq!(
+            qp.first_error, None,
+            "it flushes what is posted, as it wants"
+        );
+        assert_eq!(qp.ended().map(|of| (of.sends, of.receives)), Some((0, 1)));
+        assert_eq!(qp.receives.len(), 1);
+        qp.enter_state(IBV_QPS_RESET);
+        assert!(qp.receives.is_empty() && qp.ended().is_some());
+        qp.enter_state(IBV_QPS_INIT);
+        assert_eq!(qp.ended(), None);
+    }
+
+    #[test]
+    fn connections() {
+        let mut qp = Qp::new(30, new_qp(17), false);
+        let of = |qp: &Qp| (qp.connection.receives, qp.connection.sends);
+        for (state, expected) in [
+            (IBV_QPS_INIT, (false, false)),
+            (IBV_QPS_RTR, (true, false)),
+            (IBV_QPS_RTS, (true, true)),
+            (IBV_QPS_ERR, (true, true)),
+            (IBV_QPS_RESET, (false, false)),
+        ] {
+            qp.enter_state(state);
+            assert_eq!(of(&qp), expected, "{state}");
+        }
     }
 
     #[test]

@@ -195,9 +195,10 @@ pub(super) fn overrun(qp: &Qp, signaled: usize, entries: u32) -> Option<Reason> 
 
 /// The program has moved the queue pair to a state in which nothing is outstanding.
 pub(super) fn ended(qp: &Qp) -> Option<Reason> {
-    let (state, sends, receives) = qp.ended.filter(|_| qp.sends.is_empty())?;
+    let ended = qp.ended().filter(|_| qp.sends.is_empty())?;
+    let (sends, receives) = (ended.sends, ended.receives);
     let number = qp.number;
-    match (state, sends + receives) {
+    match (ended.state, sends + receives) {
         (IBV_QPS_ERR, 0) if qp.receives.is_empty() => Some((
             format!(
                 "queue pair {number:#x} was modified to ERR when it had no request and no receive \
@@ -313,11 +314,17 @@ mod tests {
     fn queue_pairs_that_the_program_has_ended() {
         let mut qp = Qp::new(30, new_qp(0x11), false);
         assert_eq!(ended(&qp), None);
-        qp.ended = Some((IBV_QPS_ERR, 0, 0));
+        qp.enter_state(IBV_QPS_ERR);
         assert!(ended(&qp).unwrap().0.contains("nothing is flushed"));
-        qp.ended = Some((IBV_QPS_ERR, 1, 0));
+        qp.enter_state(IBV_QPS_RTS);
+        qp.sends.record([request(1, 7)]);
+        qp.enter_state(IBV_QPS_ERR);
+        qp.sends.finish_to(0);
         assert_eq!(ended(&qp), None, "what was outstanding is flushed");
-        qp.ended = Some((IBV_QPS_RESET, 1, 2));
+        qp.enter_state(IBV_QPS_RTS);
+        qp.sends.record([request(1, 7)]);
+        qp.receives.post(vec![receive(1, 7), receive(2, 7)]);
+        qp.enter_state(IBV_QPS_RESET);
         let (why, _) = ended(&qp).unwrap();
         assert!(why.contains("dropped 1 requests and 2 receives"), "{why}");
         qp.sends.record([request(1, 7)]);

@@ -52,7 +52,7 @@ pub const TRUE: &[(&str, &[&str], &str)] = &[
     ),
     (
         "qperf-cm/*",
-        &["argument"],
+        &["argument", "crash"],
         "its server destroys the queue pair of an id that has none, and ends with SIGSEGV in ibv_destroy_qp",
     ),
     (

@@ -17,12 +17,17 @@ pub fn ip(commands: &str) {
     }
 }
 
-/// Waits until the interface sends packets, which is a moment after the carrier comes up.
+/// Waits until the interface sends packets, which is a moment after the carrier comes up, and until its IPv6
+/// addresses can be used, which is another moment later: packets to them are lost before.
 pub fn await_carrier(interface: &str) {
+    let show = |words: &str| {
+        let words = words.split(' ').chain([interface]);
+        let output = Command::new("ip").args(words).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
     for _ in 0..1000 {
-        let show = ["-o", "link", "show", "dev", interface];
-        let output = Command::new("ip").args(show).output().unwrap();
-        if String::from_utf8_lossy(&output.stdout).contains("state UP") {
+        let is_up = show("-o link show dev").contains("state UP");
+        if is_up && show("-o -6 addr show tentative dev").is_empty() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
