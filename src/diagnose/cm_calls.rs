@@ -386,8 +386,8 @@ fn connected(id: &Id) -> Option<Wrong> {
         (
             "the id is connected already: its queue pair is in RTR or RTS".into(),
             "an id makes one connection, and a request is accepted once",
-            "call rdma_accept once, with the id of each event RDMA_CM_EVENT_CONNECT_REQUEST, and rdma_connect \
-             once with an id"
+            "call rdma_accept once, with the id of each event RDMA_CM_EVENT_CONNECT_REQUEST, and \
+             rdma_connect once with an id"
                 .into(),
         )
     })
