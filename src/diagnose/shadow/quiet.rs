@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn datagrams_to_a_group_without_members() {
         let mut parts = Parts::new();
-        parts.ahs.create(5, 10, Some(GROUP));
+        parts.ahs.create(5, 10, Some(GROUP), false);
         parts.send(31, 0xff_ffff, 5);
         assert!(
             parts
