@@ -3,7 +3,8 @@
 //! call (attr-range).
 //!
 //! Programs probe for features, so a verb that a device does not have is not reported (EOPNOTSUPP, ENOSYS),
-//! except for the registration of memory. An error that IBV_FAULTS has injected is reported as injected only.
+//! except for the registration of memory, and for what `unsupported.rs` knows of queue pairs and CQs. An
+//! error that IBV_FAULTS has injected is reported as injected only.
 
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -96,9 +97,8 @@ macro_rules! reporting {
 
 reporting! {
     advise_mr, "ibv_advise_mr", of (*pd).context,
-        (pd: *mut ibv_pd, advice: ib_uverbs_advise_mr_advice, flags: u32,
-         sg_list: *mut ibv_sge, num_sges: u32)
-        -> c_int,
+        (pd: *mut ibv_pd, advice: ib_uverbs_advise_mr_advice, flags: u32, sg_list: *mut ibv_sge,
+            num_sges: u32) -> c_int,
         check memory::advise_arguments(pd, sg_list, num_sges);
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
         -> *mut ibv_dm,
