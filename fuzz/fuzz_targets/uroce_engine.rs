@@ -264,12 +264,12 @@ struct Play {
 
 #[derive(Clone)]
 struct InFlight {
-    /// A datagram, or a message through shared memory.
+    /// A datagram, or a fragment through shared memory.
     bytes: Vec<u8>,
-    is_message: bool,
+    is_fragment: bool,
 }
 
-/// The beginning of a message, as its receiver finds it.
+/// The beginning of a fragment, as its receiver finds it.
 fn head_of(bytes: &[u8]) -> [u8; HEAD_LEN] {
     let mut head = [0xa5; HEAD_LEN];
     let len = bytes.len().min(HEAD_LEN);
@@ -286,9 +286,9 @@ impl Play {
         if self.shares[side] {
             qp.execute_direct(hca);
             qp.bind(self.now);
-            while let Some(len) = qp.transmit_message(self.now, hca, &mut buffer[..1000]) {
+            while let Some(len) = qp.transmit_fragment(self.now, hca, &mut buffer[..1000]) {
                 let head = head_of(&buffer[..len]);
-                Message::parse(&head, &buffer[..len]).expect("wrote no message");
+                Fragment::parse(&head, &buffer[..len]).expect("wrote no fragment");
                 sent.push((buffer[..len].to_vec(), true));
                 count += 1;
                 assert!(count < 3000, "writes without end");
@@ -303,10 +303,10 @@ impl Play {
             count += 1;
             assert!(count < 3000, "transmits without end");
         }
-        for (bytes, is_message) in sent {
+        for (bytes, is_fragment) in sent {
             if self.in_flight.len() < 200 {
                 self.in_flight
-                    .push_back((1 - side, InFlight { bytes, is_message }));
+                    .push_back((1 - side, InFlight { bytes, is_fragment }));
             }
         }
     }
@@ -321,10 +321,10 @@ impl Play {
             pkey_index: 0,
         };
         let (qp, hca) = (&mut self.qps[side], &mut self.hcas[side]);
-        if packet.is_message {
+        if packet.is_fragment {
             let head = head_of(&packet.bytes);
-            if let Some(message) = Message::parse(&head, &packet.bytes) {
-                qp.receive_message(&message, &from, self.now, hca);
+            if let Some(fragment) = Fragment::parse(&head, &packet.bytes) {
+                qp.receive_fragment(&fragment, &from, self.now, hca);
             }
         } else if let Ok(parsed) = Packet::parse(&packet.bytes) {
             qp.receive(&parsed, &from, self.now, hca);
@@ -390,7 +390,7 @@ impl Play {
                 let datagram = forged(script, near, config.qpn, config.service)?;
                 let packet = InFlight {
                     bytes: datagram,
-                    is_message: false,
+                    is_fragment: false,
                 };
                 self.deliver(side, &packet);
             }

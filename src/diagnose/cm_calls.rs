@@ -238,7 +238,10 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
                 };
                 create_qp(id(), pd, &*(second as *const ibv_qp_init_attr))
             }
-            "rdma_connect" | "rdma_accept" => private_data((second as *const Param).as_ref()?),
+            "rdma_connect" | "rdma_accept" => {
+                let param = (second as *const Param).as_ref();
+                connected(id()).or_else(|| private_data(param?))
+            }
             "rdma_destroy_qp" => without_qp(id()),
             "rdma_resolve_route" => unresolved(id()),
             "rdma_get_cm_event" => synchronous(first),
@@ -370,6 +373,21 @@ fn synchronous(channel: usize) -> Option<Wrong> {
             "such an id is synchronous: its calls wait until they are done, and take their events",
             "call no rdma_get_cm_event with it, and rdma_get_request to accept; or create the id with an \
              event channel"
+                .into(),
+        )
+    })
+}
+
+/// The connection of the id is there already.
+fn connected(id: &Id) -> Option<Wrong> {
+    let state =
+        shadow::with(|shadow| shadow.qps.get(&(id.qp as usize)).map(|qp| qp.state)).flatten();
+    matches!(state, Some(IBV_QPS_RTR | IBV_QPS_RTS)).then(|| {
+        (
+            "the id is connected already: its queue pair is in RTR or RTS".into(),
+            "an id makes one connection, and a request is accepted once",
+            "call rdma_accept once, with the id of each event RDMA_CM_EVENT_CONNECT_REQUEST, and rdma_connect \
+             once with an id"
                 .into(),
         )
     })

@@ -34,10 +34,14 @@ impl Made {
         self.gone.remove(&id);
     }
 
-    /// The id is destroyed. What it had is the program's now.
+    /// The id is destroyed, as its command says, which only a software device gets.
     pub fn destroyed(&mut self, id: usize) {
-        self.objects.retain(|_, of| *of != id);
         self.gone.insert(id);
+    }
+
+    /// The id is about to be destroyed. What is left then is the program's.
+    fn leaves(&mut self, id: usize) {
+        self.objects.retain(|_, of| *of != id);
     }
 
     fn is_gone(&self, id: usize) -> bool {
@@ -100,8 +104,11 @@ pub unsafe fn wrong(call: &CmCall, object: &Object) -> Option<Finding> {
         return Some(found.with("address", format!("{first:#x}")));
     }
     let (rule, (what, why, todo)) = match call.name {
-        // SAFETY: the id is the program's, and exists.
-        "rdma_destroy_id" => (Rule::CmQp, unsafe { with_qp(&*(first as *const Id)) }?),
+        "rdma_destroy_id" => {
+            shadow::with(|shadow| shadow.cm_ids.made.leaves(first));
+            // SAFETY: the id is the program's, and exists.
+            (Rule::CmQp, unsafe { with_qp(&*(first as *const Id)) }?)
+        }
         "rdma_destroy_event_channel" => (Rule::CmOrder, with_ids(first)?),
         _ => return None,
     };

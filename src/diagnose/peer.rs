@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, ibv_qp_state};
+use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, IBV_QPT_UD, ibv_qp_state};
 
 use super::check::state::state_name;
 use super::control::client;
@@ -81,6 +81,14 @@ facts! {
     mr_length
     mr_access
     mr_same_pd
+    /// The memory of the region is not mapped any more.
+    mr_unmapped
+    /// The destination of its last datagram: the queue pair, whether that is on this host, and the multicast
+    /// group in two halves.
+    datagram_to
+    datagram_is_local
+    group_high
+    group_low
     /// The key asked for is not known, and with its bytes in reverse order it is that of the region.
     key_reversed
     /// The key was that of a window, and is no more.
@@ -142,6 +150,10 @@ pub struct Evidence {
     /// A software device has this end in ERR.
     pub has_failed: bool,
     pub peer: Option<Peer>,
+    /// A queue pair of another process that names this one as its peer, if the peer was not found.
+    pub naming: Option<Peer>,
+    /// Queue pairs of other processes that have sent datagrams, but not to this one.
+    pub senders: Vec<Peer>,
     /// The device is a software device, and all processes of this user on this host were asked for the peer.
     pub searched: bool,
 }
@@ -205,6 +217,9 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
     } else if own.is_some() && question.dest_qpn != 0 {
         found.peer = client::ask(question.dest_qpn, question.number, rkey);
         found.searched = true;
+        if found.peer.is_none() {
+            found.naming = client::naming(question.number);
+        }
     }
     found
 }
@@ -221,16 +236,45 @@ pub fn compare(address: usize) {
         return;
     }
     if let Some(peer) = look(address, None).peer {
-        shadow::observe(|shadow| shadow.compared(address, &peer));
+        shadow::observe(|shadow| {
+            let place = peer.place.clone();
+            shadow.qps.change(address, |qp| qp.peer_place = place);
+            shadow.compared(address, &peer)
+        });
     }
 }
 
 /// Finds out about both ends of these queue pairs, and remembers it there.
 pub fn examine(addresses: &[usize]) {
     for address in addresses {
-        let evidence = look(*address, None);
+        let mut evidence = look(*address, None);
+        evidence.senders = senders(*address);
         shadow::with(|shadow| shadow.qps.change(*address, |qp| qp.evidence = evidence));
     }
+}
+
+/// Queue pairs of other processes that have sent datagrams to a group, or to a queue pair of this host that
+/// no process has. None if one of them has sent to this queue pair, or it is none for datagrams.
+fn senders(address: usize) -> Vec<Peer> {
+    let number = shadow::with(|shadow| {
+        let qp = shadow.qps.get(&address)?;
+        (qp.kind == IBV_QPT_UD).then_some(qp.number)
+    });
+    let Some(number) = number.flatten() else {
+        return Vec::new();
+    };
+    let mut found = client::senders(number);
+    if found.iter().any(|of| of.datagram_to == Some(number.into())) {
+        return Vec::new();
+    }
+    found.retain(|of| {
+        let to = of.datagram_to.unwrap_or(0) as u32;
+        let is_own = || shadow::with(|shadow| shadow.qps.values().any(|qp| qp.number == to));
+        let is_nobodys = || is_own() != Some(true) && client::ask(to, 0, None).is_none();
+        // A number is one of the general services interface.
+        of.group_high.is_some() || of.datagram_is_local == Some(1) && to > 1 && is_nobodys()
+    });
+    found
 }
 
 /// How many completions of a CQ the program has not polled; None if the device does not say. The shadow's
@@ -256,6 +300,21 @@ pub fn answer(qpn: u32, dest_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
     let mut peer = described.flatten().unwrap_or_default();
     peer.add(status);
     Some(peer)
+}
+
+/// The answer to another process: a queue pair of this process that names `number` as its peer.
+pub fn naming(number: u32) -> Option<Peer> {
+    let devices = software::status();
+    let mut all = devices.iter().flat_map(|device| &device.queue_pairs);
+    let of = all.find(|qp| qp.peer.is_some_and(|(_, dest_qpn)| dest_qpn == number))?;
+    let mut peer = Peer::default();
+    peer.add(of);
+    Some(peer)
+}
+
+/// The answer to another process: a queue pair of this process that has sent datagrams, best to `qpn`.
+pub fn sender(qpn: u32) -> Option<Peer> {
+    shadow::with(|shadow| shadow.datagram_sender(qpn)).flatten()
 }
 
 #[cfg(test)]

@@ -301,8 +301,7 @@ static const struct mistake early_mistakes[] = {
 	{ "disconnect-early", disconnect_early, "cm-failed", "only a connection can be ended" },
 	{ "listen-in-child", listen_in_child, "cm-failed", "this one was forked later" },
 	{ "events-in-child", events_in_child, "cm-failed", "this one was forked later" },
-	{ "migrate-unacked", migrate_unacked, "events-unacked",
-	  "some events of the id were received" },
+	{ "migrate-unacked", migrate_unacked, "events-unacked", "some events of the id were received" },
 	{ 0 },
 };
 

@@ -14,7 +14,7 @@
 //! version. Statuses and access flags are the constants of [`ibverbs_abi`], as in verbs.h.
 //!
 //! Two items of this crate are not RoCEv2, and only uroce uses them, between its own processes:
-//! [`wire::port_of`], the UDP port of a queue pair, and [`engine::Message`], a request or response in shared
+//! [`wire::port_of`], the UDP port of a queue pair, and [`engine::Fragment`], a request or response in shared
 //! memory.
 //!
 //! # A packet

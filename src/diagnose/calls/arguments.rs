@@ -13,10 +13,9 @@ use ibverbs_abi::*;
 
 use super::super::check::arguments::{Argument, bits, number, object, optional, reason};
 use super::super::check::key;
-use super::super::check::state::type_name;
 use super::super::facts;
 use super::super::finding::Kind;
-use super::{preserving_errno, with};
+use super::{preserving_errno, unsupported, with};
 
 pub use device_memory::{alloc_dm, reg_dm_mr};
 
@@ -62,18 +61,12 @@ unsafe fn qp_common(attr: *const ibv_qp_init_attr) -> Arguments {
     let value = attr.qp_type;
     vec![
         reason(
-            known && Errno::last() == Errno(libc::EOPNOTSUPP),
-            format!("qp_type is that of {} queue pairs", type_name(value)),
-            "the device has no queue pairs of this type, or not with the other attributes that were given",
-            "use a type that the device has: uroce has RC, UC, UD and XRC; raw packets need an RNIC that has \
-             them (raw_packet_caps of ibv_query_device_ex)",
-        ),
-        reason(
             !known,
             format!("qp_type is {value}"),
             "it is none of enum ibv_qp_type (IBV_QPT_RC = 2, IBV_QPT_UC = 3, IBV_QPT_UD = 4)",
             "set qp_type, and the whole structure to zero at first",
         ),
+        unsupported::qp_type(value),
         cq("send_cq", attr.send_cq, sends),
         cq("recv_cq", attr.recv_cq, receives),
         optional("srq", Kind::Srq, attr.srq as usize),
@@ -118,6 +111,7 @@ pub unsafe fn create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_att
         let (mask, kind) = ((*attr).comp_mask, (*attr).qp_type);
         let has = |bit| mask & bit != 0;
         let mut all = vec![bits("comp_mask", mask.into(), 0x7f)];
+        all.extend(unsupported::qp_features(attr));
         all.extend(qp_common(attr.cast()));
         let is_receiver = kind == IBV_QPT_XRC_RECV;
         all.push(reason(
@@ -207,6 +201,7 @@ pub unsafe fn create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_att
                 (*attr).wc_flags,
                 IBV_CREATE_CQ_SUP_WC_FLAGS.into(),
             ),
+            unsupported::wc_flags((*attr).wc_flags),
         ];
         if mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
             let known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;

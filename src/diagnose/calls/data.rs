@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
-use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests};
+use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests, Shadow};
 use super::super::wrap::original;
 use super::super::{facts, report};
 use super::requests::{Posts, receives, requests};
@@ -286,6 +286,17 @@ fn negative(cq: usize, num_entries: c_int, call: &'static str) {
     observe(|_| vec![found]);
 }
 
+/// A CQ is polled that was destroyed.
+fn destroyed_cq(shadow: &Shadow, address: usize) -> Option<Finding> {
+    if shadow.cqs.contains_key(&address) || !shadow.is_gone(Kind::Cq, address) {
+        return None;
+    }
+    let object = Object::at(Kind::Cq, address);
+    let found = Finding::new(Rule::DeadObject, object, "ibv_poll_cq", Outcome::Called);
+    let found = found.with("member", "cq").with("kind", Kind::Cq.name());
+    Some(found.with("address", format!("{address:#x}")))
+}
+
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     const CALL: &str = "ibv_poll_cq";
     let address = cq as usize;
@@ -331,6 +342,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
         if count == 0 {
             overdue = shadow.overdue(address);
+            found.extend(destroyed_cq(shadow, address));
         }
         found
     });

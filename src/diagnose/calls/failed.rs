@@ -95,6 +95,10 @@ macro_rules! reporting {
 }
 
 reporting! {
+    advise_mr, "ibv_advise_mr", of (*pd).context,
+        (pd: *mut ibv_pd, advice: ib_uverbs_advise_mr_advice, flags: u32, sg_list: *mut ibv_sge, num_sges: u32)
+        -> c_int,
+        check memory::advise_arguments(pd, sg_list, num_sges);
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
         -> *mut ibv_dm,
         check arguments::alloc_dm(context, attr);

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use ibverbs_abi::*;
 
-use super::super::check::arguments::{Argument, reason};
+use super::super::check::arguments::{Argument, object, reason};
 use super::super::check::{gid, memory};
 use super::super::facts;
 use super::super::finding::{Finding, Kind, Object, Outcome};
@@ -227,6 +227,37 @@ pub unsafe extern "C" fn reg_dmabuf_mr(
     }
 }
 
+/// The arguments of an ibv_advise_mr that has failed.
+///
+/// # Safety
+/// `list` is readable for `count` elements.
+pub unsafe fn advise_arguments(pd: *mut ibv_pd, list: *const ibv_sge, count: u32) -> Vec<Argument> {
+    let mut all = vec![object("pd", Kind::Pd, pd as usize)];
+    let count = if list.is_null() { 0 } else { count as usize };
+    for at in 0..count {
+        // SAFETY: the list is readable, as the caller promises.
+        let sge = unsafe { *list.add(at) };
+        let access = with(|shadow| shadow.mrs.by_lkey(sge.lkey).map(|mr| mr.access)).flatten();
+        let lkey = sge.lkey;
+        all.push(reason(
+            access.is_none(),
+            format!(
+                "lkey {lkey:#x} of element {at} belongs to no memory region that is known here"
+            ),
+            "the advice is about regions, by their lkeys",
+            "use lkey of a region that is registered",
+        ));
+        all.push(reason(
+            access.is_some_and(|access| access & IBV_ACCESS_ON_DEMAND == 0),
+            format!("the region with the lkey {lkey:#x}, of element {at}, lacks IBV_ACCESS_ON_DEMAND"),
+            "only regions with on-demand paging take advice: the pages of others are pinned and present",
+            "register the region with IBV_ACCESS_ON_DEMAND (odp_caps of ibv_query_device_ex), or give no \
+             advice",
+        ));
+    }
+    all
+}
+
 /// The arguments of an ibv_reg_dmabuf_mr that has failed.
 pub fn dmabuf_arguments(pd: *mut ibv_pd, fd: c_int, access: c_int) -> Vec<Argument> {
     let mut all = arguments::reg_mr(pd, access);
@@ -307,7 +338,9 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let mw = unsafe { (original((*pd).context).alloc_mw)(pd, kind) };
     if !mw.is_null() {
-        with(|shadow| shadow.add_mw(mw as usize, pd as usize));
+        // SAFETY: the window is new.
+        let key = unsafe { ((*mw).context as usize, (*mw).rkey) };
+        with(|shadow| shadow.add_mw(mw as usize, pd as usize, key));
     }
     mw
 }
@@ -348,7 +381,9 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
                 let dgid = given.grh.dgid.raw;
                 let is_group = gid::AddressKind::of(&dgid) == gid::AddressKind::Multicast;
                 let group = is_group.then_some(dgid);
-                shadow.ahs.create(ah as usize, pd as usize, group);
+                let is_own = |facts: &gid::Facts| facts.table.iter().any(|of| of.gid == dgid);
+                let is_local = facts.as_ref().is_some_and(is_own);
+                shadow.ahs.create(ah as usize, pd as usize, group, is_local);
             }
             let vector = |facts| gid::vector(facts, &object, "ibv_create_ah", &outcome);
             facts.iter().filter_map(vector).collect::<Vec<Finding>>()

@@ -24,6 +24,7 @@ mod qp;
 mod queues;
 mod requests;
 mod show;
+mod unsupported;
 
 pub use build::BuildOps;
 pub use device_memory::CopyOps;
@@ -58,6 +59,7 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
         detach_mcast: qp::detach_mcast,
         free_context: queues::free_context,
         free_dm: device_memory::free_dm,
+        modify_cq: queues::modify_cq,
         modify_qp: qp::modify_qp,
         modify_srq: queues::modify_srq,
         poll_cq: data::poll_cq,

@@ -142,7 +142,13 @@ pub fn report_unacknowledged(
     };
     let excess = excess(received.0, done.0).max(excess(received.1, done.1));
     if excess > 0 {
-        observe(|shadow| Some(shadow.acknowledged_too_often(kind, address, call, excess)));
+        observe(|shadow| {
+            let mut found = shadow.acknowledged_too_often(kind, address, call, excess);
+            found
+                .notes
+                .extend(unacknowledged_elsewhere(shadow, address));
+            Some(found)
+        });
     }
     let mut waited = Duration::ZERO;
     while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
@@ -175,6 +181,23 @@ fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
     Some(format!(
         "of the CQ {at:#x}, which has the same channel, {excess} events more were acknowledged than came: \
          pass the CQ that ibv_get_cq_event returned with each event"
+    ))
+}
+
+/// Finds another CQ of the same channel of which an event is not acknowledged.
+fn unacknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
+    let channel = shadow.cqs.get(&address)?.channel;
+    let mut others = shadow.cqs.of_channel(channel);
+    let (at, _) = others.find(|(at, cq)| {
+        let other = core::ptr::with_exposed_provenance::<ibv_cq>(**at);
+        // SAFETY: a CQ that the shadow knows is not destroyed while its lock is held, as here.
+        let done = unsafe { (&raw const (*other).comp_events_completed).read_volatile() };
+        let missing = (cq.events().0 as u32).wrapping_sub(done);
+        **at != address && channel != 0 && (1..u32::MAX / 2).contains(&missing)
+    })?;
+    Some(format!(
+        "an event of the CQ {at:#x}, which has the same channel, was not acknowledged: pass the CQ that \
+         ibv_get_cq_event returned with each event"
     ))
 }
 
@@ -224,6 +247,22 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     with(|shadow| {
         shadow.cqs.change(cq as usize, |cq| cq.entries = entries);
     });
+    ret
+}
+
+pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*cq).context).modify_cq)(cq, attr) };
+    // SAFETY: the program's attributes are readable: the call has read them.
+    let asked = (ret == 0).then(|| unsafe { *attr });
+    if let Some(attr) = asked.filter(|attr| attr.attr_mask & IBV_CQ_ATTR_MODERATE != 0) {
+        let moderation = (attr.moderate.cq_count, attr.moderate.cq_period);
+        with(|shadow| {
+            shadow
+                .cqs
+                .change(cq as usize, |cq| cq.moderation = moderation)
+        });
+    }
     ret
 }
 

@@ -121,6 +121,9 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<&Qp>) -> (String, &'static str) 
     if qp.connection.receives && qp.connection.dest_qpn == 0 {
         return (NO_NUMBER.into(), NUMBER);
     }
+    if let (Some(naming), None) = (&evidence.naming, &evidence.peer) {
+        return (other_number(qp, naming), CONNECT);
+    }
     let Some(peer) = &evidence.peer else {
         let why = match (gone, evidence.searched) {
             (true, _) => "the peer's queue pair was in this process, and has been destroyed".into(),
@@ -186,6 +189,23 @@ fn at_peer(qp: &Qp, peer: &Peer) -> (String, &'static str) {
          not run"
     );
     (of(why), SEARCH)
+}
+
+/// The peer has another number than the one that is used.
+pub fn other_number(qp: &Qp, naming: &Peer) -> String {
+    let (used, right) = (
+        u64::from(qp.connection.dest_qpn),
+        naming.qpn.unwrap_or_default(),
+    );
+    let hint = match used == right & 0xffff {
+        true => ": its lower 16 bits are the same, so it went through a 16-bit integer, perhaps",
+        false => "",
+    };
+    format!(
+        "dest_qp_num is {used:#x}, which no observed process has; the queue pair {right:#x}, {}, names this \
+         one as its peer{hint}",
+        naming.place
+    )
 }
 
 /// Says how the named peer differs from a queue pair that names this one as its peer.

@@ -170,6 +170,12 @@ const ERRORS: &[Row] = &[
     ),
     (
         "",
+        EBADF,
+        "a file descriptor that an argument names is not open, or not for what the call needs it for",
+        "check the descriptor: what the call that opened it returned, and that it is not closed since",
+    ),
+    (
+        "",
         EIO,
         "the device has failed, or was removed",
         "read the asynchronous events (ibv_get_async_event) and `dmesg`, and open the device anew",

@@ -19,7 +19,7 @@ macro_rules! states {
     PostState "post-state" States Error:
         "the queue pair is in {state}",
         "{verb} needs {needed}",
-        "modify the queue pair to {needed} first, and check what ibv_modify_qp returned";
+        "modify the queue pair to {needed} first, and check what ibv_modify_qp returned{hint}";
     PostInError "post-in-error" States Error:
         "the queue pair is in {state} since a request (wr_id {wr_id}, {operation}) completed with status \
          {status} ({text})",

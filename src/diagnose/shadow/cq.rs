@@ -34,6 +34,8 @@ pub struct Cq {
     pub(super) notify: Notify,
     /// The completions that cause the next event.
     pub(super) is_armed: Armed,
+    /// cq_count and cq_period of ibv_modify_cq.
+    pub(in crate::diagnose) moderation: (u16, u16),
     last_poll: Option<Instant>,
     /// The thread that is between ibv_start_poll and ibv_end_poll, or 0.
     open_by: i32,

@@ -1,12 +1,33 @@
 //! A queue pair of this process, as it is described to its peer here or in another process.
 
-use super::{Receive, Shadow};
+use ibverbs_abi::IBV_QPT_UD;
+
+use super::{Qp, Receive, Shadow};
 use crate::diagnose::peer::Peer;
 
 /// The text by which messages name a peer in this process.
 pub const IN_THIS_PROCESS: &str = "in this process";
 
 impl Shadow {
+    /// A UD queue pair of this process that has sent datagrams, best to the queue pair `qpn`; and where its
+    /// last one went.
+    pub fn datagram_sender(&self, qpn: u32) -> Option<Peer> {
+        let sends = |qp: &&Qp| qp.kind == IBV_QPT_UD && qp.sends.posted() > 0;
+        let all = || self.qps.values().filter(sends);
+        let to_it = all().find(|qp| qp.sends.last_datagram().0 == qpn);
+        let qp = to_it.or_else(|| all().next())?;
+        let (to, ah) = qp.sends.last_datagram();
+        let group = self.ahs.group_of(ah).map(u128::from_be_bytes);
+        Some(Peer {
+            qpn: Some(qp.number.into()),
+            datagram_to: Some(to.into()),
+            datagram_is_local: Some(self.ahs.is_local(ah).into()),
+            group_high: group.map(|group| (group >> 64) as u64),
+            group_low: group.map(|group| group as u64),
+            ..Peer::default()
+        })
+    }
+
     /// Describes a queue pair of this process to other processes; `rkey` is a key of its memory.
     pub fn describe(&self, address: usize, rkey: Option<u32>) -> Option<Peer> {
         let qp = self.qps.get(&address)?;
@@ -53,6 +74,7 @@ impl Shadow {
             peer.mr_length = Some(mr.length);
             peer.mr_access = Some(mr.access.into());
             peer.mr_same_pd = Some(self.pds.are_same(mr.pd, qp.pd).into());
+            peer.mr_unmapped = Some(super::failure::is_unmapped(mr).into());
         } else if let Some(mr) = reversed() {
             peer.key_reversed = Some(1);
             (peer.mr_start, peer.mr_length) = (Some(mr.start), Some(mr.length));

@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 
 use super::qp::FirstError;
-use super::{Completion, Qp, Receive, SendRequest, Sge, Shadow};
+use super::{Completion, Mr, Qp, Receive, SendRequest, Sge, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::check::reasons::{self, status_text};
@@ -156,6 +156,10 @@ impl Failure<'_> {
         }
         if access.side == Side::Local {
             found.notes.extend(local_note(access, found.rule));
+            let mut regions = self.all.mrs.of_context(context);
+            let mr = regions.find(|mr| mr.lkey == access.key);
+            let gone = mr.filter(|mr| found.rule == Rule::KeyRange && is_unmapped(mr));
+            found.notes.extend(gone.map(|_| MOVED.into()));
         }
         Some(found)
     }
@@ -268,6 +272,19 @@ fn local_note(access: &Access, rule: Rule) -> Option<String> {
          points to"
             .into()
     })
+}
+
+const MOVED: &str = "the region's own memory is not mapped any more: it was freed, or realloc() has moved \
+                     it, after it was registered";
+
+/// Whether the memory of a region is not there any more.
+pub(super) fn is_unmapped(mr: &Mr) -> bool {
+    let whole = Sge {
+        addr: mr.start,
+        length: u32::try_from(mr.length).unwrap_or(u32::MAX),
+        lkey: mr.lkey,
+    };
+    mr.is_memory && facts::digest(&[whole]).is_err()
 }
 
 /// A request is posted after an error.

@@ -1,6 +1,6 @@
 //! Address handles: their domains, and the multicast groups that they are for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::registry::Registry;
 
@@ -11,6 +11,8 @@ pub struct Handles {
     /// The destinations that are multicast groups; also of handles that are destroyed, until another one gets
     /// the address.
     groups: BTreeMap<usize, [u8; 16]>,
+    /// The same of handles whose destination is a GID of this host.
+    local: BTreeSet<usize>,
 }
 
 impl Handles {
@@ -18,12 +20,18 @@ impl Handles {
         Handles {
             domains: Registry::new(),
             groups: BTreeMap::new(),
+            local: BTreeSet::new(),
         }
     }
 
-    /// A handle is created; `group`: its destination, if that is a multicast group.
-    pub fn create(&mut self, ah: usize, pd: usize, group: Option<[u8; 16]>) {
+    /// A handle is created; `group`: its destination, if that is a multicast group; `is_local`: that is a GID
+    /// of this host.
+    pub fn create(&mut self, ah: usize, pd: usize, group: Option<[u8; 16]>, is_local: bool) {
         self.domains.add(ah, pd);
+        match is_local {
+            true => self.local.insert(ah),
+            false => self.local.remove(&ah),
+        };
         self.groups.remove(&ah);
         self.groups.extend(group.map(|group| (ah, group)));
     }
@@ -51,6 +59,11 @@ impl Handles {
         self.groups.get(&ah).copied()
     }
 
+    /// Whether the destination is a GID of this host.
+    pub fn is_local(&self, ah: usize) -> bool {
+        self.local.contains(&ah)
+    }
+
     /// The handles of a domain.
     pub fn of_domain(&self, pd: usize) -> impl Iterator<Item = usize> {
         let of = self.domains.iter().filter(move |(_, of)| **of == pd);
@@ -65,15 +78,15 @@ mod tests {
     #[test]
     fn the_group_of_a_destroyed_handle_is_known() {
         let mut handles = Handles::new();
-        handles.create(1, 10, Some([0xff; 16]));
-        handles.create(2, 10, None);
+        handles.create(1, 10, Some([0xff; 16]), false);
+        handles.create(2, 10, None, false);
         assert_eq!(handles.of_domain(10).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(handles.take(1), Some(10));
         assert_eq!(
             (handles.pd_of(1), handles.group_of(1)),
             (None, Some([0xff; 16]))
         );
-        handles.create(1, 11, None);
+        handles.create(1, 11, None, false);
         assert_eq!(handles.group_of(1), None);
         assert_eq!(handles.close(&[11, 12]), [1]);
         handles.put_back(1, 10);

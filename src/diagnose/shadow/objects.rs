@@ -69,8 +69,9 @@ impl Shadow {
         self.cqs.add(address, cq);
     }
 
-    pub fn add_mw(&mut self, address: usize, pd: usize) {
-        self.mws.add(address, pd);
+    /// A window was allocated, with this key in this context.
+    pub fn add_mw(&mut self, address: usize, pd: usize, key: (usize, u32)) {
+        self.mws.allocate(address, pd, key);
         self.pds.window_added(pd);
     }
 

@@ -230,7 +230,8 @@ impl Post<'_> {
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
             let found = finding(Rule::PostState);
-            return Some(post_state(found, qp.state, self.call, "RTS"));
+            let of_cm = if qp.is_of_cm { BY_CM } else { "" };
+            return Some(post_state(found, qp.state, (self.call, "RTS"), of_cm));
         }
         match outcome.is(libc::ENOMEM) {
             true => self.no_room(finding),
@@ -333,8 +334,17 @@ fn after_disconnect(object: &Object, wr_id: u64, call: &'static str) -> Finding 
         )
 }
 
-pub(super) fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding {
+const BY_CM: &str = "; here librdmacm does it: wait for the event RDMA_CM_EVENT_ESTABLISHED before the first \
+                     request";
+
+pub(super) fn post_state(
+    finding: Finding,
+    state: u32,
+    (verb, needed): (&str, &str),
+    hint: &str,
+) -> Finding {
     finding
+        .with("hint", hint)
         .with("state", state_name(state))
         .with("verb", verb)
         .with("needed", needed)

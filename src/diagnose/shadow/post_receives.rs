@@ -89,7 +89,7 @@ impl Qp {
                 .with("member", "max_recv_sge")
                 .with("max", self.cap.max_recv_sge)
         } else if self.state == IBV_QPS_RESET {
-            post_state(finding(Rule::PostState), self.state, CALL, "INIT")
+            post_state(finding(Rule::PostState), self.state, (CALL, "INIT"), "")
         } else if outcome.is(libc::ENOMEM) && left > 0 {
             finding(Rule::RecvQueueFull)
                 .with("outstanding", left)

@@ -113,6 +113,8 @@ pub struct Qp {
     pub(super) async_events: u64,
     /// rdma_create_qp has created it.
     pub is_of_cm: bool,
+    /// Where its peer was when it was connected, if that was in another process; else empty.
+    pub peer_place: String,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
     pub(super) resets: Resets,
@@ -147,6 +149,7 @@ impl Qp {
             evidence: Evidence::default(),
             async_events: 0,
             is_of_cm: false,
+            peer_place: String::new(),
             is_disconnected: false,
             resets: Resets::default(),
             ended: None,

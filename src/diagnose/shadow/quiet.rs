@@ -29,8 +29,7 @@ impl Wait<'_> {
                     "no queue pair of this process is attached to the multicast group {group}, to which \
                      queue pair {sender:#x} has sent its last datagram; queue pair {number:#x} waits"
                 ),
-                "call ibv_attach_mcast with the receiving queue pair and the GID of the group (with \
-                 librdmacm: rdma_join_multicast)",
+                ATTACH,
             )
         })
     }
@@ -53,7 +52,10 @@ impl Wait<'_> {
                 && to > 1
                 && to != 0xff_ffff
                 && !self.qps.has_number(of.context, to)
-        })?;
+        });
+        let Some(lost) = lost else {
+            return self.datagrams_of_others(qp);
+        };
         let why = format!(
             "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
              to {:#x}, \
@@ -67,6 +69,66 @@ impl Wait<'_> {
         ))
     }
 }
+
+impl Wait<'_> {
+    /// The peer was in another process when the queue pair was connected, and is there no more. The CQ has no
+    /// other queue pair, whose messages the program may wait for.
+    pub(super) fn peer_has_gone(&self, qp: &Qp) -> Option<Reason> {
+        let mut others = self.qps.values();
+        let is_other = |of: &Qp| of.number != qp.number && of.recv_cq == qp.recv_cq;
+        let is_known = qp.evidence.searched && !qp.peer_place.is_empty();
+        if !is_known || others.any(is_other) {
+            return None;
+        }
+        let why = format!(
+            "the peer's queue pair {:#x}, which was {}, is there no more: it was destroyed, or its process \
+             has ended",
+            qp.connection.dest_qpn, qp.peer_place
+        );
+        Some((
+            why,
+            "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket \
+             that the numbers came from, or by a request now and then, which then fails",
+        ))
+    }
+
+    /// Datagrams that other processes have sent to a group to which no queue pair here is attached, or to a
+    /// queue pair of this host that no process has.
+    fn datagrams_of_others(&self, qp: &Qp) -> Option<Reason> {
+        let waits = qp.srq == 0 && !qp.receives.is_empty();
+        if !waits || qp.sends.posted() > 0 || qp.receives.completed() > 0 {
+            return None;
+        }
+        let number = qp.number;
+        let sent = |peer: &Peer, to: String| {
+            format!(
+                "no datagram has come to queue pair {number:#x}; queue pair {:#x}, {}, has sent its last one \
+                 to {to}",
+                peer.qpn.unwrap_or(0),
+                peer.place
+            )
+        };
+        qp.evidence.senders.iter().find_map(|peer| {
+            let Some((high, low)) = peer.group_high.zip(peer.group_low) else {
+                let to = peer.datagram_to.unwrap_or(0);
+                let to = format!("the queue pair {to:#x} of this host, which no observed process has");
+                return Some((sent(peer, to), "set wr.ud.remote_qpn to qp_num of this queue pair"));
+            };
+            let group = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+            let is_joined = self.qps.values().any(|of| of.is_attached_to(&group));
+            (!is_joined).then(|| {
+                let group = gid::address(&group);
+                let to = format!(
+                    "the multicast group {group}, to which no queue pair of this process is attached"
+                );
+                (sent(peer, to), ATTACH)
+            })
+        })
+    }
+}
+
+const ATTACH: &str = "call ibv_attach_mcast with the receiving queue pair and the GID of the group (with \
+                      librdmacm: rdma_join_multicast)";
 
 /// Datagrams that came to the queue pair, and that it dropped.
 pub(super) fn datagrams_dropped(qp: &Qp) -> Option<Reason> {

@@ -79,11 +79,19 @@ impl Failure<'_> {
         });
         let own = self.own_region(remote.rkey);
         let own = own.filter(|_| in_process.is_none());
+        let seen = seen.or_else(|| self.peer_freed(finding(Rule::MemoryGone)));
         let Some(mut found) = seen else {
             return Some(unseen(finding(Rule::KeyRemote), self.qp, &access, own));
         };
-        let own = own.filter(|_| found.rule == Rule::KeyUnknown);
-        found.notes.extend(own.map(own_key));
+        let note = match found.rule {
+            _ if in_process.is_some() => None,
+            Rule::KeyUnknown => own.map(own_key),
+            Rule::KeyRange => self.own_memory(access.addr).map(own_address),
+            _ => None,
+        };
+        if let Some(note) = note {
+            found.notes = vec![note];
+        }
         Some(found)
     }
 
@@ -98,6 +106,24 @@ impl Failure<'_> {
         let is_known = || self.all.mrs.by_rkey(of.context, access.key).is_some();
         let judges = peer.had_windows != Some(1) || is_known();
         judges.then(|| self.judge(access, of.context))?
+    }
+
+    /// The peer's region allows the access, and its memory is not there any more.
+    fn peer_freed(&self, mut found: Finding) -> Option<Finding> {
+        let peer = self.qp.evidence.peer.as_ref()?;
+        let is_refused = self.status == IBV_WC_REM_ACCESS_ERR && peer.key_is_live == Some(1);
+        (is_refused && peer.mr_unmapped == Some(1)).then(|| {
+            let note = format!("the memory is that of the peer, {}", peer.place);
+            found.notes.push(note);
+            found
+        })
+    }
+
+    /// The region of this side that contains an address.
+    fn own_memory(&self, addr: u64) -> Option<&Mr> {
+        let contains = |mr: &&Mr| addr.checked_sub(mr.start).is_some_and(|at| at < mr.length);
+        let mut all = self.all.mrs.of_context(self.qp.context);
+        all.find(|mr| mr.is_memory && contains(mr))
     }
 
     /// The region of this side that has a key.
@@ -145,6 +171,14 @@ fn own_key(mr: &Mr) -> String {
     format!(
         "the key is the rkey of this side's own region {}: address and key of the region that the peer has \
          sent are needed here",
+        key::region(mr)
+    )
+}
+
+/// A request names an address of this side's own memory.
+fn own_address(mr: &Mr) -> String {
+    format!(
+        "the address is in this side's own region {}: the one that the peer has sent is needed here",
         key::region(mr)
     )
 }

@@ -94,6 +94,11 @@ impl Regions {
         self.of_context(context).find(|mr| mr.rkey == rkey)
     }
 
+    /// The registered region that has this lkey.
+    pub fn by_lkey(&self, lkey: u32) -> Option<&Mr> {
+        self.live.values().find(|mr| mr.lkey == lkey)
+    }
+
     /// The region of a context that had this rkey, and was deregistered last.
     pub fn deregistered_by_rkey(&self, context: usize, rkey: u32) -> Option<&Mr> {
         let mut latest_first = self.deregistered.iter().rev();

@@ -57,7 +57,7 @@ impl Post<'_> {
     /// The first mistake of each request.
     pub(super) fn check_requests(&self, requests: &[SendRequest]) -> Vec<Finding> {
         let qp = self.qp;
-        let of = |request: &SendRequest| {
+        let of = |(at, request): (usize, &SendRequest)| {
             let finding = |rule| {
                 Finding::new(rule, self.object.clone(), self.call, Outcome::Called)
                     .with("operation", request.operation())
@@ -69,8 +69,9 @@ impl Post<'_> {
                 .or_else(|| self.of_keys(request, &finding))
                 .or_else(|| self.of_datagram(request, &finding))
                 .or_else(|| without_data(request, &finding))
+                .or_else(|| (at > 0).then(|| not_filled_in(request, &finding))?)
         };
-        requests.iter().filter_map(of).collect()
+        requests.iter().enumerate().filter_map(of).collect()
     }
 
     /// Checks a request that binds a window or invalidates a key.
@@ -174,6 +175,27 @@ fn without_data(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Op
         _ => return None,
     };
     Some(finding(Rule::NoData).with("how", how).with("todo", todo))
+}
+
+/// A request behind others of which every member is 0, as behind the end of an array.
+fn not_filled_in(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
+    let is_zero = request.opcode == 0
+        && request.wr_id == 0
+        && request.flags == 0
+        && request.sges.is_empty()
+        && !request.is_built
+        && request
+            .remote
+            .is_some_and(|of| of.addr == 0 && of.rkey == 0);
+    is_zero.then(|| {
+        finding(Rule::NoData)
+            .with("how", "it is behind another one, and all its members are 0")
+            .with(
+                "todo",
+                "set next of the request before it to NULL: it points to a request that was not filled in, \
+                 perhaps behind the last of an array",
+            )
+    })
 }
 
 /// The key of a memory region is to be invalidated.

@@ -79,6 +79,17 @@ impl Wait<'_> {
                         "set IBV_SEND_SOLICITED in the peer's request, or arm with solicited_only = 0",
                     ));
                 }
+                Armed::Any if (1..cq.moderation.0.into()).contains(&waiting) => {
+                    let (count, period) = cq.moderation;
+                    return Some((
+                        format!(
+                            "the CQ {at:#x} is armed{held}, and ibv_modify_cq has moderated its events: one \
+                             comes with {count} completions (cq_count), or after cq_period, which is \
+                             {period} us"
+                        ),
+                        "set a smaller cq_count, or a cq_period that is not 0",
+                    ));
+                }
                 Armed::Any if waiting > 0 => {
                     return Some((
                         format!(

@@ -167,14 +167,22 @@ impl Wait<'_> {
                 .evidence
                 .counter("send_rnr_err")
                 .filter(|naks| *naks > 0)?;
+            let (whose, todo) = match qp.srq {
+                0 => (
+                    "",
+                    "post receives: one is consumed by each SEND and WRITE with immediate data",
+                ),
+                _ => (
+                    "the SRQ of ",
+                    "post receives to the SRQ with ibv_post_srq_recv: one is consumed by each SEND and WRITE \
+                     with immediate data",
+                ),
+            };
             let why = format!(
-                "queue pair {number:#x} has no receive posted, and has answered {count} messages of its peer \
-                 with RNR NAKs"
+                "{whose}queue pair {number:#x} has no receive posted, and has answered {count} messages of \
+                 its peer with RNR NAKs"
             );
-            return Some((
-                why,
-                "post receives: one is consumed by each SEND and WRITE with immediate data",
-            ));
+            return Some((why, todo));
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT) {
             // Receives of an SRQ are there before its queue pairs are connected.
@@ -196,7 +204,9 @@ impl Wait<'_> {
 
     /// Why the peer's messages do not come, if it is observed.
     fn peer_is_silent(&self, qp: &Qp) -> Option<Reason> {
-        let peer = qp.evidence.peer.as_ref()?;
+        let Some(peer) = &qp.evidence.peer else {
+            return self.peer_has_gone(qp);
+        };
         if let Some(reason) = quiet::is_own_peer(qp, peer) {
             return Some(reason);
         }
@@ -316,6 +326,10 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
     {
         return Some(reason);
     }
+    if let (Some(naming), None) = (&qp.evidence.naming, &qp.evidence.peer) {
+        let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
+        return Some((connection::other_number(qp, naming), todo));
+    }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
     if let Some(naks) = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
         why.push_str(&format!(
@@ -372,8 +386,12 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
         };
         let naks = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0);
         let naks = naks.map_or(String::new(), |naks| format!(" ({naks} RNR NAKs came)"));
+        let where_ = match peer.has_srq {
+            Some(1) => "has an SRQ without a receive",
+            _ => "has no receive posted",
+        };
         return Some((
-            of(format!("has no receive posted, and {retries}{naks}")),
+            of(format!("{where_}, and {retries}{naks}")),
             "post receives before the peer sends; with rnr_retry less than 7 it fails instead",
         ));
     }

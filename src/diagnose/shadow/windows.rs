@@ -41,6 +41,7 @@ pub struct Window {
     /// The bound part of the region; its length is 0 when the window is not bound.
     part: Mr,
     is_bound: bool,
+    was_bound: bool,
     /// The number of the queue pair that has bound it, the only one that it is for; 0 if it is of type 1.
     by: u32,
     /// The keys that it had before.
@@ -75,6 +76,34 @@ impl Windows {
 
     pub fn add(&mut self, mw: usize, pd: usize) {
         self.domains.add(mw, pd);
+    }
+
+    /// A window was allocated, with this key in this context, which gives no access.
+    pub fn allocate(&mut self, mw: usize, pd: usize, (context, rkey): (usize, u32)) {
+        self.add(mw, pd);
+        let part = Mr {
+            context,
+            pd,
+            start: 0,
+            length: 0,
+            lkey: 0,
+            rkey,
+            access: 0,
+            stack_of: 0,
+            is_memory: false,
+        };
+        let window = Window {
+            part,
+            is_bound: false,
+            was_bound: false,
+            by: 0,
+            past: Vec::new(),
+        };
+        match rkey {
+            // The device gives it a key when it is bound.
+            0 => self.bound.remove(&mw),
+            _ => self.bound.insert(mw, window),
+        };
     }
 
     /// Takes a window out, before it is deallocated. Returns its PD. [`Windows::add`] puts it back.
@@ -131,6 +160,7 @@ impl Windows {
         let window = Window {
             part,
             is_bound: to.length > 0,
+            was_bound: true,
             by,
             past,
         };
@@ -187,6 +217,7 @@ impl Windows {
     pub fn lost_because(&self, context: usize, rkey: u32) -> Option<&'static str> {
         match self.by_key(context, rkey)? {
             Found::Current(window) if window.is_bound => None,
+            Found::Current(window) if !window.was_bound => Some(NEVER_BOUND),
             Found::Current(_) => Some(INVALIDATED),
             Found::Past => Some(REBOUND),
             Found::Gone => Some(DEALLOCATED),
@@ -234,6 +265,7 @@ impl Window {
     }
 }
 
+const NEVER_BOUND: &str = "before any bind: it is not bound yet";
 const REBOUND: &str = "before it was bound again";
 const DEALLOCATED: &str = "until it was deallocated";
 const INVALIDATED: &str = "until it was invalidated, or bound to nothing";
@@ -276,7 +308,8 @@ mod tests {
     fn keys_of_windows() {
         const CONTEXT: usize = 1;
         let mut windows = Windows::new();
-        windows.add(50, 10);
+        windows.allocate(50, 10, (CONTEXT, 6));
+        assert_eq!(windows.lost_because(CONTEXT, 6), Some(NEVER_BOUND));
         let mut info = Binding {
             region: 0,
             addr: 0x1000,
@@ -284,6 +317,7 @@ mod tests {
             access: IBV_ACCESS_REMOTE_WRITE,
         };
         windows.bind(50, (CONTEXT, 7), info, 0, true);
+        assert_eq!(windows.lost_because(CONTEXT, 6), Some(REBOUND));
         assert_eq!(windows.part(CONTEXT, 7).unwrap().length, 64);
         windows.bind(50, (CONTEXT, 8), info, 17, true);
         assert_eq!(windows.lost_because(CONTEXT, 7), Some(REBOUND));

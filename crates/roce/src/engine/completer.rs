@@ -13,6 +13,7 @@ use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
 use super::retries::{Exhausted, Retries};
+use super::timer::Timer;
 use super::{Hca, PeerActivity, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet};
 
@@ -61,14 +62,14 @@ impl Completer {
         };
     }
 
-    /// The counts of this part since it was created, or since the last [`Self::take_counters`].
-    pub fn counters(&self) -> Counters {
-        self.counters
+    /// The counts of this part since they were taken last.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    /// [`Self::counters`], which begin at 0 again.
-    pub fn take_counters(&mut self) -> Counters {
-        std::mem::take(&mut self.counters)
+    /// The counts of this part, to take them or to add to them.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
     }
 
     /// A packet from the peer's responder. Acknowledges what it covers and returns what else it
@@ -82,12 +83,12 @@ impl Completer {
         attributes: &Attributes,
         now: Time,
     ) -> Option<CompleterAction> {
-        let number = requester.sent_packet(packet.bth.psn)?;
+        let number = requester.window().sent_packet(packet.bth.psn)?;
         let aeth = packet.aeth();
         if let Some(aeth) = &aeth {
             requester.on_credits(aeth);
         }
-        if number < requester.oldest_unacked() {
+        if number < requester.window().oldest_unacked() {
             return None;
         }
         let kind = aeth.map(|aeth| aeth.kind);
@@ -145,8 +146,8 @@ impl Completer {
         if !requester.may_retransmit() {
             return;
         }
-        let packet = requester.oldest_unacked();
-        let interval = MIN_NAK_INTERVAL.max(requester.srtt() * 2);
+        let packet = requester.window().oldest_unacked();
+        let interval = MIN_NAK_INTERVAL.max(requester.rtt().srtt() * 2);
         if let Some(last) = self.last_nak {
             if last.packet == packet && now.since(last.at) < interval {
                 return;
@@ -166,7 +167,7 @@ impl Completer {
         now: Time,
     ) -> Result<(), ibv_wc_status> {
         self.counters.rcvd_rnr_err += 1;
-        if requester.is_rnr_waiting() {
+        if requester.timers().is_set(Timer::Rnr) {
             return Ok(());
         }
         if let Err(Exhausted) = self.retries.consume_rnr(attributes) {

@@ -9,7 +9,7 @@
 //! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
 //! | `attributes` | the attributes of a queue pair, as it is created and modified |
 //! | `work`, `packet_copy` | work requests and completions; received packets that are delivered later |
-//! | `requester`, `send_queue`, `slots` | which request packet is sent next, and what is in flight |
+//! | `requester`, `send_queue`, `slots` | which request packet is sent next, what is in flight, and losses |
 //! | `slot_count` | when a slot of the send queue is free again |
 //! | `completer` | responses: acknowledgments, NAKs, retries, and the ack timeout (attribute `timeout`) |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
@@ -70,7 +70,7 @@ pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};
 pub use requester::Pace;
 pub use retries::PeerActivity;
-pub use shm::{HEAD_LEN, Message, MessageCopy, MessageWriter};
+pub use shm::{Fragment, FragmentCopy, FragmentWriter, HEAD_LEN};
 pub use slot_count::PolledSends;
 pub use work::{
     Bind, Completion, Data, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress,

@@ -1,6 +1,6 @@
 //! A request as the responder takes it: from a packet, or from shared memory.
 
-use super::shm::Message;
+use super::shm::Fragment;
 use crate::wire::{AtomicEth, Feth, Packet, Part, Psn, Reth};
 
 /// A request, or a part of one.
@@ -130,11 +130,11 @@ impl Request for Packet<'_> {
     }
 }
 
-/// A message to a queue pair of that transport service.
+/// A fragment to a queue pair of that transport service.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedRequest<'a> {
-    /// The message.
-    pub message: &'a Message<'a>,
+    /// The fragment.
+    pub fragment: &'a Fragment<'a>,
     /// The request names a shared receive queue.
     pub is_xrc: bool,
 }
@@ -146,68 +146,68 @@ impl Request for SharedRequest<'_> {
 
     #[inline(always)]
     fn psn(&self) -> Psn {
-        self.message.psn()
+        self.fragment.psn()
     }
 
     #[inline(always)]
     fn next_psn(&self) -> Psn {
-        match self.message.ends() {
-            true => self.message.psn().next(),
-            false => self.message.psn(),
+        match self.fragment.ends() {
+            true => self.fragment.psn().next(),
+            false => self.fragment.psn(),
         }
     }
 
     #[inline(always)]
     fn continues_at(&self, len: u32) -> bool {
-        self.message.offset() == len
+        self.fragment.offset() == len
     }
 
     #[inline(always)]
     fn payload(&self) -> &[u8] {
-        self.message.payload
+        self.fragment.payload
     }
 
     #[inline(always)]
     fn has_valid_len(&self, part: Part, _mtu: u32) -> bool {
-        part == Part::Only || !self.message.payload.is_empty()
+        part == Part::Only || !self.fragment.payload.is_empty()
     }
 
     #[inline(always)]
     fn is_solicited(&self) -> bool {
-        self.message.is_solicited()
+        self.fragment.is_solicited()
     }
 
     #[inline(always)]
     fn requests_ack(&self) -> bool {
-        self.message.ends()
+        self.fragment.ends()
     }
 
     #[inline(always)]
     fn imm(&self) -> Option<u32> {
-        self.message.imm()
+        self.fragment.imm()
     }
 
     #[inline(always)]
     fn ieth(&self) -> Option<u32> {
-        self.message.invalidated_rkey()
+        self.fragment.invalidated_rkey()
     }
 
     #[inline(always)]
     fn reth(&self) -> Option<Reth> {
-        self.message.reth()
+        self.fragment.reth()
     }
 
     fn atomic(&self) -> Option<AtomicEth> {
-        self.message.atomic()
+        self.fragment.atomic()
     }
 
     fn feth(&self) -> Option<Feth> {
-        self.message.feth()
+        self.fragment.feth()
     }
 
     #[inline(always)]
     fn xrc_srqn(&self) -> Option<u32> {
-        self.is_xrc.then(|| self.message.xrc_srqn())
+        self.is_xrc.then(|| self.fragment.xrc_srqn())
     }
 
     fn read_psns(&self, _len: u32, _mtu: u32) -> u32 {

@@ -287,8 +287,9 @@ impl ResponseQueue {
         self.queue.clear();
     }
 
-    /// Whether a request may be sent ahead of the first response, which is an ACK. Returns true once
-    /// per ACK.
+    /// Whether a request packet may be sent before the first response. True once for an ACK: the kernel
+    /// splits one buffer into several packets (UDP_SEGMENT) only if none but the last is shorter. With
+    /// the ACK last, the program's reply and the ACK of the request leave in one system call.
     pub fn yields_to_request(&mut self) -> bool {
         let yields = !self.yielded && matches!(self.queue.front(), Some(Response::Ack { .. }));
         self.yielded |= yields;

@@ -24,6 +24,18 @@ pub fn first_packet(psn: Psn) -> u64 {
     FIRST_PACKET | u64::from(psn.get())
 }
 
+/// The PSN of a packet that is in flight or not sent yet.
+#[inline]
+pub fn psn(packet: u64) -> Psn {
+    Psn::new((packet & 0xff_ffff) as u32)
+}
+
+/// The packet with that PSN that is nearest to `near`, which is in flight or not sent yet.
+#[inline]
+pub fn nearest_packet(psn: Psn, near: u64) -> u64 {
+    near.wrapping_add_signed(psn.distance(self::psn(near)).into())
+}
+
 /// How the peer responds to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpClass {
@@ -59,7 +71,7 @@ pub struct Wqe {
     pub end: u64,
     /// The length of the message in bytes.
     pub len: u32,
-    /// The number of its last message, modulo 2^24: see [`SendQueue::ssn`].
+    /// The number of its last message, modulo 2^24: see [`Wqe::ssn`].
     message: u32,
     pub state: WqeState,
 }
@@ -153,6 +165,13 @@ impl Wqe {
         })
     }
 
+    /// The send sequence number of its last message (9.7.7.2; 24 bits): the MSN that the responder reports
+    /// once that message is complete.
+    #[inline]
+    pub fn ssn(&self) -> Psn {
+        Psn::new(self.message)
+    }
+
     /// The completion of the WQE with that status. (Only receive completions can be solicited.)
     pub fn completion(&self, status: ibv_wc_status) -> Completion {
         self.wr.completion(self.len, status)
@@ -179,8 +198,13 @@ impl Wqe {
         (at - self.first) % packets_per_read(mtu) == 0
     }
 
-    /// The packet number after the last response that a READ request sent as packet `at` asks for.
-    pub fn read_end(&self, at: u64, mtu: u32) -> u64 {
+    /// The packet number after a request that is sent as packet `at`: that of a READ after the last response
+    /// that it asks for.
+    #[inline]
+    pub fn request_end(&self, at: u64, mtu: u32) -> u64 {
+        if !matches!(self.wr.op, SendOp::Read { .. }) {
+            return at + 1;
+        }
         let per_request = packets_per_read(mtu);
         let earlier_requests = (at - self.first) / per_request;
         (self.first + (earlier_requests + 1) * per_request).min(self.end)
@@ -222,24 +246,6 @@ impl SendQueue {
             end: packet,
             ..SendQueue::default()
         }
-    }
-
-    /// The PSN of a packet that is in flight or not sent yet.
-    #[inline]
-    pub fn psn(&self, packet: u64) -> Psn {
-        Psn::new((packet & 0xff_ffff) as u32)
-    }
-
-    /// The packet with that PSN that is nearest to `near`, which is in flight or not sent yet.
-    #[inline]
-    pub fn nearest_packet(&self, psn: Psn, near: u64) -> u64 {
-        near.wrapping_add_signed(psn.distance(self.psn(near)).into())
-    }
-
-    /// The send sequence number of a WQE's last message (9.7.7.2; 24 bits): the MSN that the responder
-    /// reports once that message is complete.
-    pub fn ssn(&self, wqe: &Wqe) -> Psn {
-        Psn::new(wqe.message)
     }
 
     /// The packet number after the last WQE's last packet.

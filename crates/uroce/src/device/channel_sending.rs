@@ -95,7 +95,7 @@ impl Device {
         }
     }
 
-    /// Drops the next datagram or part of a message, as the peer takes none.
+    /// Drops the next datagram or fragment, as the peer takes none.
     #[cold]
     fn drop_unsent(&self, engine: &mut Qp, hca: &mut QpHca<'_>, now: Time) -> Filled {
         let mut buffer = [0; MAX_PACKET];
@@ -103,7 +103,7 @@ impl Device {
             Service::Ud => engine
                 .transmit_datagram(Pace::Unlimited, hca, &mut buffer)
                 .is_some(),
-            _ => engine.transmit_message(now, hca, &mut buffer).is_some(),
+            _ => engine.transmit_fragment(now, hca, &mut buffer).is_some(),
         };
         if !is_dropped {
             return Filled::All;
@@ -167,13 +167,13 @@ fn fill_channel(
         let Some(room) = sender.room() else {
             // An ACK must not wait behind the requests of other queue pairs.
             while let Some(room) = sender.room_for_response() {
-                if !sender.write_message(room, |buffer| engine.transmit_answer(hca, buffer)) {
+                if !sender.write_fragment(room, |buffer| engine.transmit_answer(hca, buffer)) {
                     break;
                 }
             }
             return Filled::Starved;
         };
-        if !sender.write_message(room, |buffer| engine.transmit_message(clock, hca, buffer)) {
+        if !sender.write_fragment(room, |buffer| engine.transmit_fragment(clock, hca, buffer)) {
             break;
         }
     }

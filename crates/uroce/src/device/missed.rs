@@ -6,19 +6,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sync::Mutex;
-use roce::engine::{Addresses, Message, MessageCopy, PacketCopy};
+use roce::engine::{Addresses, Fragment, FragmentCopy, PacketCopy};
 use roce::wire::Packet;
 
 /// The most packets that a queue pair keeps, about as many as a socket buffer has room for. Further ones are
 /// dropped, as there.
 const MAX_MISSED: usize = 1024;
 
-/// A packet or message that came for a queue pair.
+/// A packet or fragment that came for a queue pair.
 pub enum KeptPacket {
     /// A packet by UDP, or a datagram.
     Packet(PacketCopy),
     /// Through shared memory.
-    Message(MessageCopy),
+    Fragment(FragmentCopy),
 }
 
 impl KeptPacket {
@@ -28,12 +28,12 @@ impl KeptPacket {
     }
 
     /// None if there is no memory.
-    pub fn of_message(message: &Message<'_>) -> Option<KeptPacket> {
-        MessageCopy::try_new(message).map(KeptPacket::Message)
+    pub fn of_fragment(fragment: &Fragment<'_>) -> Option<KeptPacket> {
+        FragmentCopy::try_new(fragment).map(KeptPacket::Fragment)
     }
 }
 
-/// A packet or message, and its addresses.
+/// A packet or fragment, and its addresses.
 pub(super) struct Kept {
     pub packet: KeptPacket,
     pub from: Addresses,

@@ -13,7 +13,7 @@ use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::shm::Receiver;
 use crate::transport::{GSI_QPN, SMI_QPN};
-use roce::engine::{Addresses, Clock, Message, Service, Time};
+use roce::engine::{Addresses, Clock, Fragment, Service, Time};
 use roce::wire::{MULTICAST_QPN, Packet};
 
 /// Batches of datagrams that are received before the first packets of a new channel.
@@ -60,17 +60,17 @@ impl Receiver for Batch<'_> {
     }
 
     #[inline(always)]
-    fn message(&mut self, message: &Message<'_>, from: &Addresses) {
+    fn fragment(&mut self, fragment: &Fragment<'_>, from: &Addresses) {
         self.packets += 1;
-        self.one_sided |= message.operation().is_one_sided();
-        let qpn = message.dest_qpn();
+        self.one_sided |= fragment.operation().is_one_sided();
+        let qpn = fragment.dest_qpn();
         if self.qpn != Some(qpn) {
             if let Err(preempted) = self.begin_receiving(qpn) {
-                return self.keep(preempted, || KeptPacket::of_message(message), from);
+                return self.keep(preempted, || KeptPacket::of_fragment(fragment), from);
             }
         }
         // Only a wait that a NAK begins has to end at the right time.
-        let clock = match message.is_nak() {
+        let clock = match fragment.is_nak() {
             true => &self.exact,
             false => &self.coarse,
         };
@@ -78,7 +78,7 @@ impl Receiver for Batch<'_> {
             let (qp, inner) = locked.split();
             let (engine, mut hca) = inner.split(qp);
             hca.polled = self.polled.as_deref_mut();
-            engine.receive_message(message, from, clock, &mut hca);
+            engine.receive_fragment(fragment, from, clock, &mut hca);
         }
     }
 }
@@ -204,7 +204,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The queue pair of a packet or message cannot be locked now, or there is none.
+    /// The queue pair of a packet or fragment cannot be locked now, or there is none.
     #[cold]
     fn keep(
         &self,
@@ -352,8 +352,8 @@ impl Inner {
                 KeptPacket::Packet(copy) => {
                     engine.receive(&copy.packet(), &kept.from, now, &mut hca);
                 }
-                KeptPacket::Message(copy) => {
-                    engine.receive_message(&copy.message(), &kept.from, now, &mut hca);
+                KeptPacket::Fragment(copy) => {
+                    engine.receive_fragment(&copy.fragment(), &kept.from, now, &mut hca);
                 }
             }
         }

@@ -20,7 +20,7 @@ use super::ring::{Broken, Consumer, Producer, Record, Released};
 use super::segment::Segment;
 use crate::direct::Request;
 use crate::sync::Mutex;
-use roce::engine::{Addresses, Gid, Message};
+use roce::engine::{Addresses, Fragment, Gid};
 use roce::wire::{
     Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Opcode, Packet,
     grh::{GrhTemplate, IpHeader},
@@ -36,8 +36,8 @@ pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
 const SMI_QPN: u32 = 0;
-/// The tag of a record with a message. That of one with a datagram is the datagram's traffic class.
-const MESSAGE_TAG: u16 = 1 << 8;
+/// The tag of a record with a fragment. That of one with a datagram is the datagram's traffic class.
+const FRAGMENT_TAG: u16 = 1 << 8;
 
 /// The two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,13 +280,13 @@ impl Channel {
     /// Returns the number of bytes of it.
     #[inline(always)]
     fn deliver(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
-        if record.tag != MESSAGE_TAG {
+        if record.tag != FRAGMENT_TAG {
             return self.deliver_datagram(record, receiver);
         }
-        let Some(message) = Message::parse(&record.line, record.body) else {
+        let Some(fragment) = Fragment::parse(&record.line, record.body) else {
             return 0;
         };
-        receiver.message(&message, &self.addresses);
+        receiver.fragment(&fragment, &self.addresses);
         record.body.len()
     }
 

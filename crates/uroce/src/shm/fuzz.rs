@@ -11,7 +11,7 @@ use super::ring::BODY_MAX;
 use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends, Receiver};
 use crate::descriptors;
-use roce::engine::{Addresses, Message};
+use roce::engine::{Addresses, Fragment};
 use roce::wire::{Flow, MAX_PACKET, Packet, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     /// Sends copies of a packet until the ring is full, `count` at most.
-    fn send(&self, end: usize, (bytes, is_message): (&[u8], bool), count: usize) {
+    fn send(&self, end: usize, (bytes, is_fragment): (&[u8], bool), count: usize) {
         let Some(mut sender) = self.ends[end].sender(Duration::ZERO) else {
             return;
         };
@@ -56,8 +56,8 @@ impl Fixture {
             let Some(room) = sender.room() else {
                 break;
             };
-            if is_message {
-                sender.write_message(room, |to| {
+            if is_fragment {
+                sender.write_fragment(room, |to| {
                     to.get_mut(..bytes.len())?.copy_from_slice(bytes);
                     Some(bytes.len())
                 });
@@ -99,9 +99,9 @@ impl Receiver for Checks<'_> {
         assert_eq!(from.src_port, self.channel.flow().dst_port);
     }
 
-    fn message(&mut self, message: &Message<'_>, from: &Addresses) {
+    fn fragment(&mut self, fragment: &Fragment<'_>, from: &Addresses) {
         self.passed += 1;
-        assert!(message.payload.len() < BODY_MAX);
+        assert!(fragment.payload.len() < BODY_MAX);
         assert_eq!(from.src_port, self.channel.flow().dst_port);
     }
 }
@@ -145,8 +145,8 @@ pub fn channel(mut data: &[u8]) {
             }
             5 => {
                 let long = input.repeat(1 + MAX_PACKET / input.len().max(1));
-                let is_message = kind & 8 != 0;
-                fixture.send(end, (&long[..long.len().min(MAX_PACKET)], is_message), 8);
+                let is_fragment = kind & 8 != 0;
+                fixture.send(end, (&long[..long.len().min(MAX_PACKET)], is_fragment), 8);
             }
             6 => {
                 let (head, packet) = input.split_at(input.len().min(4));

@@ -1,7 +1,8 @@
 //! Messages between processes of one host through shared memory, in place of UDP.
 //!
-//! [`Channels`] are those of a device. A channel carries the requests and responses of connected queue
-//! pairs (`roce::engine`), and datagrams without ICRC. Where a channel cannot be used, packets take UDP.
+//! [`Channels`] are those of a device. A channel carries the requests and responses of connected queue pairs
+//! in fragments (`roce::engine`), and datagrams without ICRC. Where a channel cannot be used, packets take
+//! UDP.
 //!
 //! Not here: which queue pair uses which channel (`device`), what requests and responses mean
 //! (`roce::engine`), and WRITE and READ without the target's CPU (`direct`), for which a channel carries the
@@ -44,7 +45,7 @@ use crate::direct::Exports;
 use crate::sync::{Changes, Mutex, RwLock};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
-use roce::engine::{Addresses, Message};
+use roce::engine::{Addresses, Fragment};
 use roce::wire::{Flow, Packet};
 use segment::Segment;
 
@@ -69,8 +70,8 @@ pub trait Receiver {
     /// A datagram, and where it comes from.
     fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
 
-    /// A message of a connected queue pair, and where it comes from.
-    fn message(&mut self, message: &Message<'_>, from: &Addresses);
+    /// A fragment to a connected queue pair, and where it comes from.
+    fn fragment(&mut self, fragment: &Fragment<'_>, from: &Addresses);
 }
 
 /// The channels of a device. Thread-safe.
@@ -396,7 +397,7 @@ impl Channels {
         if !self.is_used() {
             return false;
         }
-        // Messages that the peer had sent are received first; its queue pairs fail then.
+        // Fragments that the peer had sent are received first; its queue pairs fail then.
         if self.has_dead() {
             return true;
         }

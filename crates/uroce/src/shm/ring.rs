@@ -35,7 +35,7 @@ use roce::wire::MAX_PACKET;
 
 /// The bytes of a body that are in the line of its word.
 pub const HEAD_LEN: usize = LINE - WORD_LEN;
-/// The longest body in bytes: a part of a message. A model has a ring of few lines, which is soon full.
+/// The longest body in bytes: a fragment. A model has a ring of few lines, which is soon full.
 pub const BODY_MAX: usize = if cfg!(loom) {
     HEAD_LEN
 } else {

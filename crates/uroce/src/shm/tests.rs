@@ -7,7 +7,7 @@ use super::offers::reversed;
 use super::ring::Room;
 use super::*;
 use crate::cancellation;
-use roce::engine::MessageWriter;
+use roce::engine::FragmentWriter;
 use roce::wire::{Opcode, Operation, Part, Psn, gid_of};
 
 mod offers;
@@ -42,10 +42,10 @@ fn channels() -> Channels {
 
 /// Sends an ACK for queue pair 5 with this PSN.
 fn push(sender: &mut Sender<'_>, room: Room, psn: u8) {
-    sender.write_message(room, |buffer| {
+    sender.write_fragment(room, |buffer| {
         let to = (5, Psn::new(psn.into()));
-        let message = MessageWriter::new(Operation::Ack, Part::Only, to, 0, buffer);
-        message.map(|message| message.len(0))
+        let fragment = FragmentWriter::new(Operation::Ack, Part::Only, to, 0, buffer);
+        fragment.map(|fragment| fragment.len(0))
     });
 }
 
@@ -72,23 +72,23 @@ fn received(channels: &Channels, from: &Flow) -> Vec<u32> {
     let mut seen = SeenChannels::default();
     channels.has_packet(&mut seen);
     seen.take_first_receive();
-    seen.receive(&mut |message: &Message<'_>, addresses: &Addresses| {
+    seen.receive(&mut |fragment: &Fragment<'_>, addresses: &Addresses| {
         assert_eq!(addresses.src, gid_of(from.src));
         assert_eq!(addresses.dst, gid_of(from.dst));
         assert_eq!(addresses.src_port, from.src_port);
-        assert_eq!(message.dest_qpn(), 5);
-        psns.push(message.psn().get());
+        assert_eq!(fragment.dest_qpn(), 5);
+        psns.push(fragment.psn().get());
     });
     psns
 }
 
-impl<F: FnMut(&Message<'_>, &Addresses)> Receiver for F {
+impl<F: FnMut(&Fragment<'_>, &Addresses)> Receiver for F {
     fn packet(&mut self, _: &Packet<'_>, _: &Addresses) {
         panic!("a datagram, which nobody has sent");
     }
 
-    fn message(&mut self, message: &Message<'_>, from: &Addresses) {
-        self(message, from);
+    fn fragment(&mut self, fragment: &Fragment<'_>, from: &Addresses) {
+        self(fragment, from);
     }
 }
 
@@ -163,7 +163,7 @@ fn a_fresh_channel_waits() {
     let mut seen = SeenChannels::default();
     assert!(b.has_packet(&mut seen));
     let receive = |seen: &mut SeenChannels| {
-        let received = seen.receive(&mut |_: &Message<'_>, _: &Addresses| ());
+        let received = seen.receive(&mut |_: &Fragment<'_>, _: &Addresses| ());
         (received.packets, received.any_fresh)
     };
     assert_eq!(receive(&mut seen), (0, true));
@@ -394,7 +394,7 @@ fn room_wakes_a_sleeping_sender() {
 }
 
 /// A datagram that is none, or that is for a queue pair that gets its packets by UDP, is dropped. So are
-/// packets of connections, and messages without a header.
+/// packets of connections, and fragments without a header.
 #[test]
 fn other_packets_are_dropped() {
     let flow = flow(7);
@@ -419,7 +419,7 @@ fn other_packets_are_dropped() {
     push(&[ack, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, 1, 31, 0, 0, 0]);
     for len in [0, 1, 23] {
         let room = sender.room().unwrap();
-        sender.write_message(room, |_| Some(len));
+        sender.write_fragment(room, |_| Some(len));
     }
     drop(sender);
     assert!(has_packet(&b));

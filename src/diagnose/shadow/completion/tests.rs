@@ -199,7 +199,7 @@ fn keys_of_the_peer() {
     assert_eq!(refused(&mut shadow, 3), [Rule::KeyUnknown]);
     assert_eq!(refused(&mut shadow, 4), [Rule::KeyAccess]);
     // The key may have been that of a window, which was bound and deallocated.
-    shadow.add_mw(50, 10);
+    shadow.add_mw(50, 10, (1, 0));
     shadow.mws.take(50);
     assert_eq!(refused(&mut shadow, 5), [Rule::KeyRemote]);
 }

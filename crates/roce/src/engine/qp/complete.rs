@@ -10,7 +10,7 @@ use crate::engine::{Completion, Overrun};
 impl Qp {
     /// Completes the finished WQEs at the head of the send queue.
     pub(super) fn complete_sends(&mut self, hca: &mut impl Hca) {
-        while let Some(finished) = self.next_finished() {
+        while let Some(finished) = self.sends.next_finished() {
             match finished {
                 Finished::Success {
                     completion,
@@ -27,14 +27,6 @@ impl Qp {
         self.check_drained(hca);
     }
 
-    #[inline]
-    fn next_finished(&mut self) -> Option<Finished> {
-        match &mut self.sender {
-            Some(sender) => sender.next_finished(self.requester.queue_mut()),
-            None => self.requester.next_finished(),
-        }
-    }
-
     /// Reports the completion of the WR that has succeeded last, if the program wants one.
     #[inline]
     pub(super) fn report_send(
@@ -47,13 +39,13 @@ impl Qp {
             hca.on_unsignaled(&completion);
             return Ok(());
         }
-        self.requester.queue_mut().report(&mut completion);
+        self.sends.queue_mut().report(&mut completion);
         hca.complete(WorkQueue::Send, completion)
     }
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).
     pub(super) fn fail_oldest_send(&mut self, status: ibv_wc_status, hca: &mut impl Hca) {
-        let completion = self.requester.fail_oldest(status);
+        let completion = self.sends.queue_mut().pop_front(status);
         let overrun =
             completion.is_some_and(|completion| hca.complete(WorkQueue::Send, completion).is_err());
         if overrun {
@@ -123,21 +115,14 @@ impl Qp {
 
     /// Flushes the send queue.
     pub(super) fn flush_sends(&mut self, hca: &mut impl Hca) {
-        if let Some(sender) = &mut self.sender {
-            sender.flush();
-        }
-        for completion in self.requester.flush() {
+        for completion in self.sends.flush() {
             let _ = hca.complete(WorkQueue::Send, completion);
         }
     }
 
     /// In SQD: raises the event when the WQEs that were started have completed (10.3.1.5).
     pub(super) fn check_drained(&mut self, hca: &mut impl Hca) {
-        let is_drained = match &mut self.sender {
-            Some(sender) => sender.take_drained(),
-            None => self.requester.take_drained(),
-        };
-        if is_drained && self.attributes.sqd_async_notify {
+        if self.sends.take_drained() && self.attributes.sqd_async_notify {
             hca.event(QpEvent::SendQueueDrained);
         }
     }

@@ -1,7 +1,7 @@
 //! WRs that the HCA executes without the peer's responder.
 
-use super::{Hca, Qp, QpState, Sender, Service};
-use crate::engine::shm::is_executable;
+use super::{Hca, Qp, QpState, Service};
+use crate::engine::shm::{Sender, is_executable};
 use crate::engine::{Completion, Gid, SendWr};
 use crate::wire::Psn;
 
@@ -25,13 +25,13 @@ impl Qp {
     pub(super) fn may_execute_directly(&self, wr: &SendWr) -> bool {
         is_executable(wr, &self.attributes)
             && self.state == QpState::Rts
-            && self.requester.depth() == 0
+            && self.sends.queue().is_empty()
     }
 
     /// Whether [`Qp::execute_direct`] has something to do.
     #[inline]
     pub fn has_direct(&self) -> bool {
-        let sender = self.sender.as_ref();
+        let sender = self.sends.sender();
         self.state == QpState::Rts && sender.is_some_and(Sender::has_direct)
     }
 
@@ -40,10 +40,9 @@ impl Qp {
     pub fn execute_direct(&mut self, hca: &mut impl Hca) {
         let mut len = 0;
         while self.has_direct() && len < MAX_DIRECT_LEN {
-            let Some(sender) = &mut self.sender else {
+            let Some((sender, queue)) = self.sends.sender_mut() else {
                 return;
             };
-            let queue = self.requester.queue_mut();
             let Some(wr) = sender.next_direct(queue, &self.attributes) else {
                 return;
             };
@@ -61,7 +60,7 @@ impl Qp {
 
     /// The WRs that have waited are sent.
     pub fn send_waiting(&mut self) {
-        if let Some(sender) = &mut self.sender {
+        if let Some((sender, _)) = self.sends.sender_mut() {
             sender.send_waiting();
         }
     }
@@ -74,7 +73,7 @@ impl Qp {
         hca: &mut impl Hca,
     ) {
         self.counters.direct_ops += 1;
-        self.requester.queue_mut().skip();
+        self.sends.queue_mut().skip();
         if self.report_send(signaled, completion, hca).is_err() {
             self.enter_fatal_error(hca);
         }

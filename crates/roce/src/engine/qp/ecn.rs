@@ -24,17 +24,42 @@ pub(super) struct Notification {
     last: Option<Time>,
 }
 
+impl Notification {
+    /// A packet of the peer was marked on its way.
+    fn on_marked(&mut self, now: Time) {
+        let is_early = |last: Time| now.since(last) < CNP_INTERVAL;
+        if !self.last.is_some_and(is_early) {
+            self.last = Some(now);
+            self.is_due = true;
+        }
+    }
+
+    /// Whether a CNP waits to be sent.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// Writes a CNP into `buffer`. None if that is too small.
+    #[cold]
+    pub fn next(&mut self, dest_qpn: u32, buffer: &mut [u8]) -> Option<Encoded> {
+        self.is_due = false;
+        let headers = emit::headers(Opcode::CNP, dest_qpn, Psn::new(0), buffer);
+        let headers_len = headers.size();
+        let layout = Layout::new(headers_len, CNP_PAYLOAD);
+        let encoded = layout.seal(headers)?;
+        buffer.get_mut(headers_len..encoded.len)?.fill(0);
+        *buffer.get_mut(BECN.0)? |= BECN.1;
+        Some(encoded)
+    }
+}
+
 impl Qp {
     /// A packet of the peer was marked on its way.
     #[cold]
     pub(super) fn on_marked(&mut self, clock: impl Clock) {
-        let now = clock.time();
         self.counters.np_ecn_marked_roce_packets += 1;
-        let is_early = |last: Time| now.since(last) < CNP_INTERVAL;
-        if !self.notification.last.is_some_and(is_early) {
-            self.notification.last = Some(now);
-            self.notification.is_due = true;
-        }
+        self.notification.on_marked(clock.time());
     }
 
     /// A CNP of the peer: this queue pair's packets were marked.
@@ -45,27 +70,37 @@ impl Qp {
             return;
         }
         self.counters.rp_cnp_handled += 1;
-        self.requester.on_congestion();
-    }
-
-    /// Whether a CNP waits to be sent.
-    #[inline]
-    pub(super) fn is_cnp_due(&self) -> bool {
-        self.notification.is_due
+        self.sends.requester_mut().on_congestion();
     }
 
     /// Writes a CNP into `buffer`.
     #[cold]
     pub(super) fn next_cnp(&mut self, buffer: &mut [u8]) -> Option<Encoded> {
-        self.notification.is_due = false;
-        let dest_qpn = self.attributes.dest_qpn;
-        let headers = emit::headers(Opcode::CNP, dest_qpn, Psn::new(0), buffer);
-        let headers_len = headers.size();
-        let layout = Layout::new(headers_len, CNP_PAYLOAD);
-        let encoded = layout.seal(headers)?;
-        buffer.get_mut(headers_len..encoded.len)?.fill(0);
-        *buffer.get_mut(BECN.0)? |= BECN.1;
-        self.counters.np_cnp_sent += 1;
-        Some(encoded)
+        let encoded = self.notification.next(self.attributes.dest_qpn, buffer);
+        self.counters.np_cnp_sent += u64::from(encoded.is_some());
+        encoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_cnp_for_the_packets_of_50_us() {
+        let mut notification = Notification::default();
+        for (at, is_due) in [(0, true), (49_999, false), (50_000, true), (60_000, false)] {
+            notification.on_marked(Time(at));
+            assert_eq!(notification.is_due(), is_due);
+            if is_due {
+                let mut buffer = [0xff; 64];
+                let len = notification.next(0x12_3456, &mut buffer).unwrap().len;
+                assert_eq!((len, buffer[BECN.0] & BECN.1), (28, BECN.1));
+                assert_eq!(
+                    (&buffer[5..8], &buffer[12..28]),
+                    (&[0x12, 0x34, 0x56][..], &[0; 16][..])
+                );
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ mod dropped;
 mod ecn;
 mod receive;
 mod reliable;
+mod sends;
 mod shm;
 mod slots;
 mod uc;
@@ -15,20 +16,19 @@ mod ud;
 use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
 
 use self::ecn::Notification;
+use self::sends::SendSide;
 use self::uc::EarlyPackets;
 use super::attributes::Attributes;
-use super::completer::Completer;
 use super::counters::Counters;
 use super::emit::Encoded;
-use super::requester::{Pace, Requester, UnreliableStep};
+use super::requester::{Pace, UnreliableStep};
 use super::responder::{self, Responder};
 use super::send_queue::SendQueue;
-use super::shm::Sender;
 use super::{
     AddressVector, Clock, Gid, Hca, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
     SendWr, Service, Time, UdAddress, WorkQueue,
 };
-use crate::wire::{ICRC_LEN, Operation, PORT, Packet, Psn};
+use crate::wire::{ICRC_LEN, Operation, PORT, Packet};
 
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +77,7 @@ pub struct Transmit {
 pub struct Qp {
     state: QpState,
     attributes: Attributes,
-    requester: Requester,
-    /// Once the requester is bound to shared memory.
-    sender: Option<Sender>,
-    completer: Completer,
+    sends: SendSide,
     responder: Responder,
     early: EarlyPackets,
     notification: Notification,
@@ -94,9 +91,7 @@ impl Qp {
         Qp {
             state: QpState::Reset,
             attributes: Attributes::new(config),
-            requester: Requester::new(&config),
-            sender: None,
-            completer: Completer::default(),
+            sends: SendSide::new(&config),
             responder: Responder::new(&config),
             early: EarlyPackets::default(),
             notification: Notification::default(),
@@ -112,7 +107,7 @@ impl Qp {
     /// The counts of the queue pair since it was created.
     pub fn counters(&self) -> Counters {
         let mut sum = self.counters;
-        sum += self.completer.counters();
+        sum += *self.sends.counters();
         sum += self.responder.counters();
         sum
     }
@@ -120,7 +115,7 @@ impl Qp {
     /// [`Qp::counters`], which begin at 0 again.
     pub fn take_counters(&mut self) -> Counters {
         let mut sum = std::mem::take(&mut self.counters);
-        sum += self.completer.take_counters();
+        sum += std::mem::take(self.sends.counters_mut());
         sum += self.responder.take_counters();
         sum
     }
@@ -149,7 +144,7 @@ impl Qp {
             active_mtu: Some(attributes.active_mtu),
             dest_qpn: Some(attributes.dest_qpn),
             rq_psn: Some(self.responder.epsn()),
-            sq_psn: Some(self.next_psn()),
+            sq_psn: Some(self.sends.next_psn()),
             max_rd_atomic: Some(attributes.max_rd_atomic),
             max_dest_rd_atomic: Some(attributes.max_dest_rd_atomic),
             min_rnr_timer: Some(attributes.min_rnr_timer),
@@ -161,22 +156,12 @@ impl Qp {
 
     /// Whether the send queue is draining (`sq_draining`).
     pub fn sq_draining(&self) -> bool {
-        match &self.sender {
-            Some(sender) => sender.is_draining(),
-            None => self.requester.is_draining(),
-        }
-    }
-
-    fn next_psn(&self) -> Psn {
-        match &self.sender {
-            Some(sender) => sender.next_psn(),
-            None => self.requester.next_psn(),
-        }
+        self.sends.is_draining()
     }
 
     /// Send WQEs that have not completed.
     pub fn send_depth(&self) -> u32 {
-        self.requester.depth()
+        self.sends.queue().len() as u32
     }
 
     /// WQEs in the queue pair's own receive queue.
@@ -203,31 +188,23 @@ impl Qp {
             self.early = EarlyPackets::default();
         }
         if let Some(psn) = change.sq_psn {
-            self.requester.start(psn, &self.attributes);
-            self.completer.start(&self.attributes);
+            self.sends.start(psn, &self.attributes);
         }
         if target == self.state {
             return;
         }
         match target {
             QpState::Err => {
-                self.responder.withhold_reads();
+                self.responder.responses_mut().queue_mut().withhold_reads();
                 self.enter_error(hca);
             }
             QpState::Sqd => {
                 self.state = QpState::Sqd;
-                let reliable = self.attributes.config.service.is_reliable();
-                match &mut self.sender {
-                    Some(sender) => sender.drain(),
-                    None => self.requester.drain(reliable, now),
-                }
+                self.sends.drain(&self.attributes, now);
                 self.check_drained(hca);
             }
             QpState::Rts => {
-                match &mut self.sender {
-                    Some(sender) => sender.resume(),
-                    None => self.requester.resume(),
-                }
+                self.sends.resume();
                 self.state = QpState::Rts;
             }
             state => self.state = state,
@@ -249,7 +226,7 @@ impl Qp {
     /// no memory.
     #[inline]
     pub fn next_send(&mut self) -> Option<&mut SendWr> {
-        self.requester.queue_mut().next_wr()
+        self.sends.queue_mut().next_wr()
     }
 
     /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
@@ -258,7 +235,7 @@ impl Qp {
         if !self.has_send_slots(1, hca) {
             return false;
         }
-        let Some(wr) = self.requester.written_wr() else {
+        let Some(wr) = self.sends.queue().written_wr() else {
             return false;
         };
         if self.may_execute_directly(wr) && hca.execute_directly(wr, self.attributes.target()) {
@@ -266,7 +243,7 @@ impl Qp {
             self.complete_directly(signaled, completion, hca);
             return true;
         }
-        self.requester.queue_mut().push_next(self.attributes.mtu);
+        self.sends.queue_mut().push_next(self.attributes.mtu);
         if matches!(self.state, QpState::Err | QpState::Sqe) {
             self.flush_sends(hca);
         }
@@ -303,8 +280,8 @@ impl Qp {
             Service::Ud => {
                 return self.transmit_datagram(Pace::Paced(clock.time()), hca, buffer);
             }
-            _ if self.is_cnp_due() => self.next_cnp(buffer),
-            Service::Uc if self.sender.is_some() => None,
+            _ if self.notification.is_due() => self.next_cnp(buffer),
+            Service::Uc if self.sends.is_bound() => None,
             Service::Uc => self.next_uc_packet(clock.time(), hca, buffer),
             _ => self.next_reliable(clock, hca, buffer),
         };
@@ -329,35 +306,24 @@ impl Qp {
     #[inline]
     pub fn may_transmit(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.has_response() || sends && self.has_unsent()
-    }
-
-    #[inline]
-    fn has_unsent(&self) -> bool {
-        match &self.sender {
-            Some(sender) => sender.has_unsent(self.requester.queue()),
-            None => self.requester.has_unsent(),
-        }
+        self.has_response() || sends && self.sends.has_unsent()
     }
 
     /// Whether the requester waits after an RNR NAK.
     #[inline]
     pub fn is_rnr_waiting(&self) -> bool {
-        match &self.sender {
-            Some(sender) => sender.is_rnr_waiting(),
-            None => self.requester.is_rnr_waiting(),
-        }
+        self.sends.is_rnr_waiting()
     }
 
     /// Whether a response waits to be sent.
     #[inline]
     pub fn has_response(&self) -> bool {
-        self.responder.has_response() || self.is_cnp_due()
+        self.responder.responses().has_next() || self.notification.is_due()
     }
 
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
     pub fn next_destination(&self) -> Option<&UdAddress> {
-        self.requester.next_destination()
+        self.sends.queue().front()?.wr.ud.as_ref()
     }
 
     /// Whether [`Qp::fail_unreachable`] does anything.
@@ -395,17 +361,17 @@ impl Qp {
     /// Whether the caller may defer [`Qp::transmit`] until more WQEs are posted: enough packets are in
     /// flight that their acknowledgments soon cause a transmission, and only few packets wait.
     pub fn may_defer_transmit(&self) -> bool {
-        self.state == QpState::Rts && self.sender.is_none() && self.requester.may_defer()
+        self.state == QpState::Rts && !self.sends.is_bound() && self.sends.requester().may_defer()
     }
 
     /// The latest time at which [`Qp::handle_timeout`] and then [`Qp::transmit`] must be called if
     /// nothing happens before; None if no timer runs.
     pub fn next_timeout(&self) -> Option<Time> {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        if let Some(sender) = &self.sender {
-            return sends.then(|| sender.next_timeout()).flatten();
+        let timer = sends.then(|| self.sends.next_timeout()).flatten();
+        if self.sends.is_bound() {
+            return timer;
         }
-        let timer = sends.then(|| self.requester.timers().next()).flatten();
         match (timer, self.pacing_until()) {
             (Some(timer), Some(pacing)) => Some(timer.min(pacing)),
             (timer, pacing) => timer.or(pacing),
@@ -415,9 +381,9 @@ impl Qp {
     /// When the pacer allows the next packet, if there is one that waits for it.
     fn pacing_until(&self) -> Option<Time> {
         if self.attributes.config.service.is_reliable() {
-            self.responder.pacing_until()
+            self.responder.responses().pacing_until()
         } else if self.state == QpState::Rts || self.sq_draining() {
-            self.requester.pacing_until()
+            self.sends.requester().pacing_until()
         } else {
             None
         }
@@ -426,9 +392,9 @@ impl Qp {
     /// Handles the timers that have expired. `peer`: the one of a connected queue pair.
     pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
         if matches!(self.state, QpState::Rts | QpState::Sqd) {
-            match self.sender {
-                Some(_) => self.sender_timeout(now, peer, hca),
-                None => self.requester_timeout(now, hca),
+            let result = self.sends.on_timeout(&self.attributes, peer, now);
+            if let Err(status) = result {
+                self.fail_oldest_send(status, hca);
             }
         }
     }
@@ -437,7 +403,7 @@ impl Qp {
     /// sent now; false if there is none.
     fn prepare_unreliable(&mut self, pace: Pace, hca: &mut impl Hca) -> bool {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
-            match self.requester.unreliable_step(pace, hca) {
+            match self.sends.requester_mut().unreliable_step(pace, hca) {
                 UnreliableStep::Blocked => return false,
                 UnreliableStep::Send => return true,
                 UnreliableStep::Complete => self.complete_sends(hca),
@@ -452,22 +418,16 @@ impl Qp {
         self.responder.drop_early();
     }
 
-    /// The requester, for tests to inspect.
+    /// The send side, for tests to inspect.
     #[cfg(test)]
-    pub fn requester(&self) -> &Requester {
-        &self.requester
+    pub fn sends(&self) -> &SendSide {
+        &self.sends
     }
 
-    /// The requester, for tests to change.
+    /// The send side, for tests to change.
     #[cfg(test)]
-    pub fn requester_mut(&mut self) -> &mut Requester {
-        &mut self.requester
-    }
-
-    /// The completer, for tests to inspect.
-    #[cfg(test)]
-    pub fn completer(&self) -> &Completer {
-        &self.completer
+    pub fn sends_mut(&mut self) -> &mut SendSide {
+        &mut self.sends
     }
 
     /// The responder, for tests to inspect.

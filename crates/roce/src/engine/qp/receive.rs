@@ -75,7 +75,9 @@ impl Qp {
                 self.receive_response(operation, packet, clock.time(), hca);
             }
             // Without memory the packet is dropped, as a network may do.
-            Service::Rc | Service::XrcRecv if !is_response && self.responder.try_reserve() => {
+            Service::Rc | Service::XrcRecv
+                if !is_response && self.responder.responses_mut().try_reserve() =>
+            {
                 self.receive_request(operation, part, packet, hca);
             }
             Service::Uc => self.receive_uc_packet(packet, hca),

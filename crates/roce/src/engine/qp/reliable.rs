@@ -41,17 +41,13 @@ impl Qp {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
         }
-        if self.sender.is_some() {
+        if self.sends.is_bound() {
             return self.receive_ack_packet(packet, hca);
         }
-        let Qp {
-            completer,
-            requester,
-            attributes,
-            ..
-        } = self;
-        let Some(action) = completer.on_packet(requester, operation, packet, attributes, now)
-        else {
+        let action = self
+            .sends
+            .on_packet(operation, packet, &self.attributes, now);
+        let Some(action) = action else {
             return;
         };
         // The acknowledged WQEs complete before a later one fails.
@@ -59,26 +55,10 @@ impl Qp {
         if self.state == QpState::Err {
             return;
         }
-        let Qp {
-            completer,
-            requester,
-            attributes,
-            ..
-        } = self;
-        let result = match action {
-            CompleterAction::None => Ok(()),
-            CompleterAction::Retransmit => {
-                completer.retransmit(requester, now);
-                Ok(())
-            }
-            CompleterAction::RnrWait { timer } => {
-                completer.on_rnr_nak(requester, timer, attributes, now)
-            }
-            CompleterAction::TakeResponse => {
-                completer.on_response(requester, operation, packet, attributes, now, hca)
-            }
-            CompleterAction::Fail(status) => Err(status),
-        };
+        let response = (operation, packet);
+        let result = self
+            .sends
+            .react(action, response, &self.attributes, now, hca);
         if let Err(status) = result {
             self.fail_oldest_send(status, hca);
         }
@@ -88,7 +68,7 @@ impl Qp {
     }
 
     /// Writes the next packet into `buffer`. Responses go before requests, except
-    /// that one request may go before an ACK (see `Responder::yields_to_request`).
+    /// that one request may go before an ACK (see `ResponseQueue::yields_to_request`).
     #[inline(always)]
     pub(super) fn next_reliable(
         &mut self,
@@ -96,7 +76,13 @@ impl Qp {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
-        if self.requester.has_unsent() && self.responder.yields_to_request() {
+        if self.sends.requester().has_unsent()
+            && self
+                .responder
+                .responses_mut()
+                .queue_mut()
+                .yields_to_request()
+        {
             if let Some(request) = self.next_request(clock, hca, buffer) {
                 return Some(request);
             }
@@ -112,13 +98,14 @@ impl Qp {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Encoded> {
-        if self.sender.is_some() || !self.requester.has_unsent() {
+        if self.sends.is_bound() || !self.sends.requester().has_unsent() {
             return None;
         }
         let now = clock.time();
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let next = self
-                .requester
+                .sends
+                .requester_mut()
                 .next_packet(&self.attributes, now, hca, buffer);
             match next {
                 NextPacket::Packet(encoded) => return Some(encoded),
@@ -137,12 +124,13 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         // No other takes a packet: see `Qp::receive_ack_packet`.
-        if self.responder.is_shared() && !self.responder.acknowledges_next() {
+        if self.responder.is_shared() && !self.responder.responses().acknowledges_next() {
             return None;
         }
-        let next = self
-            .responder
-            .next_response(&self.attributes, clock, hca, buffer);
+        let next =
+            self.responder
+                .responses_mut()
+                .next_response(&self.attributes, clock, hca, buffer);
         match next {
             NextResponse::None => None,
             NextResponse::Packet(encoded) => Some(encoded),
@@ -159,16 +147,6 @@ impl Qp {
         if self.state != QpState::Err {
             hca.event(QpEvent::AccessError);
             self.enter_error(hca);
-        }
-    }
-
-    /// Handles the requester's timers that have expired.
-    pub(super) fn requester_timeout(&mut self, now: Time, hca: &mut impl Hca) {
-        let result = self
-            .completer
-            .on_timeout(&mut self.requester, &self.attributes, now);
-        if let Err(status) = result {
-            self.fail_oldest_send(status, hca);
         }
     }
 }

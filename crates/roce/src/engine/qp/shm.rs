@@ -5,83 +5,50 @@
 //! has.
 
 use super::{Addresses, Clock, Hca, Qp, QpState, Service, Time};
-use crate::engine::PeerActivity;
 use crate::engine::request::SharedRequest;
 use crate::engine::responder::NextAnswer;
-use crate::engine::shm::{Answer, Message, NextMessage, Sender};
-use crate::wire::{AethKind, NakCode, Operation, Packet};
+use crate::engine::shm::{Answer, Fragment, NextFragment};
+use crate::wire::{AethKind, Operation, Packet};
 
 impl Qp {
     /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins,
     /// and the caller tries again. Returns whether it is bound.
     #[inline]
     pub fn bind(&mut self, now: impl Clock) -> bool {
-        self.sender.is_some() || self.try_bind(now)
+        self.sends.is_bound()
+            || self.state == QpState::Rts
+                && self.attributes.config.service != Service::Ud
+                && self.sends.bind(&self.attributes, now)
     }
 
-    #[cold]
-    fn try_bind(&mut self, now: impl Clock) -> bool {
-        let service = self.attributes.config.service;
-        if self.state != QpState::Rts || service == Service::Ud {
-            return false;
-        }
-        if !self.requester.is_idle() {
-            self.requester.hold(service.is_reliable(), now.time());
-            return false;
-        }
-        self.requester.release();
-        self.sender = Some(Sender::new(self.requester.next_psn(), &self.attributes));
-        true
-    }
-
-    /// Releases the shared memory, which does not exist any more. An unreliable connection goes on
-    /// with packets, from the start of the message that it has written in part; a reliable one that
-    /// is bound fails with its timers.
+    /// Releases the shared memory, which does not exist any more: `SendSide::unbind`.
     pub fn unbind(&mut self, clock: impl Clock) {
-        self.requester.release();
-        if self.sender.is_none() {
-            return;
-        }
-        if self.attributes.config.service.is_reliable() {
+        self.sends.unbind(self.attributes.config.service);
+        if self.sends.is_bound() {
             self.on_no_room(clock.time());
-        } else {
-            self.sender = None;
-            self.requester.restart();
         }
-    }
-
-    /// Whether the requester is bound to shared memory.
-    #[cfg(test)]
-    pub fn is_bound(&self) -> bool {
-        self.sender.is_some()
-    }
-
-    /// Whether requests have not been answered.
-    #[cfg(test)]
-    pub fn has_requests_in_flight(&self) -> bool {
-        self.sender.as_ref().is_some_and(Sender::is_in_flight)
     }
 
     /// Whether requests, or responses, take packets.
     #[inline]
     pub fn uses_packets(&self) -> bool {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.is_cnp_due()
-            || self.responder.has_response() && !self.responder.is_shared()
-            || sends && self.sender.is_none() && self.requester.has_unsent()
+        self.notification.is_due()
+            || self.responder.responses().has_next() && !self.responder.is_shared()
+            || sends && !self.sends.is_bound() && self.sends.has_unsent()
     }
 
     /// Other shared memory leads to the peer now: what is in flight is sent again.
     pub fn on_other_memory(&mut self) {
-        if let Some(sender) = &mut self.sender {
+        if let Some((sender, _)) = self.sends.sender_mut() {
             sender.send_again();
         }
     }
 
-    /// Writes the next message that may be sent now into `buffer`, which has room for
+    /// Writes the next fragment that may be sent now into `buffer`, which has room for
     /// [`crate::engine::HEAD_LEN`] bytes or more. Returns its length; None if there is none.
     #[inline(always)]
-    pub fn transmit_message(
+    pub fn transmit_fragment(
         &mut self,
         clock: impl Clock,
         hca: &mut impl Hca,
@@ -94,16 +61,19 @@ impl Qp {
         Some(self.count_sent(sent))
     }
 
-    /// [`Qp::transmit_message`], but only responses.
+    /// [`Qp::transmit_fragment`], but only responses.
     #[inline(always)]
     pub fn transmit_answer(&mut self, hca: &mut impl Hca, buffer: &mut [u8]) -> Option<usize> {
         if !self.responder.is_shared() {
             return None;
         }
-        let next = self.responder.next_message(&self.attributes, hca, buffer);
+        let next = self
+            .responder
+            .responses_mut()
+            .next_fragment(&self.attributes, hca, buffer);
         let len = match next {
             NextAnswer::None => return None,
-            NextAnswer::Message(len) => len,
+            NextAnswer::Fragment(len) => len,
             NextAnswer::AccessError(len) => {
                 self.on_read_refused(hca);
                 len
@@ -127,33 +97,32 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<usize> {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
-            let sender = self.sender.as_mut()?;
-            let queue = self.requester.queue_mut();
-            match sender.next_message(queue, &self.attributes, clock, hca, buffer) {
-                NextMessage::Message(len) => {
+            let (sender, queue) = self.sends.sender_mut()?;
+            match sender.next_fragment(queue, &self.attributes, clock, hca, buffer) {
+                NextFragment::Fragment(len) => {
                     if !self.attributes.config.service.is_reliable() {
                         self.complete_sends(hca);
                     }
                     return Some(len);
                 }
-                NextMessage::Blocked => return None,
-                NextMessage::Complete => self.complete_sends(hca),
+                NextFragment::Blocked => return None,
+                NextFragment::Complete => self.complete_sends(hca),
             }
         }
         None
     }
 
-    /// A message to this queue pair's number.
+    /// A fragment to this queue pair's number.
     #[inline(always)]
-    pub fn receive_message(
+    pub fn receive_fragment(
         &mut self,
-        message: &Message<'_>,
+        fragment: &Fragment<'_>,
         from: &Addresses,
         clock: impl Clock,
         hca: &mut impl Hca,
     ) {
         self.counters.rcvd_pkts += 1;
-        self.counters.rcvd_bytes += message.payload.len() as u64;
+        self.counters.rcvd_bytes += fragment.payload.len() as u64;
         if !self.may_receive() {
             self.counters.dropped_in_state += 1;
             return;
@@ -163,10 +132,10 @@ impl Qp {
             return;
         }
         let service = self.attributes.config.service;
-        match (message.is_response(), service) {
-            (true, Service::Rc | Service::XrcSend) => self.receive_answer(message, clock, hca),
+        match (fragment.is_response(), service) {
+            (true, Service::Rc | Service::XrcSend) => self.receive_answer(fragment, clock, hca),
             (false, Service::Rc | Service::XrcRecv | Service::Uc) => {
-                self.receive_shared_request(message, service, hca);
+                self.receive_shared_request(fragment, service, hca);
             }
             _ => self.counters.dropped_not_of_peer += 1,
         }
@@ -175,14 +144,14 @@ impl Qp {
     #[inline(always)]
     fn receive_shared_request(
         &mut self,
-        message: &Message<'_>,
+        fragment: &Fragment<'_>,
         service: Service,
         hca: &mut impl Hca,
     ) {
         self.check_established(hca);
         let is_xrc = service == Service::XrcRecv;
-        let request = SharedRequest { message, is_xrc };
-        let (operation, part) = (message.operation(), message.part());
+        let request = SharedRequest { fragment, is_xrc };
+        let (operation, part) = (fragment.operation(), fragment.part());
         if service == Service::Uc {
             // Packets that still wait were received before this one.
             self.deliver_all_early(hca);
@@ -192,7 +161,7 @@ impl Qp {
             return self.on_responder_action(action, hca);
         }
         // Without memory it is dropped, and the peer sends it again.
-        if !self.responder.try_reserve() {
+        if !self.responder.responses_mut().try_reserve() {
             return;
         }
         if !self.responder.is_shared() {
@@ -214,23 +183,22 @@ impl Qp {
 
     /// An ACK, NAK, READ response or ATOMIC ACK from the peer.
     #[inline(always)]
-    fn receive_answer(&mut self, message: &Message<'_>, clock: impl Clock, hca: &mut impl Hca) {
+    fn receive_answer(&mut self, fragment: &Fragment<'_>, clock: impl Clock, hca: &mut impl Hca) {
         if !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return;
         }
-        let Some(sender) = &mut self.sender else {
+        let Some((sender, queue)) = self.sends.sender_mut() else {
             return;
         };
-        let queue = self.requester.queue();
-        let response = (message.operation(), message.acknowledgment());
-        let Some(answer) = sender.on_response(queue, message.psn(), response, &self.attributes)
+        let response = (fragment.operation(), fragment.acknowledgment());
+        let Some(answer) = sender.on_response(queue, fragment.psn(), response, &self.attributes)
         else {
             return;
         };
         // The acknowledged WQEs complete before a later one fails.
         self.complete_sends(hca);
         if answer != Answer::Done && self.state != QpState::Err {
-            self.take_answer(answer, message, clock.time(), hca);
+            self.take_answer(answer, fragment, clock.time(), hca);
         }
     }
 
@@ -239,10 +207,11 @@ impl Qp {
     #[cold]
     pub(super) fn receive_ack_packet(&mut self, packet: &Packet, hca: &mut impl Hca) {
         let kind = packet.aeth().map(|aeth| aeth.kind);
-        let (Some(sender), Some(AethKind::Ack { .. })) = (&mut self.sender, kind) else {
+        let (Some((sender, queue)), Some(AethKind::Ack { .. })) = (self.sends.sender_mut(), kind)
+        else {
             return;
         };
-        let (queue, psn) = (self.requester.queue(), packet.bth.psn);
+        let psn = packet.bth.psn;
         sender.on_response(queue, psn, (Operation::Ack, kind), &self.attributes);
         self.complete_sends(hca);
     }
@@ -251,29 +220,14 @@ impl Qp {
     fn take_answer(
         &mut self,
         answer: Answer,
-        message: &Message<'_>,
+        fragment: &Fragment<'_>,
         now: Time,
         hca: &mut impl Hca,
     ) {
-        let Some(sender) = &mut self.sender else {
-            return;
-        };
-        let (queue, attributes) = (self.requester.queue_mut(), &self.attributes);
-        let result = match answer {
-            Answer::Done => Ok(()),
-            Answer::Again => {
-                let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == message.acknowledgment();
-                self.counters.rcvd_seq_err += u64::from(is_nak);
-                self.counters.completer_retry_err += 1;
-                sender.send_again();
-                Ok(())
-            }
-            Answer::RnrWait { timer } => {
-                sender.on_rnr_nak(timer, attributes, now, &mut self.counters)
-            }
-            Answer::Data => sender.on_data(queue, message, attributes, hca),
-            Answer::Fail(status) => Err(status),
-        };
+        let attributes = &self.attributes;
+        let result = self
+            .sends
+            .take_answer(answer, fragment, attributes, now, hca);
         if let Err(status) = result {
             self.fail_oldest_send(status, hca);
         }
@@ -282,24 +236,13 @@ impl Qp {
         }
     }
 
-    /// Handles the sender's timers that have expired.
-    pub(super) fn sender_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
-        let Some(sender) = &mut self.sender else {
-            return;
-        };
-        let result = sender.on_timeout(&self.attributes, peer, now, &mut self.counters);
-        if let Err(status) = result {
-            self.fail_oldest_send(status, hca);
-        }
-    }
-
-    /// Starts the ack timeout when the next message has no room, or no way to the peer: it runs
-    /// from now on, as if the message had been sent.
+    /// Starts the ack timeout when the next fragment has no room, or no way to the peer: it runs
+    /// from now on, as if the fragment had been sent.
     #[cold]
     pub fn on_no_room(&mut self, now: Time) {
         let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        if let Some(sender) = self.sender.as_mut().filter(|_| sends) {
-            if sender.has_unsent(self.requester.queue_mut()) {
+        if let Some((sender, queue)) = self.sends.sender_mut().filter(|_| sends) {
+            if sender.has_unsent(queue) {
                 sender.await_room(&self.attributes, now);
             }
         }

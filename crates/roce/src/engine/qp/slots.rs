@@ -7,7 +7,7 @@ impl Qp {
     #[inline]
     pub fn has_send_slots(&mut self, count: u32, hca: &impl Hca) -> bool {
         let max = self.attributes.config.limits.max_send_wr;
-        let queue = self.requester.queue_mut();
+        let queue = self.sends.queue_mut();
         let has = |queue: &SendQueue| max.saturating_sub(queue.occupied()) >= count;
         if has(queue) {
             return true;

@@ -54,7 +54,11 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         while self.prepare_unreliable(Pace::Paced(now), hca) {
-            match self.requester.send_uc(&self.attributes, hca, buffer) {
+            match self
+                .sends
+                .requester_mut()
+                .send_uc(&self.attributes, hca, buffer)
+            {
                 Ok(Some(sent)) => {
                     self.complete_sends(hca);
                     return Some(sent);

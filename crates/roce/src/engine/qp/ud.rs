@@ -25,7 +25,11 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<Transmit> {
         while self.prepare_unreliable(pace, hca) {
-            match self.requester.send_ud(&self.attributes, pace, hca, buffer) {
+            match self
+                .sends
+                .requester_mut()
+                .send_ud(&self.attributes, pace, hca, buffer)
+            {
                 Ok(sent) => {
                     self.complete_sends(hca);
                     if sent.is_some() {

@@ -3,16 +3,14 @@
 //!
 //! Not here: reading a response, and counting retries (`completer`).
 
-use std::time::Duration;
-
 use ibverbs_abi::*;
 
-use super::Requester;
+use super::selective::Retransmission;
+use super::{Expired, Requester};
 use crate::engine::attributes::Attributes;
 use crate::engine::send_queue::OpClass;
-use crate::engine::timer::Timer;
-use crate::engine::{Hca, Time, encoding};
-use crate::wire::{Aeth, AethKind, Operation, Packet, Part, Psn};
+use crate::engine::{Hca, Time};
+use crate::wire::{Aeth, Operation, Packet, Part};
 
 /// The outcome of an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,74 +22,21 @@ pub struct Acked {
     pub complete: bool,
 }
 
-/// A retransmission timer that expired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expired {
-    /// The ack timeout, which expired `late` ago.
-    AckTimeout { late: Duration },
-    /// The RTO.
-    Rto,
-    /// The time of a packet that is sent alone, which is sent once more.
-    Alone,
-}
-
 impl Requester {
-    /// The packet number for a PSN in a response: a packet in flight or an older one. None if the packet
-    /// has not been sent.
-    pub fn sent_packet(&self, psn: Psn) -> Option<u64> {
-        let packet = self.queue.nearest_packet(psn, self.oldest_unacked);
-        (packet < self.highest_sent).then_some(packet)
-    }
-
-    /// The number of the oldest packet that is not acknowledged.
-    pub fn oldest_unacked(&self) -> u64 {
-        self.oldest_unacked
-    }
-
-    /// The smoothed round-trip time; zero before the first sample.
-    pub fn srtt(&self) -> Duration {
-        self.rtt.srtt()
-    }
-
-    /// Takes over the credits of an ACK (9.7.7.2), unless it is older than the last one.
+    /// Takes over the credits of an ACK.
+    #[inline]
     pub fn on_credits(&mut self, aeth: &Aeth) {
-        let AethKind::Ack { credits } = aeth.kind else {
-            return;
-        };
-        let limit = encoding::credit_count(credits)
-            .map(|count| Psn::new(aeth.msn.wrapping_add(count)).get());
-        let newer = match (limit, self.limit_ssn) {
-            (Some(new), Some(old)) => Psn::new(new).distance(Psn::new(old)) > 0,
-            _ => true,
-        };
-        if newer {
-            self.limit_ssn = limit;
-        }
+        self.credits.on_ack(aeth);
     }
 
     /// The peer has executed every packet before `end`.
     #[inline(always)]
     pub fn on_ack(&mut self, end: u64, attributes: &Attributes, now: Time) -> Acked {
-        let before = self.oldest_unacked;
-        for wqe in self.queue.iter() {
-            if self.oldest_unacked >= end {
-                break;
-            }
-            if wqe.end <= self.oldest_unacked {
-                continue;
-            }
-            match wqe.class() {
-                OpClass::Read | OpClass::Atomic => break,
-                OpClass::EmptyResponse => {
-                    self.rd_atomic_in_flight = self.rd_atomic_in_flight.saturating_sub(1);
-                }
-                OpClass::Acked | OpClass::Local => {}
-            }
-            self.oldest_unacked = end.min(wqe.end);
-        }
+        let before = self.window.oldest_unacked();
+        let complete = self.window.on_ack(end);
         Acked {
             progress: self.on_progress(before, attributes, now),
-            complete: self.oldest_unacked >= end,
+            complete,
         }
     }
 
@@ -105,8 +50,9 @@ impl Requester {
         now: Time,
         hca: &mut impl Hca,
     ) -> Result<Acked, ibv_wc_status> {
-        let number = self.oldest_unacked;
-        let Some(wqe) = self.queue.iter().find(|wqe| wqe.end > number) else {
+        let number = self.window.oldest_unacked();
+        let queue = self.window.queue();
+        let Some(wqe) = queue.iter().find(|wqe| wqe.end > number) else {
             let (progress, complete) = (false, true);
             return Ok(Acked { progress, complete });
         };
@@ -117,7 +63,7 @@ impl Requester {
             (OpClass::Read, Operation::ReadResponse, _) => {
                 let offset = (number - wqe.first) * u64::from(mtu);
                 let len = u64::from(wqe.len).saturating_sub(offset).min(mtu.into());
-                ends_request = number + 1 == wqe.read_end(number, mtu);
+                ends_request = number + 1 == wqe.request_end(number, mtu);
                 let starts = wqe.starts_read(number, mtu);
                 if packet.payload.len() as u64 != len || !is_part(part, starts, ends_request) {
                     return Err(IBV_WC_BAD_RESP_ERR);
@@ -134,10 +80,7 @@ impl Requester {
                 if packet.payload.is_empty() && part == Some(Part::Only) => {}
             _ => return Err(IBV_WC_BAD_RESP_ERR),
         }
-        self.oldest_unacked += 1;
-        if ends_request {
-            self.rd_atomic_in_flight = self.rd_atomic_in_flight.saturating_sub(1);
-        }
+        self.window.on_response(ends_request);
         Ok(Acked {
             progress: self.on_progress(number, attributes, now),
             complete: true,
@@ -147,107 +90,89 @@ impl Requester {
     /// The packets from `before` on are newly acknowledged. Returns whether there are any.
     #[inline(always)]
     fn on_progress(&mut self, before: u64, attributes: &Attributes, now: Time) -> bool {
-        let count = self.oldest_unacked - before;
+        let oldest_unacked = self.window.oldest_unacked();
+        let count = oldest_unacked - before;
         if count == 0 {
             return false;
         }
-        let srtt = self.rtt.srtt();
+        let srtt = self.timers.rtt().srtt();
         self.selective
-            .on_ack(self.oldest_unacked, self.next, srtt, now);
-        let was_spurious = self.congestion.on_ack(count, self.oldest_unacked);
-        self.rtt.on_ack(was_spurious);
-        if let Some(probe) = self.rtt_probe {
-            if self.oldest_unacked > probe.packet {
-                self.rtt.on_rtt_sample(now.since(probe.sent_at));
-                self.rtt_probe = None;
-            }
-        }
-        if self.next <= self.oldest_unacked {
-            self.next = self.oldest_unacked;
-            self.current = 0;
-            self.rd_atomic_in_flight = 0;
-        }
-        self.timers.stop(Timer::Rnr);
-        self.stop_timers();
-        if self.oldest_unacked < self.highest_sent {
-            self.start_timers(attributes.timeout, now);
+            .on_ack(oldest_unacked, self.window.next(), srtt, now);
+        let was_spurious = self.congestion.on_ack(count, oldest_unacked);
+        self.timers.on_ack(oldest_unacked, was_spurious, now);
+        self.window.catch_up();
+        if self.window.is_in_flight() {
+            self.start_timers(attributes, now);
         }
         true
+    }
+
+    /// Whether the last acknowledgment shows that the oldest packet is missing. Returns true once.
+    #[inline]
+    pub fn take_missing(&mut self) -> bool {
+        self.selective.take_missing()
     }
 
     /// Whether a NAK can cause a retransmission: packets have been sent since the last one, and the
     /// peer's RNR timer does not run.
     pub fn may_retransmit(&self) -> bool {
-        !self.timers.is_set(Timer::Rnr) && self.next != self.oldest_unacked
+        !self.timers.is_rnr_waiting() && self.window.next() != self.window.oldest_unacked()
     }
 
     /// The oldest packet in flight was lost: retransmit it, and what follows unless the peer keeps that.
     pub fn on_loss(&mut self) {
         self.congestion
-            .on_loss(self.oldest_unacked, self.highest_sent);
-        if !self.retransmit_alone() {
-            self.rewind();
+            .on_loss(self.window.oldest_unacked(), self.window.highest_sent());
+        if self.selective.on_loss(&self.window) {
+            self.timers.drop_sample(false);
+        } else {
+            self.rewind(false);
             self.selective.start_all();
         }
-        self.timers.stop(Timer::Rto);
+        self.timers.stop_rto();
     }
 
     /// A CNP: packets were marked.
     pub fn on_congestion(&mut self) {
         self.congestion
-            .on_mark(self.oldest_unacked, self.highest_sent);
-    }
-
-    /// Whether the requester waits after an RNR NAK.
-    pub fn is_rnr_waiting(&self) -> bool {
-        self.timers.is_set(Timer::Rnr)
+            .on_mark(self.window.oldest_unacked(), self.window.highest_sent());
     }
 
     /// RNR NAK for the oldest packet: it is retransmitted at `until`.
     pub fn on_rnr_nak(&mut self, until: Time) {
-        self.rewind();
-        self.stop_timers();
-        self.timers.set(Timer::Rnr, until);
+        self.rewind(false);
+        self.timers.on_rnr_nak(until);
     }
 
-    /// Stops the timers that have expired and returns the one that requires a retransmission. An
-    /// expired ack timeout stops the RTO too.
+    /// Stops the timers that have expired and returns the one that requires a retransmission.
     pub fn take_expired(&mut self, now: Time) -> Option<Expired> {
-        if self.timers.is_expired(Timer::Rnr, now) {
-            self.timers.stop(Timer::Rnr);
+        let expired = self.timers.take_expired(now)?;
+        if expired != Expired::Rto {
+            return Some(expired);
         }
-        if let Some(at) = self.timers.get(Timer::AckTimeout).filter(|at| *at <= now) {
-            self.stop_timers();
-            let late = now.since(at);
-            return Some(Expired::AckTimeout { late });
+        match self.selective.on_timeout(&self.window, self.timers.rtt()) {
+            Retransmission::All => return Some(Expired::Rto),
+            Retransmission::Alone => self.timers.drop_sample(false),
+            Retransmission::Later => {
+                let rto = self.timers.rtt().rto();
+                self.timers.restart_rto(rto, now);
+            }
         }
-        let expired = self.timers.is_expired(Timer::Rto, now);
-        if expired {
-            self.timers.stop(Timer::Rto);
-        }
-        expired.then(|| match self.send_alone_again(now) {
-            true => Expired::Alone,
-            false => Expired::Rto,
-        })
+        Some(Expired::Alone)
     }
 
     /// No acknowledgment arrived in time: reduces the congestion window and doubles the RTO.
     pub fn on_rto(&mut self) {
-        let is_known = self.rtt.has_sample();
-        self.congestion.on_rto(self.oldest_unacked, is_known);
-        self.rtt.on_rto();
+        let is_known = self.timers.rtt().has_sample();
+        self.congestion
+            .on_rto(self.window.oldest_unacked(), is_known);
+        self.timers.on_rto();
     }
 
-    /// Retransmits from the oldest unacknowledged packet.
-    ///
-    /// The first sample is taken nevertheless, if its packet is acknowledged before it is retransmitted. On a
-    /// path longer than the first RTO there would be none otherwise: each RTO, being too short, would prevent
-    /// the sample that makes the next one long enough.
+    /// Retransmits from the oldest unacknowledged packet, after a timeout.
     pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
-        let first_sample = self.rtt_probe.filter(|_| !self.rtt.has_sample());
-        self.rewind();
-        self.rtt_probe = first_sample;
-        self.start_timers(attributes.timeout, now);
+        self.rewind(true);
+        self.start_timers(attributes, now);
     }
 }
 

@@ -1,18 +1,29 @@
 //! The requester: which packet of which WQE is sent next (9.7.2, 9.7.3), and what is in flight.
 //!
-//! The requester owns the send queue, the congestion window, the RTT estimate and the retransmission
-//! timers. It does not read responses and does not count retries; the completer does, and calls the
-//! entry points here. Invariant: `oldest_unacked <= next <= highest_sent`, less than 2^23 apart, so
-//! that a PSN identifies a packet in flight.
+//! | part | responsible for |
+//! |---|---|
+//! | [`SendWindow`] | the send queue, which of its packets are in flight, and which one is next |
+//! | `Drain` | WQEs that may not begin |
+//! | [`CongestionWindow`], `Credits` | how many packets may be in flight, and which messages |
+//! | `AckRequests` | which packets request an acknowledgment |
+//! | `RetransmissionTimers` | ack timeout, RTO, RNR timer; RTT samples |
+//! | `Selective` | retransmission of one packet in place of all |
+//! | [`Pacer`] | the pace of unreliable services |
+//!
+//! Each owns its fields, and none calls another. The requester does not read responses and does not count
+//! retries; the completer does, and calls the entry points in `ack`.
 
 mod ack;
+mod ack_request;
+mod credits;
 mod drain;
-mod finish;
 #[cfg(test)]
 mod inspect;
 mod payload;
 mod selective;
+mod timers;
 mod unreliable;
+mod window;
 mod write;
 
 use ibverbs_abi::*;
@@ -22,16 +33,21 @@ use super::congestion::CongestionWindow;
 use super::emit::Encoded;
 use super::pacer::Pacer;
 use super::rtt::RttEstimator;
-use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
-use super::timer::{Timer, TimerTable};
-use super::{Hca, LocalError, QpConfig, SendOp, SendWr, Time, UdAddress, encoding};
+use super::send_queue::{self, OpClass, Wqe, WqeState};
+use super::timer::TimerTable;
+use super::{Completion, Hca, LocalError, QpConfig, SendOp, Time};
 use crate::wire::Psn;
-
-pub use ack::{Acked, Expired};
-pub use finish::Finished;
+use ack_request::AckRequests;
+use credits::Credits;
+use drain::Drain;
 use selective::Selective;
+use timers::RetransmissionTimers;
+use write::write_request;
+
+pub use ack::Acked;
+pub use timers::Expired;
 pub use unreliable::{Pace, UnreliableStep};
-use write::Written;
+pub use window::{Finished, SendWindow};
 
 /// Sends may be deferred if more WQEs than this are outstanding: the program posts a stream.
 const STREAM_WQES: usize = 8;
@@ -41,45 +57,14 @@ const MAX_DEFERRED_PACKETS: u64 = 32;
 /// The requester of a queue pair.
 #[derive(Debug)]
 pub struct Requester {
-    queue: SendQueue,
-    /// The oldest packet that is not acknowledged.
-    oldest_unacked: u64,
-    /// The packet to send next: `highest_sent`, or an earlier one during a retransmission.
-    next: u64,
-    /// The packet after the last one that has ever been sent.
-    highest_sent: u64,
-    /// The index of the WQE that `next` belongs to.
-    current: usize,
-    /// READ, atomic, ATOMIC WRITE and FLUSH requests before `next` without a complete response. Each
-    /// occupies one of the peer's `max_dest_rd_atomic` resources.
-    rd_atomic_in_flight: u32,
+    window: SendWindow,
+    drain: Drain,
     congestion: CongestionWindow,
-    rtt: RttEstimator,
-    rtt_probe: Option<RttProbe>,
-    timers: TimerTable,
-    /// The limit sequence number (9.7.7.2): the last message that the peer has a receive WQE for. None
-    /// if the peer does not count credits.
-    limit_ssn: Option<u32>,
-    /// Packets sent since the last one that requested an acknowledgment.
-    since_ack_req: u64,
-    /// The next packet requests an acknowledgment in any case.
-    force_ack_req: bool,
-    /// In SQD: the packet after the last WQE that was started before the move to SQD.
-    drain_end: Option<u64>,
-    /// In SQD, and WQEs before `drain_end` have not completed.
-    draining: bool,
-    /// No WQE begins: what is in flight ends, and shared memory carries the rest.
-    is_stopped: bool,
+    credits: Credits,
+    ack_requests: AckRequests,
+    timers: RetransmissionTimers,
     selective: Selective,
-    /// Paces the packets of unreliable services.
     pacer: Pacer,
-}
-
-/// A packet whose round trip is being measured.
-#[derive(Clone, Copy, Debug)]
-struct RttProbe {
-    packet: u64,
-    sent_at: Time,
 }
 
 /// The result of [`Requester::next_packet`].
@@ -108,22 +93,12 @@ impl Requester {
     /// A requester without a connection.
     pub fn new(config: &QpConfig) -> Requester {
         Requester {
-            queue: SendQueue::default(),
-            oldest_unacked: 0,
-            next: 0,
-            highest_sent: 0,
-            current: 0,
-            rd_atomic_in_flight: 0,
+            window: SendWindow::default(),
+            drain: Drain::default(),
             congestion: CongestionWindow::new(4096),
-            rtt: RttEstimator::new(config.qpn),
-            rtt_probe: None,
-            timers: TimerTable::new(),
-            limit_ssn: None,
-            since_ack_req: 0,
-            force_ack_req: false,
-            drain_end: None,
-            draining: false,
-            is_stopped: false,
+            credits: Credits::default(),
+            ack_requests: AckRequests::default(),
+            timers: RetransmissionTimers::new(config.qpn),
             selective: Selective::default(),
             pacer: Pacer::new(config.service),
         }
@@ -131,102 +106,109 @@ impl Requester {
 
     /// Starts a connection: the first packet has PSN `psn`.
     pub fn start(&mut self, psn: Psn, attributes: &Attributes) {
-        let packet = send_queue::first_packet(psn);
         *self = Requester {
-            queue: SendQueue::starting_at(packet),
-            oldest_unacked: packet,
-            next: packet,
-            highest_sent: packet,
+            window: SendWindow::starting_at(psn),
             congestion: CongestionWindow::new(attributes.mtu),
             ..Requester::new(&attributes.config)
         };
     }
 
-    /// The send queue.
+    /// The send queue and what is in flight of it.
     #[inline]
-    pub fn queue(&self) -> &SendQueue {
-        &self.queue
+    pub fn window(&self) -> &SendWindow {
+        &self.window
     }
 
-    /// The send queue, to append a WQE.
+    /// [`Requester::window`], for changes that do not depend on the other parts.
     #[inline]
-    pub fn queue_mut(&mut self) -> &mut SendQueue {
-        &mut self.queue
+    pub fn window_mut(&mut self) -> &mut SendWindow {
+        &mut self.window
     }
 
-    /// The WR that was written to [`SendQueue::next_wr`].
+    /// When the timers expire.
     #[inline]
-    pub fn written_wr(&self) -> Option<&SendWr> {
-        self.queue.written_wr()
+    pub fn timers(&self) -> &TimerTable {
+        self.timers.table()
     }
 
-    /// WQEs that have not completed.
-    pub fn depth(&self) -> u32 {
-        self.queue.len() as u32
-    }
-
-    /// The PSN of the packet to send next (`sq_psn` of `ibv_query_qp`).
-    pub fn next_psn(&self) -> Psn {
-        self.queue.psn(self.next)
-    }
-
-    /// Packets of posted WQEs from `next` on.
-    pub fn unsent(&self) -> u64 {
-        self.queue.end() - self.next
+    /// The RTT estimate.
+    pub fn rtt(&self) -> &RttEstimator {
+        self.timers.rtt()
     }
 
     /// Whether there is a WQE that is not sent completely, or a local operation that is not executed. Not one
     /// that waits for an acknowledgment.
     #[inline]
     pub fn has_unsent(&self) -> bool {
-        self.current < self.queue.len() || self.selective.is_due()
+        self.window.has_unsent() || self.selective.is_due()
     }
 
     /// Whether unsent packets may wait for more WQEs: acknowledgments that are due soon cause the next
     /// transmission, and only few packets wait.
     pub fn may_defer(&self) -> bool {
-        self.queue.len() > STREAM_WQES
-            && !self.timers.is_set(Timer::Rnr)
-            && self.oldest_unacked < self.next
-            && self.next == self.highest_sent
-            && self.unsent() < MAX_DEFERRED_PACKETS
+        let window = &self.window;
+        window.queue().len() > STREAM_WQES
+            && !self.timers.is_rnr_waiting()
+            && window.oldest_unacked() < window.next()
+            && window.next() == window.highest_sent()
+            && window.unsent() < MAX_DEFERRED_PACKETS
             && !self.selective.is_due()
     }
 
     /// Lets no WQE begin, so that soon nothing is in flight.
     pub fn hold(&mut self, is_reliable: bool, now: Time) {
-        if !self.is_stopped {
-            self.is_stopped = true;
+        if self.drain.hold() {
             self.request_last_ack(is_reliable, now);
         }
     }
 
     /// Lets WQEs begin.
     pub fn release(&mut self) {
-        self.is_stopped = false;
+        self.drain.release();
     }
 
-    /// Whether nothing is in flight, and no message has been sent in part.
-    pub fn is_idle(&self) -> bool {
-        let begins = |wqe: &Wqe| wqe.first >= self.highest_sent;
-        self.oldest_unacked == self.highest_sent && self.queue.front().is_none_or(begins)
+    /// Enters SQD (10.3.1.5). `is_reliable`: the queue pair's requests are acknowledged.
+    pub fn drain(&mut self, is_reliable: bool, now: Time) {
+        self.drain.start(self.window.begun_end());
+        self.request_last_ack(is_reliable, now);
     }
 
-    /// The WQEs that are in the queue go on with the packet after the last one that was sent.
-    pub fn restart(&mut self) {
-        let first = self.queue.front().map_or(self.queue.end(), |wqe| wqe.first);
-        (self.oldest_unacked, self.next, self.highest_sent) = (first, first, first);
-        self.current = 0;
+    /// The last packet may not have requested an acknowledgment: retransmits it at once.
+    fn request_last_ack(&mut self, is_reliable: bool, now: Time) {
+        if is_reliable && self.window.is_in_flight() && !self.timers.is_rnr_waiting() {
+            self.timers.expire_rto(now);
+        }
     }
 
-    /// The destination of the oldest WQE, if it is a datagram.
-    pub fn next_destination(&self) -> Option<&UdAddress> {
-        self.queue.front()?.wr.ud.as_ref()
+    /// Leaves SQD for RTS.
+    pub fn resume(&mut self) {
+        self.drain.resume();
     }
 
-    /// The timers that run.
-    pub fn timers(&self) -> &TimerTable {
-        &self.timers
+    /// Whether the send queue is draining (`sq_draining`).
+    pub fn is_draining(&self) -> bool {
+        self.drain.is_draining()
+    }
+
+    /// Whether draining has ended. Returns true once.
+    pub fn take_drained(&mut self) -> bool {
+        let oldest = self.window.queue().front();
+        self.drain.take_drained(oldest.map(|wqe| wqe.first))
+    }
+
+    /// [`SendWindow::next_finished`].
+    #[inline]
+    pub fn next_finished(&mut self) -> Option<Finished> {
+        self.window.next_finished(&self.drain)
+    }
+
+    /// Stops sending and draining, and removes all WQEs; returns their completions, oldest first. WQEs
+    /// posted after a move from SQE to RTS go on with the next PSN.
+    pub fn flush(&mut self) -> impl Iterator<Item = Completion> {
+        self.timers.stop();
+        self.selective.stop();
+        self.drain.resume();
+        self.window.flush()
     }
 
     /// Writes the next request packet of a reliable connection into `buffer`.
@@ -256,7 +238,7 @@ impl Requester {
                     Err(error) => self.fail_current(error.status()),
                 },
                 Step::Skip => {
-                    self.current += 1;
+                    self.window.skip();
                     continue;
                 }
                 Step::Wait => return NextPacket::Blocked,
@@ -268,40 +250,38 @@ impl Requester {
     }
 
     fn next_step(&mut self, attributes: &Attributes, now: Time, hca: &mut impl Hca) -> Step {
-        if self.timers.is_set(Timer::Rnr) {
-            if !self.timers.is_expired(Timer::Rnr, now) {
-                return Step::Wait;
-            }
-            self.timers.stop(Timer::Rnr);
+        if self.timers.must_wait(now) {
+            return Step::Wait;
         }
-        let Some(wqe) = self.queue.get(self.current) else {
+        let window = &self.window;
+        let Some(wqe) = window.current() else {
             return Step::Wait;
         };
-        if self.drain_end.is_some_and(|end| wqe.first >= end) {
+        if self.drain.stops(wqe.first) {
             return Step::Wait;
         }
         match wqe.state {
             WqeState::Executed => return Step::Skip,
             // It fails once all earlier WQEs have completed.
-            WqeState::Failed(_) if self.current > 0 => return Step::Wait,
+            WqeState::Failed(_) if !window.is_at_oldest() => return Step::Wait,
             WqeState::Failed(status) => return Step::Fail(status),
             WqeState::Pending => {}
         }
-        let class = wqe.class();
-        if class != OpClass::Local && self.next >= wqe.end {
+        let (class, next) = (wqe.class(), window.next());
+        if class != OpClass::Local && next >= wqe.end {
             return Step::Skip;
         }
-        let starts = self.next == wqe.first;
-        if self.is_stopped && wqe.first >= self.highest_sent {
+        if self.drain.is_held() && wqe.first >= window.highest_sent() {
             return Step::Wait;
         }
-        if wqe.wr.flags.fence && starts && self.rd_atomic_in_flight > 0 {
+        let starts = next == wqe.first;
+        if wqe.wr.flags.fence && starts && window.rd_atomic_in_flight() > 0 {
             return Step::Wait;
         }
         if class == OpClass::Local {
             // A retransmission of an earlier WQE may still need the key.
             let invalidates = matches!(wqe.wr.op, SendOp::LocalInv { .. });
-            return if invalidates && self.current > 0 {
+            return if invalidates && !window.is_at_oldest() {
                 Step::Wait
             } else {
                 Step::Execute
@@ -313,11 +293,11 @@ impl Requester {
         if class != OpClass::Acked {
             match u32::from(attributes.max_rd_atomic) {
                 0 => return Step::Fail(IBV_WC_LOC_QP_OP_ERR),
-                limit if self.rd_atomic_in_flight >= limit => return Step::Wait,
+                limit if window.rd_atomic_in_flight() >= limit => return Step::Wait,
                 _ => {}
             }
         }
-        if starts && self.next == self.highest_sent {
+        if starts && next == window.highest_sent() {
             if let Err(status) = check_sges(wqe, hca) {
                 return Step::Fail(status);
             }
@@ -328,20 +308,18 @@ impl Requester {
     /// Whether congestion window and credits allow the next packet of `wqe`. A READ request counts as
     /// its responses. With nothing in flight one request is always allowed.
     fn window_allows(&self, wqe: &Wqe, mtu: u32) -> bool {
-        let packets = match wqe.class() {
-            OpClass::Read => wqe.read_end(self.next, mtu) - self.next,
-            _ => 1,
-        };
-        let in_flight = self.next - self.oldest_unacked;
-        in_flight == 0
-            || in_flight + packets <= self.congestion.cwnd() && !self.exceeds_credits(wqe)
+        let next = self.window.next();
+        let oldest = self.window.oldest_unacked();
+        next == oldest
+            || wqe.request_end(next, mtu) - oldest <= self.congestion.cwnd()
+                && !self.exceeds_credits(wqe)
     }
 
-    /// Whether the peer is known to have no receive WQE for the message (9.7.7.2).
+    /// Whether the peer is known to have no receive WQE for the message.
     fn exceeds_credits(&self, wqe: &Wqe) -> bool {
-        self.limit_ssn.is_some_and(|limit| {
-            wqe.consumes_recv_wqe() && self.queue.ssn(wqe).distance(Psn::new(limit)) > 0
-        })
+        self.credits.are_counted()
+            && wqe.consumes_recv_wqe()
+            && self.credits.are_exceeded_by(wqe.ssn())
     }
 
     /// Writes packet `next` of the current WQE into the buffer. None if the buffer is too small.
@@ -352,100 +330,109 @@ impl Requester {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Encoded>, LocalError> {
-        let Some(wqe) = self.queue.get(self.current) else {
+        let Some(wqe) = self.window.current() else {
             return Ok(None);
         };
-        let Some(written) = self.write_request(wqe, attributes, hca, buffer)? else {
-            return Ok(None);
-        };
-        let (class, end) = (wqe.class(), wqe.end);
-        if class != OpClass::Acked {
-            self.rd_atomic_in_flight += 1;
+        let packet = self.window.next();
+        let end = wqe.request_end(packet, attributes.mtu);
+        let ack_request = self.needs_ack_request(wqe, end);
+        let encoded = write_request(wqe, packet, ack_request, attributes, hca, buffer)?;
+        if encoded.is_some() {
+            let is_first = self.window.on_sent(end, wqe.end, wqe.class());
+            self.ack_requests.on_sent(end - packet, ack_request);
+            self.timers.on_sent(packet, end, is_first, ack_request, now);
+            self.start_timers(attributes, now);
         }
-        self.on_written(&written, end, attributes, now);
-        Ok(Some(written.encoded))
+        Ok(encoded)
     }
 
-    /// A packet of the current WQE is in the buffer. `end`: the packet
-    /// number after the WQE's last.
-    fn on_written(&mut self, written: &Written, end: u64, attributes: &Attributes, now: Time) {
-        let &Written {
-            next_packet,
-            ack_req,
-            ..
-        } = written;
-        let packet = self.next;
-        self.since_ack_req = match ack_req {
-            true => 0,
-            false => self.since_ack_req + (next_packet - packet),
-        };
-        self.force_ack_req = false;
-        let probes = ack_req && packet >= self.highest_sent;
-        if probes && self.rtt_probe.is_none() {
-            let sent_at = now;
-            self.rtt_probe = Some(RttProbe { packet, sent_at });
-        }
-        let was_sent = packet < self.highest_sent;
-        if was_sent
-            && self
-                .rtt_probe
-                .is_some_and(|probe| probe.packet < next_packet)
+    /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
+    /// does can be expected to follow soon.
+    #[inline]
+    fn needs_ack_request(&self, wqe: &Wqe, next: u64) -> bool {
+        let cwnd = self.congestion.cwnd();
+        if self.ack_requests.is_due(cwnd)
+            || wqe.class() != OpClass::Acked
+            || next - self.window.oldest_unacked() >= cwnd
+            || self.drain.ends_at(next)
+            || self.exceeds_credits(wqe)
         {
-            self.rtt_probe = None;
+            return true;
         }
-        self.next = next_packet;
-        if self.next >= end {
-            self.current += 1;
+        if next < wqe.end {
+            return false;
         }
-        self.highest_sent = self.highest_sent.max(self.next);
-        self.start_timers(attributes.timeout, now);
+        self.window.following().is_none_or(|following| {
+            self.credits.are_counted()
+                || following.wr.flags.fence
+                || following.class() == OpClass::Local
+                || following.state != WqeState::Pending
+        })
     }
 
+    /// Writes the packet that is sent alone into the buffer. None if there is none, or the buffer is too
+    /// small.
+    #[cold]
+    fn send_alone(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        hca: &mut impl Hca,
+        buffer: &mut [u8],
+    ) -> Result<Option<Encoded>, LocalError> {
+        let Some((packet, index)) = self.selective.take_due(&self.window) else {
+            return Ok(None);
+        };
+        let encoded = match self.window.queue().get(index) {
+            Some(wqe) => write_request(wqe, packet, true, attributes, hca, buffer),
+            None => Ok(None),
+        };
+        if encoded.is_err() {
+            // This WQE fails.
+            self.rewind(false);
+            self.window.rewind_to(index);
+            return encoded;
+        }
+        let wait = self.selective.on_sent(packet, self.timers.rtt(), now);
+        self.start_timers(attributes, now);
+        self.timers.restart_rto(wait, now);
+        encoded
+    }
+
+    /// Executes the current WQE, a local operation.
     fn execute_local(&mut self, hca: &mut impl Hca) {
-        let Some(wqe) = self.queue.get(self.current) else {
+        let Some(wqe) = self.window.current() else {
             return;
         };
         match send_queue::execute_local(&wqe.wr, hca) {
             WqeState::Failed(status) => self.fail_current(status),
-            state => self.queue.set_state(self.current, state),
+            state => self.window.set_state(state),
         }
     }
 
     /// The current WQE cannot be sent. It completes with `status` after all earlier ones.
     fn fail_current(&mut self, status: ibv_wc_status) {
-        self.queue.set_state(self.current, WqeState::Failed(status));
+        self.window.set_state(WqeState::Failed(status));
         // The packets in flight may not have requested an acknowledgment.
-        if self.current > 0 && self.oldest_unacked < self.highest_sent {
-            self.timers.set(Timer::Rto, Time(0));
+        if !self.window.is_at_oldest() && self.window.is_in_flight() {
+            self.timers.expire_rto(Time(0));
         }
     }
 
-    /// Goes back to the oldest unacknowledged packet, to retransmit from there.
-    fn rewind(&mut self) {
+    /// Goes back to the oldest packet in flight, to retransmit from there. `is_timeout`: because
+    /// of a timeout.
+    fn rewind(&mut self, is_timeout: bool) {
         self.selective.stop();
-        self.next = self.oldest_unacked;
-        self.current = 0;
-        self.rd_atomic_in_flight = 0;
-        self.rtt_probe = None;
-        self.since_ack_req = 0;
-        self.force_ack_req = true;
+        self.timers.drop_sample(is_timeout);
+        self.window.rewind();
+        self.ack_requests.restart();
     }
 
-    fn stop_timers(&mut self) {
-        self.timers.stop(Timer::AckTimeout);
-        self.timers.stop(Timer::Rto);
-    }
-
-    /// Starts the ack timeout and the RTO unless they run. `timeout` is the encoded attribute.
-    fn start_timers(&mut self, timeout: u8, now: Time) {
-        if !self.timers.is_set(Timer::AckTimeout) {
-            if let Some(wait) = encoding::ack_timeout(timeout) {
-                self.timers.set(Timer::AckTimeout, now.after(wait));
-            }
-        }
-        if !self.timers.is_set(Timer::Rto) {
-            self.timers.set(Timer::Rto, now.after(self.first_timeout()));
-        }
+    /// Starts the ack timeout and the RTO unless they run.
+    #[inline]
+    fn start_timers(&mut self, attributes: &Attributes, now: Time) {
+        let may_probe = self.selective.may_probe();
+        self.timers.start(attributes.timeout, may_probe, now);
     }
 }
 

@@ -3,15 +3,7 @@
 use super::{SendOp, Wqe};
 use crate::wire::{Feth, HeaderWriter, Part, Reth};
 
-/// The properties of a packet that [`extend_headers`] computes.
-pub struct PacketContent {
-    /// The packet number after it. Not simply the next one for a READ request, which stands for all its
-    /// responses.
-    pub next_packet: u64,
-    pub payload_len: usize,
-}
-
-/// Adds the extension headers of a packet of `wqe`.
+/// Adds the extension headers of a packet of `wqe`. Returns the length of its payload in bytes.
 #[inline(always)]
 pub fn extend_headers(
     wqe: &Wqe,
@@ -19,13 +11,12 @@ pub fn extend_headers(
     mtu: u32,
     part: Part,
     headers: &mut HeaderWriter<'_>,
-) -> PacketContent {
+) -> usize {
     let offset = ((packet - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;
     let remaining = wqe.len - offset;
     let starts = matches!(part, Part::First | Part::Only);
     let ends = matches!(part, Part::Last | Part::Only);
     headers.bth.solicited = wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe();
-    let mut next_packet = packet + 1;
     let mut payload_len = 0;
     match wqe.wr.op {
         SendOp::Send => payload_len = mtu.min(remaining),
@@ -52,8 +43,7 @@ pub fn extend_headers(
             payload_len = mtu.min(remaining);
         }
         SendOp::Read { va, rkey } => {
-            next_packet = wqe.read_end(packet, mtu);
-            let limit = (next_packet - packet) * u64::from(mtu);
+            let limit = (wqe.request_end(packet, mtu) - packet) * u64::from(mtu);
             headers.reth(&Reth {
                 va: va.wrapping_add(offset.into()),
                 rkey,
@@ -86,8 +76,5 @@ pub fn extend_headers(
         }
         SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
     }
-    PacketContent {
-        next_packet,
-        payload_len: payload_len as usize,
-    }
+    payload_len as usize
 }

@@ -12,17 +12,13 @@
 
 use std::time::Duration;
 
-use super::Requester;
-use crate::engine::attributes::Attributes;
-use crate::engine::emit::Encoded;
+use super::window::SendWindow;
+use crate::engine::Time;
+use crate::engine::rtt::RttEstimator;
 use crate::engine::send_queue::{OpClass, WqeState};
-use crate::engine::timer::Timer;
-use crate::engine::{Hca, LocalError, Time};
 
 /// The shortest time after which a packet is sent alone once more, without an acknowledgment.
 const MIN_INTERVAL: Duration = Duration::from_micros(500);
-/// The shortest time without an acknowledgment after which a probe is sent.
-const PROBE_MIN: Duration = Duration::from_micros(500);
 /// How often a packet is sent alone before the RTO.
 const MAX_TRIES: u8 = 3;
 /// Packets that are sent alone among those in flight at the first loss. If more of them were lost, all are
@@ -181,130 +177,98 @@ impl Selective {
         self.count = self.count.saturating_add(1);
         self.count <= MAX_ALONE
     }
-}
 
-impl Requester {
     /// Whether the last acknowledgment, that of a packet that was sent alone, shows that the oldest packet is
     /// missing, too: it was sent before. Returns true once.
     #[inline]
     pub fn take_missing(&mut self) -> bool {
-        std::mem::take(&mut self.selective.is_missing)
+        std::mem::take(&mut self.is_missing)
     }
 
     /// The oldest packet was lost. Lets it be sent alone, if it belongs to a SEND or WRITE and the peer is
     /// not known to drop packets; false if not. A READ or atomic is requested again with all that follows.
-    pub(super) fn retransmit_alone(&mut self) -> bool {
-        let (packet, all_sent) = (self.oldest_unacked, self.next == self.highest_sent);
-        let is_possible = packet + 1 < self.next && self.alone_index(packet).is_some();
-        let highest_sent = self.highest_sent;
-        if !is_possible
-            || !self
-                .selective
-                .may_send_alone(packet, highest_sent, all_sent)
+    pub fn on_loss(&mut self, window: &SendWindow) -> bool {
+        let (packet, highest_sent) = (window.oldest_unacked(), window.highest_sent());
+        let all_sent = window.next() == highest_sent;
+        if packet + 1 >= window.next()
+            || alone_index(window, packet).is_none()
+            || !self.may_send_alone(packet, highest_sent, all_sent)
         {
             return false;
         }
-        self.selective.tries = 0;
-        self.set_due(packet, false);
+        self.tries = 0;
+        self.set_due(window, packet, false);
         true
     }
 
     /// The packet is sent alone next.
-    fn set_due(&mut self, packet: u64, is_probe: bool) {
-        self.selective.due = Some(packet);
-        self.selective.alone = None;
-        self.selective.is_probe = is_probe;
-        self.selective.end = self.next;
-        self.rtt_probe = None;
+    fn set_due(&mut self, window: &SendWindow, packet: u64, is_probe: bool) {
+        (self.due, self.alone) = (Some(packet), None);
+        self.is_probe = is_probe;
+        self.end = window.next();
     }
 
-    /// The index of the WQE that the packet belongs to; None if its packets are not sent alone.
-    fn alone_index(&self, packet: u64) -> Option<usize> {
-        let index = self.queue.iter().position(|wqe| wqe.end > packet)?;
-        let wqe = self.queue.get(index)?;
-        let is_possible = wqe.class() == OpClass::Acked && wqe.state == WqeState::Pending;
-        is_possible.then_some(index)
+    /// Takes the packet that is due, and the index of its WQE; None if there is none any more.
+    pub fn take_due(&mut self, window: &SendWindow) -> Option<(u64, usize)> {
+        let packet = self.due.take()?;
+        Some((packet, alone_index(window, packet)?))
     }
 
-    /// Writes the packet that is due into the buffer. None if there is none, or the buffer is too small.
-    #[cold]
-    pub(super) fn send_alone(
-        &mut self,
-        attributes: &Attributes,
-        now: Time,
-        hca: &mut impl Hca,
-        buffer: &mut [u8],
-    ) -> Result<Option<Encoded>, LocalError> {
-        let due = self.selective.due.take();
-        let Some((packet, index)) = due.and_then(|due| Some((due, self.alone_index(due)?))) else {
-            return Ok(None);
-        };
-        let turn = (self.next, self.current);
-        (self.next, self.current) = (packet, index);
-        self.force_ack_req = true;
-        let written = match self.queue.get(index) {
-            Some(wqe) => self.write_request(wqe, attributes, hca, buffer),
-            None => Ok(None),
-        };
-        self.force_ack_req = false;
-        if written.is_err() {
-            // This WQE fails.
-            self.rewind();
-            self.current = index;
-            return Err(LocalError::Protection);
-        }
-        (self.next, self.current) = turn;
-        self.selective.alone = Some(packet);
-        self.selective.sent_at = now;
-        self.selective.tries += 1;
-        self.start_timers(attributes.timeout, now);
-        self.timers
-            .set(Timer::Rto, now.after(self.alone_interval()));
-        Ok(written?.map(|written| written.encoded))
-    }
-
-    /// How long the acknowledgment of a packet that was sent alone may take.
-    fn alone_interval(&self) -> Duration {
-        match self.selective.tries {
-            MAX_TRIES.. => self.rtt.rto(),
-            _ => MIN_INTERVAL.max(self.rtt.srtt() * 2),
+    /// The packet was sent alone. Returns how long its acknowledgment may take.
+    pub fn on_sent(&mut self, packet: u64, rtt: &RttEstimator, now: Time) -> Duration {
+        self.alone = Some(packet);
+        self.sent_at = now;
+        self.tries += 1;
+        match self.tries {
+            MAX_TRIES.. => rtt.rto(),
+            _ => MIN_INTERVAL.max(rtt.srtt() * 2),
         }
     }
 
-    /// How long an acknowledgment may take before something is sent again.
-    pub(super) fn first_timeout(&self) -> Duration {
-        match self.may_probe() {
-            true => PROBE_MIN.max(self.rtt.srtt() * 4).min(self.rtt.rto()),
-            false => self.rtt.rto(),
-        }
+    /// Whether a probe may be sent before the next RTO, if that is not backed off.
+    #[inline]
+    pub fn may_probe(&self) -> bool {
+        !self.has_probed
     }
 
-    /// Whether a probe is sent before the next RTO.
-    fn may_probe(&self) -> bool {
-        !self.selective.has_probed && self.rtt.is_settled()
+    /// The RTO, or the shorter time of a packet that is sent alone, has expired. Sends one alone, once more
+    /// or as a probe, if it was not tried often enough.
+    pub fn on_timeout(&mut self, window: &SendWindow, rtt: &RttEstimator) -> Retransmission {
+        let may = self.tries < MAX_TRIES;
+        if let Some(packet) = self.alone.filter(|_| may) {
+            self.set_due(window, packet, self.is_probe);
+            return Retransmission::Alone;
+        }
+        if !self.may_probe() || !rtt.is_settled() {
+            return Retransmission::All;
+        }
+        self.has_probed = true;
+        let packet = window.oldest_unacked();
+        let all_sent = window.next() == window.highest_sent() && packet < window.next();
+        if !all_sent || alone_index(window, packet).is_none() {
+            return Retransmission::Later;
+        }
+        self.tries = MAX_TRIES - 1;
+        self.set_due(window, packet, true);
+        Retransmission::Alone
     }
+}
 
-    /// The RTO, or the shorter time of a packet that is sent alone, has expired: sends that, once more or
-    /// as a probe. False if that was tried often enough.
-    pub(super) fn send_alone_again(&mut self, now: Time) -> bool {
-        let may = self.selective.tries < MAX_TRIES;
-        if let Some(packet) = self.selective.alone.filter(|_| may) {
-            self.set_due(packet, self.selective.is_probe);
-            return true;
-        }
-        if !self.may_probe() {
-            return false;
-        }
-        self.selective.has_probed = true;
-        let packet = self.oldest_unacked;
-        let is_possible = self.next == self.highest_sent && self.alone_index(packet).is_some();
-        match is_possible && packet < self.next {
-            true => {
-                self.selective.tries = MAX_TRIES - 1;
-                self.set_due(packet, true);
-            }
-            false => self.timers.set(Timer::Rto, now.after(self.rtt.rto())),
-        }
-        true
-    }
+/// The packets that are retransmitted after a timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retransmission {
+    /// The oldest one, which is due.
+    Alone,
+    /// None before the RTO has expired once more: a probe was not possible.
+    Later,
+    /// All that are not acknowledged.
+    All,
+}
+
+/// The index of the WQE that the packet belongs to; None if its packets are not sent alone.
+fn alone_index(window: &SendWindow, packet: u64) -> Option<usize> {
+    let index = window.queue().iter().position(|wqe| wqe.end > packet)?;
+    let wqe = window.queue().get(index)?;
+    let is_possible = wqe.class() == OpClass::Acked && wqe.state == WqeState::Pending;
+    is_possible.then_some(index)
 }

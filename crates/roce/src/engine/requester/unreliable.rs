@@ -3,10 +3,11 @@
 
 use ibverbs_abi::*;
 
+use super::write::write_packet;
 use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
-use crate::engine::send_queue::{OpClass, WqeState};
+use crate::engine::send_queue::{self, OpClass, WqeState};
 use crate::engine::{Hca, SendOp, Time, Transmit};
 use crate::wire::{Deth, Opcode, Operation, Part, Transport};
 
@@ -37,12 +38,11 @@ pub enum UnreliableStep {
 impl Requester {
     /// Decides what to do with the oldest WQE. Executes it if it is a local operation.
     pub fn unreliable_step(&mut self, pace: Pace, hca: &mut impl Hca) -> UnreliableStep {
-        let Some(wqe) = self.queue.front() else {
+        let Some(wqe) = self.window.queue().front() else {
             return UnreliableStep::Blocked;
         };
-        if self.drain_end.is_some_and(|end| wqe.first >= end)
-            || self.is_stopped && wqe.first >= self.highest_sent
-        {
+        let may_not_begin = self.drain.is_held() && wqe.first >= self.window.highest_sent();
+        if self.drain.stops(wqe.first) || may_not_begin {
             return UnreliableStep::Blocked;
         }
         match (wqe.state, wqe.class()) {
@@ -61,7 +61,9 @@ impl Requester {
 
     /// When the pacer allows the next packet; None if no WQE waits.
     pub fn pacing_until(&self) -> Option<Time> {
-        self.pacer.resumes_at().filter(|_| !self.queue.is_empty())
+        self.pacer
+            .resumes_at()
+            .filter(|_| !self.window.queue().is_empty())
     }
 
     /// Writes the next packet of the oldest WQE of a UC queue pair into the buffer. None if the buffer
@@ -72,33 +74,31 @@ impl Requester {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Encoded>, ibv_wc_status> {
-        let Some(wqe) = self.queue.front() else {
+        let Some(wqe) = self.window.queue().front() else {
             return Ok(None);
         };
         let Some(operation) = wqe.operation() else {
             return Ok(None);
         };
-        let packet = self.next;
+        let packet = self.window.next();
         let mtu = attributes.mtu;
         let (is_first, is_last) = (packet == wqe.first, packet + 1 == wqe.end);
         if is_first && !is_last {
             wqe.check_payload(hca).map_err(|error| error.status())?;
         }
         let part = part_of(is_first, is_last);
-        let psn = self.queue.psn(packet);
+        let psn = send_queue::psn(packet);
         let mut headers = emit::connected_headers(attributes, operation, part, psn, buffer);
         if headers.bth.opcode.parts().is_none() {
             return Err(IBV_WC_LOC_QP_OP_ERR);
         }
-        let content = payload::extend_headers(wqe, packet, mtu, part, &mut headers);
-        let len = content.payload_len;
-        let encoded = self
-            .write_packet(wqe, mtu, headers, len, hca)
-            .map_err(|error| error.status())?;
+        let len = payload::extend_headers(wqe, packet, mtu, part, &mut headers);
+        let encoded =
+            write_packet(wqe, packet, mtu, headers, len, hca).map_err(|error| error.status())?;
         let Some(encoded) = encoded else {
             return Ok(None);
         };
-        self.on_unreliable_sent(content.next_packet, is_last);
+        self.window.on_sent_unreliable(packet + 1, is_last);
         self.pacer.on_sent(encoded.len);
         Ok(Some(encoded))
     }
@@ -113,7 +113,7 @@ impl Requester {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Result<Option<Transmit>, ibv_wc_status> {
-        let Some(wqe) = self.queue.front() else {
+        let Some(wqe) = self.window.queue().front() else {
             return Ok(None);
         };
         let (operation, imm) = match wqe.wr.op {
@@ -124,11 +124,11 @@ impl Requester {
         let to = wqe.wr.ud.ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         let end = wqe.end;
         if wqe.len > attributes.mtu {
-            self.on_unreliable_sent(end, true);
+            self.window.on_sent_unreliable(end, true);
             return Ok(None);
         }
         let opcode = Opcode::new(Transport::Ud, operation, Part::Only);
-        let mut headers = emit::headers(opcode, to.qpn, self.queue.psn(wqe.first), buffer);
+        let mut headers = emit::headers(opcode, to.qpn, send_queue::psn(wqe.first), buffer);
         headers.bth.solicited = wqe.wr.flags.solicited;
         headers.deth(&Deth {
             qkey: if to.qkey & CONTROLLED_QKEY != 0 {
@@ -152,7 +152,7 @@ impl Requester {
         }
         let encoded = layout.seal(headers);
         let len = encoded.ok_or(IBV_WC_LOC_QP_OP_ERR)?.len;
-        self.on_unreliable_sent(end, true);
+        self.window.on_sent_unreliable(end, true);
         if pace != Pace::Unlimited {
             self.pacer.on_sent(len);
         }
@@ -161,14 +161,5 @@ impl Requester {
             dest_qpn: to.qpn,
             len,
         }))
-    }
-
-    /// Every packet before `next` has been sent. With the last packet of a WQE it is complete.
-    fn on_unreliable_sent(&mut self, next: u64, is_last: bool) {
-        self.next = next;
-        self.highest_sent = next;
-        if is_last {
-            self.oldest_unacked = next;
-        }
     }
 }

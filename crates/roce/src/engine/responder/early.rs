@@ -96,7 +96,7 @@ impl Responder {
     pub(super) fn on_early(&mut self, request: &impl Request, ahead: i32) {
         self.counters.out_of_seq_request += 1;
         // After an RNR NAK the peer retransmits all.
-        let may_keep = self.nak_sent != Some(self.epsn);
+        let may_keep = !self.sequence.is_refused();
         if let Some(packet) = request.as_packet().filter(|_| may_keep) {
             self.early.keep(packet, ahead);
         }
@@ -116,11 +116,15 @@ impl Responder {
     ) -> ResponderAction {
         let mut executed = (outcome, is_executed);
         while executed == (ResponderAction::None, true) {
-            let Some(early) = self.early.take(self.epsn) else {
+            let Some(early) = self.early.take(self.sequence.epsn()) else {
                 return ResponderAction::None;
             };
             let packet = early.packet();
-            let parts = packet.bth.opcode.parts().filter(|_| self.try_reserve());
+            let parts = packet
+                .bth
+                .opcode
+                .parts()
+                .filter(|_| self.responses.try_reserve());
             let Some((_, operation, part)) = parts else {
                 break;
             };

@@ -1,20 +1,21 @@
 //! Executes validated requests: SEND, WRITE, READ, atomics, ATOMIC WRITE, FLUSH.
 //!
-//! Not here: the validation and the order of requests (`super`), duplicates (`duplicate`), sending
-//! the responses (`transmit`, `messages`).
+//! Not here: the validation and the order of requests (`super`), duplicates (`responses`), sending
+//! the responses (`transmit`, `fragments`).
 //!
 //! Specification: 9.7.4, 9.7.5; ATOMIC WRITE and FLUSH: annex A19.
 
 use ibverbs_abi::*;
 
-use super::duplicate::{Resource, SavedResult};
+use super::inbound::InboundMessage;
 use super::nak::{Executed, NakCause};
-use super::{
-    Attributes, Completion, Hca, InboundMessage, MAX_MESSAGE_LEN, Operation, Part, Psn, RecvWr,
-    Request, Responder, Response, TakenRecv, WorkQueue,
-};
-use crate::engine::response_queue::ReadResponse;
-use crate::engine::{Access, RemoteKey, Service, XrcError};
+use super::resources::{Resource, SavedResult};
+use super::{Attributes, Completion, Hca, Operation, Part, RecvWr, Request, Responder};
+use crate::engine::response_queue::{ReadResponse, Response};
+use crate::engine::{Access, RemoteKey};
+
+/// The longest message, in bytes (9.7.1.1).
+const MAX_MESSAGE_LEN: u32 = 1 << 31;
 
 impl Responder {
     /// Executes the request with the ePSN of a reliable connection.
@@ -34,7 +35,7 @@ impl Responder {
             Operation::Write | Operation::WriteImm => {
                 self.execute_write(part, request, attributes, hca)
             }
-            _ if self.message.is_some() => Err(NakCause::InvalidRequest),
+            _ if self.inbound.message().is_some() => Err(NakCause::InvalidRequest),
             // 9.7.4.1.2, 9.9.3 class C. (Kernel rxe drops the packet.)
             Operation::Reserved => Err(NakCause::InvalidRequest),
             Operation::ReadRequest => self.execute_read(request, attributes, hca),
@@ -46,29 +47,6 @@ impl Responder {
             // Not requests: the queue pair hands them to the completer.
             Operation::ReadResponse | Operation::Ack | Operation::AtomicAck => Err(NakCause::Drop),
         }
-    }
-
-    /// Takes the receive WR for a message.
-    #[inline(always)]
-    fn take_recv(
-        &mut self,
-        request: &impl Request,
-        attributes: &Attributes,
-        hca: &mut impl Hca,
-    ) -> Result<TakenRecv, NakCause> {
-        if attributes.config.service == Service::XrcRecv {
-            let srqn = request.xrc_srqn().ok_or(NakCause::InvalidRequest)?;
-            let queue = WorkQueue::XrcSrq { srqn };
-            return match hca.take_xrc_srq_wr(srqn) {
-                Ok(wr) => Ok(TakenRecv { wr, queue }),
-                Err(XrcError::Empty) => Err(NakCause::ReceiverNotReady),
-                Err(XrcError::NoSuchQueue) => Err(NakCause::InvalidRequest),
-            };
-        }
-        let wr = self.recv_queue.take(hca);
-        let wr = wr.ok_or(NakCause::ReceiverNotReady)?;
-        let queue = WorkQueue::Recv;
-        Ok(TakenRecv { wr, queue })
     }
 
     /// A packet of a SEND (9.7.4.1, 9.7.5).
@@ -83,22 +61,13 @@ impl Responder {
         let starts = matches!(part, Part::First | Part::Only);
         require(request.has_valid_len(part, attributes.mtu))?;
         let ends = matches!(part, Part::Last | Part::Only);
-        if let (Some(InboundMessage::Send { recv, len }), false, false) =
-            (&mut self.message, starts, ends)
-        {
+        if let (Some((recv, len)), false, false) = (self.inbound.send_mut(), starts, ends) {
             place(&recv.wr, len, request.payload(), hca)?;
             self.accept(request, attributes, false);
             return Ok(());
         }
         // A message of one packet is stored only if it fails.
-        let (recv, mut len) = match (self.message.take(), starts) {
-            (None, true) => (self.take_recv(request, attributes, hca)?, 0),
-            (Some(InboundMessage::Send { recv, len }), false) => (recv, len),
-            (other, _) => {
-                self.message = other;
-                return Err(NakCause::InvalidRequest);
-            }
-        };
+        let (recv, mut len) = self.inbound.take_send(starts, request, attributes, hca)?;
         let mut done = place(&recv.wr, &mut len, request.payload(), hca);
         if let (Ok(()), Some(rkey)) = (done, request.ieth()) {
             let invalidated = hca.invalidate_remote(remote_key(request, rkey));
@@ -108,7 +77,7 @@ impl Responder {
         }
         if done.is_err() || !ends {
             // The next packet continues with it; after an error it completes with that.
-            self.message = Some(InboundMessage::Send { recv, len });
+            self.inbound.keep(InboundMessage::Send { recv, len });
             done?;
             self.accept(request, attributes, false);
             return Ok(());
@@ -130,7 +99,7 @@ impl Responder {
     ) -> Executed {
         let payload_len = request.payload().len() as u32;
         require(request.has_valid_len(part, attributes.mtu))?;
-        let (reth, offset) = match (&self.message, request.reth()) {
+        let (reth, offset) = match (self.inbound.message(), request.reth()) {
             (None, Some(reth)) => {
                 check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
                 if reth.len > MAX_MESSAGE_LEN {
@@ -152,7 +121,7 @@ impl Responder {
             _ => return Err(NakCause::InvalidRequest),
         }
         let recv = match request.imm() {
-            Some(_) => Some(self.take_recv(request, attributes, hca)?),
+            Some(_) => Some(self.inbound.take_recv(request, attributes, hca)?),
             None => None,
         };
         let va = reth.va.wrapping_add(offset.into());
@@ -160,14 +129,17 @@ impl Responder {
             let key = remote_key(request, reth.rkey);
             if let Err(error) = hca.write_remote(key, va, request.payload()) {
                 // The receive WR reports the error.
-                let message = |recv| InboundMessage::Send { recv, len: 0 };
-                self.message = recv.map(message).or(self.message.take());
+                if let Some(recv) = recv {
+                    self.inbound.keep(InboundMessage::Send { recv, len: 0 });
+                }
                 return Err(error.into());
             }
         }
         let len = offset + payload_len;
-        self.message = (!ends).then_some(InboundMessage::Write { reth, len });
-        if ends {
+        if !ends {
+            self.inbound.keep(InboundMessage::Write { reth, len });
+        } else {
+            self.inbound.end_message();
             hca.on_peer_request(Access::Write, Some(len));
         }
         if let Some(recv) = recv {
@@ -205,8 +177,7 @@ impl Responder {
             packets,
             result: SavedResult::Read(reth),
         };
-        self.save_resource(resource, attributes);
-        self.responses.push(Response::Read(ReadResponse {
+        let response = Response::Read(ReadResponse {
             first_psn: psn,
             psn,
             va: reth.va,
@@ -215,9 +186,8 @@ impl Responder {
             sent: 0,
             duplicate: false,
             copy: None,
-        }));
-        self.epsn = psn + packets;
-        self.count_message();
+        });
+        self.answer(resource, response, attributes);
         Ok(())
     }
 
@@ -245,14 +215,12 @@ impl Responder {
             packets: 1,
             result: SavedResult::Atomic { original_value },
         };
-        self.save_resource(resource, attributes);
-        self.responses.push(Response::Atomic {
+        let response = Response::Atomic {
             psn,
             original_value,
             duplicate: false,
-        });
-        self.epsn = psn.next();
-        self.count_message();
+        };
+        self.answer(resource, response, attributes);
         Ok(())
     }
 
@@ -275,7 +243,7 @@ impl Responder {
             return Err(invalid);
         }
         check_aligned(reth.va)?;
-        if !self.responses.has_room() {
+        if !self.responses.queue().has_room() {
             return Err(NakCause::Drop);
         }
         hca.atomic_write(remote_key(request, reth.rkey), reth.va, data)?;
@@ -302,7 +270,7 @@ impl Responder {
         if placement == 0 || placement & !(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) != 0 {
             return Err(NakCause::InvalidRequest);
         }
-        if !self.responses.has_room() {
+        if !self.responses.queue().has_room() {
             return Err(NakCause::Drop);
         }
         let (key, len) = (remote_key(request, reth.rkey), reth.len.into());
@@ -321,30 +289,35 @@ impl Responder {
     /// A packet of a SEND or WRITE was executed. Sends an ACK if the packet requests one.
     #[inline(always)]
     fn accept(&mut self, request: &impl Request, attributes: &Attributes, ends_message: bool) {
-        self.epsn = request.next_psn();
-        self.ack_psn = self.epsn - 1;
+        self.sequence.accept(request.next_psn());
         if ends_message {
-            self.count_message();
+            self.responses.count_message();
         }
         if request.requests_ack() && attributes.config.service.is_reliable() {
-            self.responses.push_ack(self.ack_psn);
+            let ack_psn = self.sequence.ack_psn();
+            self.responses.queue_mut().push_ack(ack_psn);
         }
     }
 
     fn accept_with_empty_response(&mut self, request: &impl Request) {
         let psn = request.psn();
-        self.epsn = psn.next();
-        self.count_message();
-        self.responses.push(Response::Empty { psn });
+        self.sequence.advance(psn.next());
+        self.responses.count_message();
+        self.responses.queue_mut().push(Response::Empty { psn });
     }
 
-    pub(super) fn count_message(&mut self) {
-        self.msn = Psn::new(self.msn).next().get();
+    /// A READ or atomic was executed, with this response.
+    fn answer(&mut self, resource: Resource, response: Response, attributes: &Attributes) {
+        self.sequence.advance(resource.first_psn + resource.packets);
+        self.responses.count_message();
+        let limit = attributes.max_dest_rd_atomic;
+        self.responses.push_saved(resource, response, limit);
     }
 
     /// Whether a responder resource is free for one more READ or atomic (9.7.4.1.3).
     fn check_resources(&self, attributes: &Attributes) -> Executed {
-        require(self.responses.pending_rd_atomic() < attributes.max_dest_rd_atomic.into())
+        let pending = self.responses.queue().pending_rd_atomic();
+        require(pending < attributes.max_dest_rd_atomic.into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Attributes, Completion, QpEvent, RecvWr, Responder, Response, WorkQueue};
+use super::{Attributes, Completion, QpEvent, RecvWr, Responder, WorkQueue};
 use crate::engine::{LocalError, Overrun, RemoteError};
 use crate::wire::{AethKind, NakCode};
 
@@ -112,13 +112,13 @@ impl Responder {
             NakCause::Drop => return ResponderAction::None,
             NakCause::ReceiverNotReady => {
                 let timer = attributes.min_rnr_timer;
-                self.nak_sent = Some(self.epsn);
+                self.sequence.on_nak();
                 self.counters.send_rnr_err += 1;
                 self.push_nak(AethKind::RnrNak { timer }, attributes);
                 return ResponderAction::None;
             }
             NakCause::ReadsWait => {
-                self.nak_sent = Some(self.epsn);
+                self.sequence.on_nak();
                 self.push_nak(AethKind::Nak(NakCode::PsnSequence), attributes);
                 return ResponderAction::None;
             }
@@ -137,7 +137,8 @@ impl Responder {
             // Class J sends no NAK: the peer's data has arrived. It gets its ACK, as from kernel rxe.
             NakCause::Invalidate { ack_request } => {
                 if ack_request {
-                    self.responses.push_ack(self.epsn);
+                    let epsn = self.sequence.epsn();
+                    self.responses.queue_mut().push_ack(epsn);
                 }
                 return self.fail(IBV_WC_REM_INV_REQ_ERR, AccessError);
             }
@@ -151,7 +152,7 @@ impl Responder {
 
     /// The receive WR of the message reports the status; if the message took none, the event is raised.
     fn fail(&mut self, status: ibv_wc_status, event: QpEvent) -> ResponderAction {
-        ResponderAction::Fail(match self.take_message_recv() {
+        ResponderAction::Fail(match self.inbound.take_message_recv() {
             Some(recv) => ErrorReport::Completion {
                 queue: recv.queue,
                 completion: failed(&recv.wr, status),
@@ -162,8 +163,7 @@ impl Responder {
 
     fn push_nak(&mut self, kind: AethKind, attributes: &Attributes) {
         if attributes.config.service.is_reliable() {
-            let psn = self.epsn;
-            self.responses.push(Response::Nak { psn, kind });
+            self.responses.push_nak(self.sequence.epsn(), kind);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ibverbs_abi::*;
 
-use super::{Message, Sender};
+use super::{Fragment, Sender};
 use crate::engine::attributes::Attributes;
 use crate::engine::completer::nak_status;
 use crate::engine::counters::Counters;
@@ -145,16 +145,16 @@ impl Sender {
     pub fn on_data(
         &mut self,
         queue: &SendQueue,
-        message: &Message<'_>,
+        fragment: &Fragment<'_>,
         attributes: &Attributes,
         hca: &mut impl Hca,
     ) -> Result<(), ibv_wc_status> {
         let mut requests = queue.iter().filter(|wqe| wqe.state == WqeState::Pending);
-        let Some(wqe) = requests.next().filter(|_| message.psn() == self.acked) else {
+        let Some(wqe) = requests.next().filter(|_| fragment.psn() == self.acked) else {
             return Ok(());
         };
-        let (offset, payload) = (message.offset(), message.payload);
-        match (wqe.class(), message.operation()) {
+        let (offset, payload) = (fragment.offset(), fragment.payload);
+        match (wqe.class(), fragment.operation()) {
             (OpClass::Read, Operation::ReadResponse) => {
                 // After a request that was sent again, bytes come a second time.
                 if offset > self.received {
@@ -162,7 +162,7 @@ impl Sender {
                 }
                 let end = u64::from(offset) + payload.len() as u64;
                 let is_complete = end == u64::from(wqe.len);
-                if end > u64::from(wqe.len) || message.ends() != is_complete {
+                if end > u64::from(wqe.len) || fragment.ends() != is_complete {
                     return Err(IBV_WC_BAD_RESP_ERR);
                 }
                 if !payload.is_empty() {
@@ -176,7 +176,7 @@ impl Sender {
                 }
             }
             (OpClass::Atomic, Operation::AtomicAck) => {
-                let value = message.original_value().to_ne_bytes();
+                let value = fragment.original_value().to_ne_bytes();
                 hca.scatter(wqe.wr.sges(), 0, &value)
                     .map_err(|error| error.status())?;
             }
@@ -255,7 +255,7 @@ impl Sender {
         self.has_progress = false;
     }
 
-    /// Notes that the next message has no room. The ack timeout runs from now on, as if it had been
+    /// Notes that the next fragment has no room. The ack timeout runs from now on, as if it had been
     /// written.
     #[cold]
     pub fn await_room(&mut self, attributes: &Attributes, now: Time) {

@@ -4,14 +4,14 @@
 //! A queue pair's requester is bound to it while nothing of it is in flight, and stays bound until it is in
 //! RESET again. Each direction is bound on its own. Shared memory keeps the order of what is written and
 //! loses nothing, so there is no path MTU, no congestion window, no RTT, no pacing and no ICRC: a request
-//! takes one PSN, whatever its length, and a long one is written in parts. The receiver still drops what it
-//! has no memory or no receive for. So a reliable service has the ack timeout, RNR NAKs and sequence error
-//! NAKs, and sends again from the oldest request.
+//! takes one PSN, whatever its length, and a long one is written in several fragments. The receiver still
+//! drops what it has no memory or no receive for. So a reliable service has the ack timeout, RNR NAKs and
+//! sequence error NAKs, and sends again from the oldest request.
 //!
 //! | module | responsible for |
 //! |---|---|
-//! | `message` | requests and responses as bytes |
-//! | `sender`, `write` | which part of which request is written next; writing it |
+//! | `fragment` | fragments of requests and responses, as bytes |
+//! | `sender`, `write` | which fragment of which request is written next; writing it |
 //! | `completer` | responses, RNR waits, ack timeouts |
 //! | `direct` | requests that wait until the HCA can execute them without the peer |
 //!
@@ -20,11 +20,11 @@
 
 mod completer;
 mod direct;
-mod message;
+mod fragment;
 mod sender;
 mod write;
 
 pub use completer::Answer;
 pub use direct::is_executable;
-pub use message::{HEAD_LEN, Message, MessageCopy, MessageWriter};
-pub use sender::{NextMessage, Sender};
+pub use fragment::{Fragment, FragmentCopy, FragmentWriter, HEAD_LEN};
+pub use sender::{NextFragment, Sender};

@@ -1,4 +1,4 @@
-//! The sender's position: which part of which request is written next, and what is in flight.
+//! The sender's position: which fragment of which request is written next, and what is in flight.
 //!
 //! It does not own the send queue, which is the requester's: each call gets it. Responses are in
 //! `completer`.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use ibverbs_abi::*;
 
 use super::direct::DirectWait;
-use super::message::HEAD_LEN;
+use super::fragment::HEAD_LEN;
 use crate::engine::attributes::Attributes;
 use crate::engine::requester::Finished;
 use crate::engine::retries::Retries;
@@ -56,7 +56,7 @@ pub struct Sender {
     pub(super) deadline: Option<Time>,
     /// An answer has come since the deadline was set.
     pub(super) has_progress: bool,
-    /// The next message had no room.
+    /// The next fragment had no room.
     pub(super) is_starved: bool,
     /// The time from when the deadline was set to it.
     pub(super) interval: Duration,
@@ -73,10 +73,10 @@ struct Draining {
     is_reported: bool,
 }
 
-/// The result of [`Sender::next_message`].
-pub enum NextMessage {
-    /// Wrote a message of that many bytes.
-    Message(usize),
+/// The result of [`Sender::next_fragment`].
+pub enum NextFragment {
+    /// Wrote a fragment of that many bytes.
+    Fragment(usize),
     /// Nothing can be written now.
     Blocked,
     /// Executed, failed or finished a WQE: the queue pair has to complete what is complete.
@@ -125,7 +125,7 @@ impl Sender {
         self.next
     }
 
-    /// Whether a request, or a part of one, has not been answered.
+    /// Whether a request, or a fragment of one, has not been answered.
     #[inline]
     pub fn is_in_flight(&self) -> bool {
         self.is_reliable && (self.acked != self.next || self.sent > 0)
@@ -138,24 +138,24 @@ impl Sender {
         self.current < queue.len() && !self.waits_for_answer()
     }
 
-    /// Writes the next request, or a part of it, into `buffer`.
+    /// Writes the next fragment into `buffer`.
     #[inline(always)]
-    pub fn next_message(
+    pub fn next_fragment(
         &mut self,
         queue: &mut SendQueue,
         attributes: &Attributes,
         clock: impl Clock,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> NextMessage {
+    ) -> NextFragment {
         loop {
             match self.next_step(queue, attributes, clock, hca) {
                 Step::Write => match self.write(queue, attributes, hca, buffer) {
                     Ok(Some(len)) => {
                         self.start_timer(attributes, clock);
-                        return NextMessage::Message(len);
+                        return NextFragment::Fragment(len);
                     }
-                    Ok(None) => return NextMessage::Blocked,
+                    Ok(None) => return NextFragment::Blocked,
                     Err(error) => {
                         queue.set_state(self.current, WqeState::Failed(error.status()));
                     }
@@ -164,7 +164,7 @@ impl Sender {
                     self.current += 1;
                     continue;
                 }
-                Step::Wait => return NextMessage::Blocked,
+                Step::Wait => return NextFragment::Blocked,
                 Step::Execute => {
                     if let Some(wqe) = queue.get(self.current) {
                         let state = execute_local(&wqe.wr, hca);
@@ -173,7 +173,7 @@ impl Sender {
                 }
                 Step::Fail(status) => queue.set_state(self.current, WqeState::Failed(status)),
             }
-            return NextMessage::Complete;
+            return NextFragment::Complete;
         }
     }
 
@@ -203,7 +203,7 @@ impl Sender {
             return Step::Wait;
         }
         match (wqe.state, wqe.wr.op) {
-            // One part of a SEND or WRITE, with nothing to wait for.
+            // One fragment of a SEND or WRITE, with nothing to wait for.
             (WqeState::Pending, SendOp::Send | SendOp::Write { .. })
                 if !wqe.wr.flags.fence && wqe.len as usize <= HEAD_LEN => {}
             _ => {
@@ -258,7 +258,7 @@ impl Sender {
         }
     }
 
-    /// Writes the next part of the current WQE. None if the buffer is too small.
+    /// Writes the next fragment of the current WQE. None if the buffer is too small.
     #[inline(always)]
     fn write(
         &mut self,
@@ -271,7 +271,7 @@ impl Sender {
             return Ok(None);
         };
         let written = match wqe.wr.op {
-            SendOp::Send => self.write_part(Operation::Send, wqe, attributes, hca, buffer),
+            SendOp::Send => self.write_fragment(Operation::Send, wqe, attributes, hca, buffer),
             _ => self.write_any(wqe, attributes, hca, buffer),
         };
         let Some(written) = written? else {
@@ -282,16 +282,16 @@ impl Sender {
             self.rd_atomic_in_flight += 1;
         }
         if written.ends {
-            self.on_message_written();
+            self.on_request_written();
         } else {
             self.sent += written.payload_len;
         }
         Ok(Some(written.len))
     }
 
-    /// The last part of the current WQE has been written.
+    /// The last fragment of the current WQE has been written.
     #[inline(always)]
-    fn on_message_written(&mut self) {
+    fn on_request_written(&mut self) {
         self.sent = 0;
         self.current += 1;
         self.next = self.next.next();

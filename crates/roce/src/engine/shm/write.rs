@@ -1,25 +1,25 @@
-//! Writes requests where the peer reads them.
+//! Writes the fragments of requests where the peer reads them.
 
 use super::Sender;
-use super::message::{HEAD_LEN, MessageWriter};
+use super::fragment::{FragmentWriter, HEAD_LEN};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::part_of;
 use crate::engine::send_queue::{OpClass, Wqe};
 use crate::engine::{Hca, LocalError, SendOp};
 use crate::wire::{Feth, Operation, Part, Reth};
 
-/// A part of a request that was written.
-pub(super) struct WrittenPart {
-    /// The length of the message in bytes.
+/// A fragment that was written.
+pub(super) struct WrittenFragment {
+    /// The length of the fragment in bytes.
     pub len: usize,
     /// The bytes of its payload.
     pub payload_len: u32,
-    /// The part is the last one of its message.
+    /// The fragment is the last one of its message.
     pub ends: bool,
 }
 
 impl Sender {
-    /// [`Sender::write_part`] for any operation.
+    /// [`Sender::write_fragment`] for any operation.
     #[inline(never)]
     pub(super) fn write_any(
         &self,
@@ -27,23 +27,23 @@ impl Sender {
         attributes: &Attributes,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> Result<Option<WrittenPart>, LocalError> {
+    ) -> Result<Option<WrittenFragment>, LocalError> {
         match wqe.operation() {
-            Some(operation) => self.write_part(operation, wqe, attributes, hca, buffer),
+            Some(operation) => self.write_fragment(operation, wqe, attributes, hca, buffer),
             None => Ok(None),
         }
     }
 
-    /// Writes the next part of a WQE.
+    /// Writes the next fragment of a WQE.
     #[inline(always)]
-    pub(super) fn write_part(
+    pub(super) fn write_fragment(
         &self,
         operation: Operation,
         wqe: &Wqe,
         attributes: &Attributes,
         hca: &mut impl Hca,
         buffer: &mut [u8],
-    ) -> Result<Option<WrittenPart>, LocalError> {
+    ) -> Result<Option<WrittenFragment>, LocalError> {
         let left = match wqe.class() {
             OpClass::Acked => wqe.len - self.sent,
             OpClass::EmptyResponse if operation == Operation::AtomicWrite => 8,
@@ -56,25 +56,25 @@ impl Sender {
         }
         let part = part_of(starts, ends);
         let to = (attributes.dest_qpn, self.next);
-        let message = MessageWriter::new(operation, part, to, self.sent, buffer);
-        let Some(mut message) = message else {
+        let fragment = FragmentWriter::new(operation, part, to, self.sent, buffer);
+        let Some(mut fragment) = fragment else {
             return Ok(None);
         };
-        self.write_operands(wqe, part, &mut message);
-        if let Some(payload) = message.payload(len as usize) {
+        self.write_operands(wqe, part, &mut fragment);
+        if let Some(payload) = fragment.payload(len as usize) {
             if !payload.is_empty() {
                 wqe.read_payload(self.sent.into(), payload, hca)?;
             }
         }
-        Ok(Some(WrittenPart {
-            len: message.len(len as usize),
+        Ok(Some(WrittenFragment {
+            len: fragment.len(len as usize),
             payload_len: len,
             ends,
         }))
     }
 
     #[inline(always)]
-    fn write_operands(&self, wqe: &Wqe, part: Part, message: &mut MessageWriter<'_>) {
+    fn write_operands(&self, wqe: &Wqe, part: Part, fragment: &mut FragmentWriter<'_>) {
         let (starts, ends) = match part {
             Part::Only => (true, true),
             Part::First => (true, false),
@@ -82,33 +82,33 @@ impl Sender {
             Part::Last => (false, true),
         };
         if wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe() {
-            message.solicited();
+            fragment.solicited();
         }
         if self.is_xrc {
-            message.xrc_srqn(wqe.wr.xrc_srqn);
+            fragment.xrc_srqn(wqe.wr.xrc_srqn);
         }
         let len = wqe.len;
         match wqe.wr.op {
             SendOp::Send | SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
-            SendOp::SendImm { imm } => message.imm_or_rkey(imm),
-            SendOp::SendInv { rkey } => message.imm_or_rkey(rkey),
-            SendOp::Write { va, rkey } if starts => message.reth(&Reth { va, rkey, len }),
+            SendOp::SendImm { imm } => fragment.imm_or_rkey(imm),
+            SendOp::SendInv { rkey } => fragment.imm_or_rkey(rkey),
+            SendOp::Write { va, rkey } if starts => fragment.reth(&Reth { va, rkey, len }),
             SendOp::Write { .. } => {}
             SendOp::WriteImm { va, rkey, imm } => {
-                message.imm_or_rkey(imm);
+                fragment.imm_or_rkey(imm);
                 if starts {
-                    message.reth(&Reth { va, rkey, len });
+                    fragment.reth(&Reth { va, rkey, len });
                 }
             }
-            SendOp::Read { va, rkey } => message.reth(&Reth { va, rkey, len }),
+            SendOp::Read { va, rkey } => fragment.reth(&Reth { va, rkey, len }),
             SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => {
                 wqe.wr
                     .op
                     .atomic_eth()
                     .iter()
-                    .for_each(|eth| message.atomic(eth));
+                    .for_each(|eth| fragment.atomic(eth));
             }
-            SendOp::AtomicWrite { va, rkey, .. } => message.reth(&Reth { va, rkey, len: 8 }),
+            SendOp::AtomicWrite { va, rkey, .. } => fragment.reth(&Reth { va, rkey, len: 8 }),
             SendOp::Flush {
                 va,
                 rkey,
@@ -116,11 +116,11 @@ impl Sender {
                 placement,
                 selectivity,
             } => {
-                message.feth(&Feth {
+                fragment.feth(&Feth {
                     placement,
                     selectivity,
                 });
-                message.reth(&Reth { va, rkey, len });
+                fragment.reth(&Reth { va, rkey, len });
             }
         }
     }

@@ -21,7 +21,7 @@ fn a_stream_of_sends_is_coalesced() {
         network.post_send(0, send_wr(id, SendOp::Send, &[sge(0, 10)]));
         assert!(id >= 8 || network.packets_sent[0] == before + 1);
         batches += u64::from(network.packets_sent[0] > before);
-        assert!(network.sides[0].qp.requester().unsent() < 32);
+        assert!(network.sides[0].qp.sends().requester().window().unsent() < 32);
     }
     assert!(batches < 12, "{batches}");
     // Every deferred send is transmitted in the end.

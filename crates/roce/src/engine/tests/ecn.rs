@@ -68,7 +68,7 @@ fn a_marked_packet_is_answered_with_one_cnp_in_50_us() {
 #[test]
 fn a_cnp_shrinks_the_window_once_for_all_in_flight() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
-    let cwnd = |peer: &Peer| peer.qp.requester().cwnd();
+    let cwnd = |peer: &Peer| peer.qp.sends().requester().cwnd();
     peer.post_send(0, 64 << 10);
     assert_eq!((peer.sent().len(), cwnd(&peer)), (64, 64));
     receive_cnp(&mut peer, &addresses(1));
@@ -107,7 +107,7 @@ fn a_cnp_of_a_stranger_is_ignored() {
         ..addresses(1)
     };
     receive_cnp(&mut peer, &stranger);
-    assert_eq!(peer.qp.requester().cwnd(), 64);
+    assert_eq!(peer.qp.sends().requester().cwnd(), 64);
     assert_eq!(peer.qp.counters().rp_cnp_handled, 0);
     // An opcode beside it is no packet.
     let bth = Bth {

@@ -25,7 +25,7 @@ fn unanswered_request(retry_cnt: u8) -> Network {
 
 /// The process runs again only `late` after the ack timeout.
 fn run_late(network: &mut Network, late: Duration) {
-    let requester = network.sides[0].qp.requester();
+    let requester = network.sides[0].qp.sends().requester();
     let timeout_at = requester.timers().get(Timer::AckTimeout).unwrap();
     network.now = timeout_at.after(late);
     let Side { qp, hca } = &mut network.sides[0];
@@ -50,19 +50,19 @@ fn a_late_timeout_consumes_no_retry() {
         run_late(&mut network, 100 * TIMEOUT);
         assert_eq!(network.packets_sent[0], tries);
         let qp = &network.sides[0].qp;
-        assert_eq!(qp.completer().retries_left(), left);
-        let timeout_at = qp.requester().timers().get(Timer::AckTimeout);
+        assert_eq!(qp.sends().completer().retries_left(), left);
+        let timeout_at = qp.sends().requester().timers().get(Timer::AckTimeout);
         assert_eq!(timeout_at, Some(network.now.after(TIMEOUT)));
     }
     // Less than a quarter of the timeout: an ordinary timeout.
     for left in [4, 3] {
         run_late(&mut network, TIMEOUT / 4 - us(1));
-        assert_eq!(network.sides[0].qp.completer().retries_left(), left);
+        assert_eq!(network.sides[0].qp.sends().completer().retries_left(), left);
     }
     run_late(&mut network, TIMEOUT / 4);
     run_late(&mut network, TIMEOUT / 4);
     run_late(&mut network, Duration::ZERO);
-    let completer = network.sides[0].qp.completer();
+    let completer = network.sides[0].qp.sends().completer();
     assert_eq!(
         (completer.retries_left(), completer.late_timeouts()),
         (2, 0)
@@ -100,7 +100,7 @@ fn a_late_timeout_does_not_break_the_connection() {
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
     assert_eq!(receives(&network, 1), [(9, IBV_WC_SUCCESS)]);
-    assert_eq!(network.sides[0].qp.completer().late_timeouts(), 0);
+    assert_eq!(network.sides[0].qp.sends().completer().late_timeouts(), 0);
 
     let mut network = unanswered_request(0);
     for _ in 0..3 {
@@ -115,7 +115,7 @@ fn a_late_timeout_does_not_break_the_connection() {
 fn untaken_request(change: QpChange) -> Network {
     let mut network = Network::rc_with(1024, dead(), change);
     network.shared_from = Some(network.now);
-    network.takes_message = Box::new(|_, _| false);
+    network.takes_fragment = Box::new(|_, _| false);
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network
 }

@@ -12,8 +12,8 @@ use crate::wire::{ICRC_LEN, Packet, Psn};
 /// that arrives.
 pub type Impair = dyn FnMut(usize, &Packet) -> Vec<Duration>;
 
-/// Whether a message that a side sends reaches the receiver.
-pub type Takes = dyn FnMut(usize, &Message) -> bool;
+/// Whether a fragment that a side sends reaches the receiver.
+pub type Takes = dyn FnMut(usize, &Fragment) -> bool;
 
 pub struct Side {
     pub qp: Qp,
@@ -32,11 +32,11 @@ struct Arrival {
     /// The receiving side.
     side: usize,
     bytes: Vec<u8>,
-    /// A message through shared memory; else a datagram.
-    is_message: bool,
+    /// A fragment through shared memory; else a datagram.
+    is_fragment: bool,
 }
 
-/// A message in shared memory takes this long.
+/// A fragment in shared memory takes this long.
 const SHARED_DELAY: Duration = us(1);
 
 pub struct Network {
@@ -49,11 +49,11 @@ pub struct Network {
     pub packets_sent: [u64; 2],
     /// From when on the sides share memory.
     pub shared_from: Option<Time>,
-    /// The longest part of a message, in bytes.
+    /// The longest fragment, in bytes.
     pub part_len: usize,
-    /// Whether shared memory takes a message that a side sends. If not, it is lost, as when the receiver
+    /// Whether shared memory takes a fragment that a side sends. If not, it is lost, as when the receiver
     /// has no memory for it.
-    pub takes_message: Box<Takes>,
+    pub takes_fragment: Box<Takes>,
     /// How long after receiving a packet a side transmits.
     pub transmit_delay: Duration,
     /// When a side transmits; None if it has nothing to transmit.
@@ -169,7 +169,7 @@ impl Network {
             packets_sent: [0; 2],
             shared_from: None,
             part_len: 20 << 10,
-            takes_message: Box::new(|_, _| true),
+            takes_fragment: Box::new(|_, _| true),
             transmit_delay: Duration::ZERO,
             transmit_at: [None; 2],
             reuses: None,
@@ -283,7 +283,7 @@ impl Network {
     /// Sends what a side has to send.
     pub fn transmit(&mut self, side: usize) {
         if self.is_shared() {
-            self.transmit_messages(side);
+            self.transmit_fragments(side);
         }
         let mut buffer = vec![0; crate::wire::MAX_PACKET];
         loop {
@@ -309,25 +309,25 @@ impl Network {
     }
 
     /// Sends through shared memory what a side may send there.
-    fn transmit_messages(&mut self, side: usize) {
+    fn transmit_fragments(&mut self, side: usize) {
         let mut buffer = vec![0; HEAD_LEN + self.part_len];
         loop {
             self.run_side(side, |qp, hca| qp.execute_direct(hca));
             let Side { qp, hca } = &mut self.sides[side];
             qp.bind(self.now);
-            let Some(len) = qp.transmit_message(self.now, hca, &mut buffer) else {
+            let Some(len) = qp.transmit_fragment(self.now, hca, &mut buffer) else {
                 break;
             };
-            let message = parse_message(&buffer[..len]);
-            assert_eq!(message.message().dest_qpn(), qpn(1 - side));
+            let fragment = parse_fragment(&buffer[..len]);
+            assert_eq!(fragment.fragment().dest_qpn(), qpn(1 - side));
             self.packets_sent[side] += 1;
-            if (self.takes_message)(side, &message.message()) {
+            if (self.takes_fragment)(side, &fragment.fragment()) {
                 self.put(side, buffer[..len].to_vec(), true, SHARED_DELAY);
             }
         }
     }
 
-    fn put(&mut self, from: usize, bytes: Vec<u8>, is_message: bool, delay: Duration) {
+    fn put(&mut self, from: usize, bytes: Vec<u8>, is_fragment: bool, delay: Duration) {
         self.copies += 1;
         let key = ArrivalKey {
             at: self.now.after(delay),
@@ -336,7 +336,7 @@ impl Network {
         let arrival = Arrival {
             side: 1 - from,
             bytes,
-            is_message,
+            is_fragment,
         };
         self.in_flight.insert(key, arrival);
     }
@@ -346,7 +346,7 @@ impl Network {
         self.arrive(&Arrival {
             side,
             bytes: datagram.to_vec(),
-            is_message: false,
+            is_fragment: false,
         });
     }
 
@@ -354,9 +354,9 @@ impl Network {
         let side = arrival.side;
         let Side { qp, hca } = &mut self.sides[side];
         let from = addresses(1 - side);
-        if arrival.is_message {
-            let copy = parse_message(&arrival.bytes);
-            qp.receive_message(&copy.message(), &from, self.now, hca);
+        if arrival.is_fragment {
+            let copy = parse_fragment(&arrival.bytes);
+            qp.receive_fragment(&copy.fragment(), &from, self.now, hca);
         } else {
             let packet = Packet::parse(&arrival.bytes).expect("a valid packet");
             qp.receive(&packet, &from, self.now, hca);
@@ -455,29 +455,30 @@ impl Network {
     }
 }
 
-/// A message, as its receiver finds it.
-fn parse_message(bytes: &[u8]) -> MessageCopy {
+/// A fragment, as its receiver finds it.
+fn parse_fragment(bytes: &[u8]) -> FragmentCopy {
     let mut head = [0xa5; HEAD_LEN];
     let len = bytes.len().min(HEAD_LEN);
     head[..len].copy_from_slice(&bytes[..len]);
-    let message = Message::parse(&head, bytes).expect("a valid message");
-    MessageCopy::try_new(&message).expect("memory")
+    let fragment = Fragment::parse(&head, bytes).expect("a valid fragment");
+    FragmentCopy::try_new(&fragment).expect("memory")
 }
 
 impl Qp {
     /// Checks what holds between any two calls. `transmitted`: everything that may be sent has been
     /// sent.
     fn check_invariants(&self, transmitted: bool) {
-        let (requester, max_rd_atomic) = (self.requester(), self.attributes().max_rd_atomic);
-        if !self.is_bound() {
-            requester.check_invariants();
+        let (requester, max_rd_atomic) =
+            (self.sends().requester(), self.attributes().max_rd_atomic);
+        if !self.sends().is_bound() {
+            requester.window().check_invariants();
         }
-        if self.state() == QpState::Rts && self.is_bound() {
+        if self.state() == QpState::Rts && self.sends().is_bound() {
             // A timer runs while requests are in flight.
             let timer = self.next_timeout();
-            assert!(!self.has_requests_in_flight() || timer.is_some());
+            assert!(!self.sends().sender().unwrap().is_in_flight() || timer.is_some());
         } else if self.state() == QpState::Rts {
-            assert!(requester.rd_atomic_in_flight() <= max_rd_atomic.unwrap_or(0).into());
+            assert!(requester.window().rd_atomic_in_flight() <= max_rd_atomic.unwrap_or(0).into());
             // A timer runs while packets are in flight; for an unreliable message in progress, the
             // pacer's.
             let timer = if self.config().service.is_reliable() {
@@ -485,10 +486,12 @@ impl Qp {
             } else {
                 self.next_timeout()
             };
-            assert!(!transmitted || !requester.is_in_flight() || timer.is_some());
+            assert!(!transmitted || !requester.window().is_in_flight() || timer.is_some());
         }
         let max_dest_rd_atomic = self.attributes().max_dest_rd_atomic.unwrap_or(0);
-        assert!(self.responder().pending_rd_atomic() <= max_dest_rd_atomic.into());
+        assert!(
+            self.responder().responses().queue().pending_rd_atomic() <= max_dest_rd_atomic.into()
+        );
     }
 }
 

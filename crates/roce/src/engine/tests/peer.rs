@@ -261,7 +261,7 @@ impl Peer {
 
     /// The peer is known to drop what comes behind a missing packet.
     pub fn keeps_nothing(&mut self) {
-        self.qp.requester_mut().assume_nothing_kept();
+        self.qp.sends_mut().requester_mut().assume_nothing_kept();
     }
 
     pub fn send_completions(&self) -> Vec<(u64, u32)> {

@@ -16,11 +16,11 @@ fn a_repeated_sequence_nak_is_ignored_for_500_us() {
     peer.post_send(0, 4000);
     assert_eq!(peer.sent(), [0, 1, 2, 3]);
     peer.sleep(us(50));
-    assert_eq!(peer.qp.requester().cwnd(), 64);
+    assert_eq!(peer.qp.sends().requester().cwnd(), 64);
     peer.nak(1, NakCode::PsnSequence);
     assert_eq!(peer.sent(), [1, 2, 3]);
     // One more for packet 0, then halved.
-    assert_eq!(peer.qp.requester().cwnd(), 32);
+    assert_eq!(peer.qp.sends().requester().cwnd(), 32);
     peer.nak(1, NakCode::PsnSequence);
     assert_eq!(peer.sent(), []);
     // For another packet, and later for the same one.
@@ -106,10 +106,10 @@ fn progress_restores_rnr_retry() {
     peer.rnr_nak(0);
     // While the RNR timer runs, further NAKs of either kind change nothing.
     peer.rnr_nak(0);
-    let cwnd = peer.qp.requester().cwnd();
+    let cwnd = peer.qp.sends().requester().cwnd();
     peer.nak(0, NakCode::PsnSequence);
     assert_eq!(peer.sent(), []);
-    assert_eq!(peer.qp.requester().cwnd(), cwnd);
+    assert_eq!(peer.qp.sends().requester().cwnd(), cwnd);
     assert_eq!(peer.wait_for_timer(), us(640));
     assert_eq!(peer.sent_with_ack_req(), [(0, true), (1, true)]);
     peer.ack(0);
@@ -161,7 +161,7 @@ fn an_rto_shrinks_cwnd_unless_spurious() {
         assert_eq!(peer.wait_for_timer(), ms(20));
         assert_eq!(peer.sent_with_ack_req(), [(0, true), (1, true)]);
         peer.ack(acknowledged);
-        assert_eq!(peer.qp.requester().cwnd(), cwnd);
+        assert_eq!(peer.qp.sends().requester().cwnd(), cwnd);
     }
 }
 
@@ -169,7 +169,7 @@ fn an_rto_shrinks_cwnd_unless_spurious() {
 #[test]
 fn rtt_samples_follow_karns_algorithm() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
-    let srtt = |peer: &Peer| peer.qp.requester().srtt();
+    let srtt = |peer: &Peer| peer.qp.sends().requester().rtt().srtt();
     peer.post_send(0, 10);
     peer.post_send(1, 10);
     assert_eq!(peer.sent(), [0, 1]);

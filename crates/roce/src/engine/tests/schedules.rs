@@ -388,7 +388,7 @@ fn start(case: &Case) -> Network {
     network.transmit_delay = case.transmit_delay;
     network.shared_from = case.shared_from.map(|at| network.now.after(at));
     network.part_len = case.part_len;
-    network.takes_message = take(case);
+    network.takes_fragment = take(case);
     network.reuses = Some(|index| {
         let start = place(SENT, index) as usize;
         start..start + SLOT as usize

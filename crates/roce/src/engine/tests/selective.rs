@@ -69,7 +69,7 @@ fn all_is_retransmitted_to_a_peer_that_drops_the_others() {
 fn a_peer_shows_during_a_retransmission_that_it_keeps_packets() {
     let mut peer = sender();
     peer.keeps_nothing();
-    peer.qp.requester_mut().assume_cwnd(4);
+    peer.qp.sends_mut().requester_mut().assume_cwnd(4);
     peer.nak(2, LOST);
     assert_eq!(peer.sent(), [2, 3, 4, 5]);
     peer.ack(7);
@@ -100,10 +100,10 @@ fn many_lost_packets_are_retransmitted_together() {
 fn a_lost_retransmission_is_repeated_before_the_rto() {
     let mut peer = sender();
     peer.nak(2, LOST);
-    let cwnd = peer.qp.requester().cwnd();
+    let cwnd = peer.qp.sends().requester().cwnd();
     for _ in 0..3 {
         assert_eq!(peer.sent(), [2]);
-        assert_eq!(peer.qp.requester().cwnd(), cwnd);
+        assert_eq!(peer.qp.sends().requester().cwnd(), cwnd);
         peer.wait_for_timer();
     }
     // The RTO.
@@ -122,10 +122,10 @@ fn a_probe_is_sent_before_the_rto() {
     peer.sleep(us(10));
     peer.post_send(1, 3 << 10);
     assert_eq!(peer.sent(), [10, 11, 12]);
-    let cwnd = peer.qp.requester().cwnd();
+    let cwnd = peer.qp.sends().requester().cwnd();
     assert_eq!(peer.wait_for_timer(), us(500));
     assert_eq!(peer.sent_with_ack_req(), [(10, true)]);
-    assert_eq!(peer.qp.requester().cwnd(), cwnd);
+    assert_eq!(peer.qp.sends().requester().cwnd(), cwnd);
     // The acknowledgment of the first transmission, as it comes too early for that of the probe: nothing else
     // is sent.
     peer.sleep(us(20));
@@ -138,7 +138,7 @@ fn a_probe_is_sent_before_the_rto() {
     peer.ack(11);
     assert_eq!(peer.sent(), [12]);
     // One more for packet 10, then halved.
-    assert_eq!(peer.qp.requester().cwnd(), (cwnd + 2) / 2);
+    assert_eq!(peer.qp.sends().requester().cwnd(), (cwnd + 2) / 2);
 }
 
 /// After the probe comes the RTO.

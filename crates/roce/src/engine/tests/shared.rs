@@ -18,10 +18,10 @@ fn shared() -> Network {
     Network::rc(1024, lossless(us(10))).sharing(true)
 }
 
-/// Drops the messages of side 0 whose numbers, counted from 0, are among these.
-fn drop_messages(network: &mut Network, numbers: &'static [u32]) {
+/// Drops the fragments of side 0 whose numbers, counted from 0, are among these.
+fn drop_fragments(network: &mut Network, numbers: &'static [u32]) {
     let count = Cell::new(0);
-    network.takes_message = Box::new(move |side, _| {
+    network.takes_fragment = Box::new(move |side, _| {
         if side != 0 {
             return true;
         }
@@ -43,14 +43,14 @@ fn a_queue_pair_is_bound_when_nothing_is_in_flight() {
     network.shared_from = Some(network.now);
     post(&mut network, 1, SendOp::Send, 3000);
     post(&mut network, 2, SendOp::Send, 10);
-    assert!(!network.sides[0].qp.is_bound());
+    assert!(!network.sides[0].qp.sends().is_bound());
     assert_eq!(network.packets_sent[0], 3);
     network.run();
-    assert!(network.sides[0].qp.is_bound());
+    assert!(network.sides[0].qp.sends().is_bound());
     let expected = [0, 1, 2].map(|id| (id, IBV_WC_SUCCESS));
     assert_eq!(sends(&network, 0), expected);
     assert_eq!(receives(&network, 1), expected);
-    // Two messages, and perhaps packets that were sent again.
+    // Two fragments, and perhaps packets that were sent again.
     let before = network.packets_sent[0];
     post(&mut network, 3, SendOp::Send, 4000);
     network.run();
@@ -70,19 +70,19 @@ fn each_direction_is_bound_alone() {
     assert!(qp.bind(network.now));
     network.shared_from = Some(network.now);
     post(&mut network, 2, SendOp::Send, 10);
-    assert!(network.sides[0].qp.is_bound() && !network.sides[1].qp.is_bound());
+    assert!(network.sides[0].qp.sends().is_bound() && !network.sides[1].qp.sends().is_bound());
     network.shared_from = None;
     network.post_send(1, send_wr(3, SendOp::Send, &[sge(0, 10)]));
-    assert!(!network.sides[1].qp.is_bound());
+    assert!(!network.sides[1].qp.sends().is_bound());
     network.shared_from = Some(network.now);
     network.run();
     assert_eq!(sends(&network, 0), [(2, IBV_WC_SUCCESS)]);
     assert_eq!(sends(&network, 1), [(3, IBV_WC_SUCCESS)]);
 }
 
-/// A part of a long message that the receiver has dropped: the message is sent again, and arrives once.
+/// A fragment of a long message that the receiver has dropped: the message is sent again, and arrives once.
 #[test]
-fn a_message_with_a_missing_part_is_sent_again() {
+fn a_message_with_a_missing_fragment_is_sent_again() {
     for dropped in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3], &[1, 3]] {
         for op in [
             SendOp::Send,
@@ -95,7 +95,7 @@ fn a_message_with_a_missing_part_is_sent_again() {
             fill(&mut network, 0);
             network.part_len = 1000;
             network.post_recv(1, recv_wr(7, &[sge(200_000, 4000)]));
-            drop_messages(&mut network, dropped);
+            drop_fragments(&mut network, dropped);
             post(&mut network, 1, op, 3500);
             network.run();
             assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
@@ -112,12 +112,12 @@ fn a_message_with_a_missing_part_is_sent_again() {
     }
 }
 
-/// A message that the receiver drops for lack of memory consumes no retry before the ack timeout.
+/// A fragment that the receiver drops for lack of memory consumes no retry before the ack timeout.
 #[test]
 fn a_dropped_request_is_sent_again_after_the_ack_timeout() {
     let mut network = shared();
     network.post_recv(1, recv_wr(7, &[sge(0, 10)]));
-    drop_messages(&mut network, &[0, 1]);
+    drop_fragments(&mut network, &[0, 1]);
     let begin = network.now;
     post(&mut network, 1, SendOp::Send, 10);
     while sends(&network, 0).is_empty() {
@@ -137,7 +137,7 @@ fn a_request_that_nobody_answers_fails_after_its_retries() {
             ..QpChange::default()
         };
         let mut network = Network::rc_with(1024, lossless(us(10)), change).sharing(true);
-        network.takes_message = Box::new(|_, _| false);
+        network.takes_fragment = Box::new(|_, _| false);
         let begin = network.now;
         post(&mut network, 1, SendOp::Send, 10);
         network.run();
@@ -204,9 +204,9 @@ fn a_lost_response_is_requested_again() {
         };
         let lost = Rc::new(Cell::new(0));
         let count = Rc::clone(&lost);
-        network.takes_message = Box::new(move |side, message| {
+        network.takes_fragment = Box::new(move |side, fragment| {
             let is_data = matches!(
-                message.operation(),
+                fragment.operation(),
                 Operation::ReadResponse | Operation::AtomicAck
             );
             let loses = side == 1 && is_data && count.get() < 1;
@@ -238,7 +238,7 @@ fn other_memory_loses_nothing() {
     for wr_id in 0..2 {
         network.post_recv(1, recv_wr(wr_id, &[sge(0, 10)]));
     }
-    drop_messages(&mut network, &[0]);
+    drop_fragments(&mut network, &[0]);
     post(&mut network, 1, SendOp::Send, 10);
     network.sides[0].qp.on_other_memory();
     network.transmit(0);
@@ -291,24 +291,24 @@ fn an_unreliable_connection_changes_at_any_time() {
         for wr_id in [2 * round, 2 * round + 1] {
             post(&mut network, wr_id, SendOp::Send, 4000);
         }
-        assert_eq!(network.sides[0].qp.is_bound(), is_shared);
+        assert_eq!(network.sides[0].qp.sends().is_bound(), is_shared);
         network.run();
     }
     let expected: Vec<_> = (0..6).map(|id| (id, IBV_WC_SUCCESS)).collect();
     assert_eq!(sends(&network, 0), expected);
     assert_eq!(receives(&network, 1), expected);
-    // Four messages of four packets, and two of one part.
+    // Four messages of four packets, and two of one fragment.
     assert_eq!(network.packets_sent[0], 4 * 4 + 2);
 }
 
-/// A message of UC that has lost a part is dropped, and the next one gets its receive.
+/// A message of UC that has lost a fragment is dropped, and the next one gets its receive.
 #[test]
-fn an_unreliable_message_without_a_part_is_dropped() {
+fn an_unreliable_message_without_a_fragment_is_dropped() {
     for dropped in [&[0][..], &[1], &[3]] {
         let mut network = uc().sharing(true);
         network.part_len = 1000;
         network.post_recv(1, recv_wr(7, &[sge(0, 5000)]));
-        drop_messages(&mut network, dropped);
+        drop_fragments(&mut network, dropped);
         post(&mut network, 1, SendOp::Send, 3500);
         post(&mut network, 2, SendOp::Send, 10);
         network.run();

@@ -550,5 +550,5 @@ fn uc_queues_no_nak() {
     network.run();
     let qp = &network.sides[1].qp;
     assert_eq!(qp.state(), QpState::Err);
-    assert!(!qp.responder().has_response());
+    assert!(!qp.responder().responses().has_next());
 }

@@ -7,7 +7,7 @@ use super::network::{self, attributes, ms, us};
 use crate::engine::congestion::CongestionWindow;
 use crate::engine::pacer::Pacer;
 use crate::engine::rtt::RttEstimator;
-use crate::engine::send_queue::{SendQueue, first_packet};
+use crate::engine::send_queue::{first_packet, nearest_packet, psn};
 use crate::engine::timer::{Timer, TimerTable};
 use crate::engine::*;
 use crate::wire::Psn;
@@ -50,15 +50,11 @@ fn encoded_values_match_the_specification() {
 #[test]
 fn a_psn_maps_to_the_nearest_packet_number() {
     let first = first_packet(Psn::new(0xff_fffe));
-    let queue = SendQueue::starting_at(first);
-    assert_eq!(queue.psn(first + 3), Psn::new(1));
-    assert_eq!(queue.nearest_packet(Psn::new(1), first), first + 3);
+    assert_eq!(psn(first + 3), Psn::new(1));
+    assert_eq!(nearest_packet(Psn::new(1), first), first + 3);
+    assert_eq!(nearest_packet(Psn::new(0xff_fff0), first + 3), first - 14);
     assert_eq!(
-        queue.nearest_packet(Psn::new(0xff_fff0), first + 3),
-        first - 14
-    );
-    assert_eq!(
-        queue.nearest_packet(Psn::new(0xff_ffff), first_packet(Psn::new(0))),
+        nearest_packet(Psn::new(0xff_ffff), first_packet(Psn::new(0))),
         first_packet(Psn::new(0)) - 1
     );
 }

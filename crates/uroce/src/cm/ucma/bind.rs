@@ -31,7 +31,7 @@ impl<H: CmOs> Manager<H> {
             return Err(EINVAL);
         }
         let number = self.ids.find(file, input.u32(36))?;
-        self.bind_anywhere(number, address)
+        self.kernel_ids().bind_anywhere(number, address)
     }
 
     pub(super) fn bind_command(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
@@ -40,17 +40,7 @@ impl<H: CmOs> Manager<H> {
             return Err(EINVAL);
         }
         let number = self.ids.find(file, input.u32(0))?;
-        self.bind_anywhere(number, address)
-    }
-
-    /// [`Binder::bind`].
-    pub(super) fn bind(
-        &mut self,
-        number: u32,
-        address: Address,
-        reserve: bool,
-    ) -> Result<(), Errno> {
-        self.binder().bind(number, address, reserve)
+        self.kernel_ids().bind_anywhere(number, address)
     }
 
     /// [`Binder::addresses_changed`].
@@ -58,7 +48,7 @@ impl<H: CmOs> Manager<H> {
         self.binder().addresses_changed();
     }
 
-    fn binder(&mut self) -> Binder<'_, H> {
+    pub(super) fn binder(&mut self) -> Binder<'_, H> {
         Binder {
             os: &mut self.os,
             ids: &mut self.ids,
@@ -70,7 +60,7 @@ impl<H: CmOs> Manager<H> {
         let backlog = backlog_of(input);
         if self.ids.existing(number)?.state == IdState::Idle {
             let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-            self.bind_anywhere(number, Address::Ip(any))?;
+            self.kernel_ids().bind_anywhere(number, Address::Ip(any))?;
         }
         let id = self.ids.existing(number)?;
         if id.state != IdState::Bound {
@@ -84,7 +74,7 @@ impl<H: CmOs> Manager<H> {
         if !reserved {
             self.binder().reserve(number, port)?;
         }
-        self.listen_in_kernel(number, backlog)?;
+        self.kernel_ids().listen(number, backlog)?;
         let id = self.ids.get_mut(number).ok_or(EINVAL)?;
         if let Some(reserved) = &id.reservation {
             self.os.listen(reserved)?;
@@ -96,15 +86,15 @@ impl<H: CmOs> Manager<H> {
 }
 
 /// Binds ids to addresses and port numbers: the parts of the operating system and of the ids that this takes.
-struct Binder<'a, H: CmOs> {
-    os: &'a mut H,
-    ids: &'a mut IdTable<H::Reservation>,
+pub(super) struct Binder<'a, H: CmOs> {
+    pub os: &'a mut H,
+    pub ids: &'a mut IdTable<H::Reservation>,
 }
 
 impl<H: CmOs> Binder<'_, H> {
     /// Binds an id to an address of a device of uroce or a wildcard address, and to a port number. `reserve`:
     /// no other process may have the number.
-    fn bind(&mut self, number: u32, address: Address, reserve: bool) -> Result<(), Errno> {
+    pub fn bind(&mut self, number: u32, address: Address, reserve: bool) -> Result<(), Errno> {
         if self.ids.existing(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }

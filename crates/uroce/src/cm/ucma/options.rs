@@ -72,7 +72,7 @@ impl<H: CmOs> Manager<H> {
         let id = self.ids.existing(number)?;
         id.settings.retain(|(name, _)| *name != input.u32(16));
         id.settings.push((input.u32(16), value.to_vec()));
-        self.set_in_kernel(number, input, value)
+        self.kernel_ids().set_option(number, input, value)
     }
 
     fn set_path(&mut self, number: u32, value: &[u8]) -> Result<(), Errno> {

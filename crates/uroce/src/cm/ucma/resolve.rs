@@ -70,13 +70,13 @@ impl<H: CmOs> Manager<H> {
         timeout: Duration,
         now: Time,
     ) -> Result<(), Errno> {
-        if let Some(resolving) = self.resolve_in_kernel(number, src, dst, timeout) {
+        if let Some(resolving) = self.kernel_ids().resolve(number, src, dst, timeout) {
             return resolving;
         }
-        self.leave_kernel(number);
+        self.kernel_ids().leave(number);
         if self.ids.existing(number)?.state == IdState::Idle {
             let src = src.unwrap_or_else(|| dst.wildcard_like());
-            self.bind(number, src, false)?;
+            self.binder().bind(number, src, false)?;
         }
         let id = self.ids.existing(number)?;
         let bound = id.src.ok_or(EINVAL)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
-use super::{Channel, MESSAGE_TAG};
+use super::{Channel, FRAGMENT_TAG};
 use crate::shm::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
 use roce::engine::Time;
@@ -72,10 +72,10 @@ impl<'a> Sender<'a> {
         });
     }
 
-    /// Lets `write` write a message where the peer reads it, and sends it. `write` returns its length; None:
+    /// Lets `write` write a fragment where the peer reads it, and sends it. `write` returns its length; None:
     /// nothing is sent, and this returns false.
     #[inline(always)]
-    pub fn write_message(
+    pub fn write_fragment(
         &mut self,
         room: Room,
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
@@ -84,12 +84,12 @@ impl<'a> Sender<'a> {
             let len = write(buffer)?;
             Some(Filled {
                 len,
-                tag: MESSAGE_TAG,
+                tag: FRAGMENT_TAG,
             })
         })
     }
 
-    /// [`Sender::write_message`] for a datagram without ICRC. `write` returns its length and its traffic
+    /// [`Sender::write_fragment`] for a datagram without ICRC. `write` returns its length and its traffic
     /// class (of IPv4: type of service).
     #[inline]
     pub fn write_datagram(

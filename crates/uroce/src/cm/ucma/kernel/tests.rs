@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::super::fake::Process;
+use super::super::id::qp_type;
 use super::super::tests::*;
 use super::*;
 
@@ -268,4 +269,33 @@ fn a_membership_that_the_program_does_not_get_to_know_is_ended() {
     assert_eq!(own.manager.memberships.count(), 0);
     own.manager.take_kernel_events(1);
     assert!(next(&mut own).is_err(), "an event of the membership");
+}
+
+/// Without a manager: the ids and the operating system are enough.
+#[test]
+fn an_id_moves_to_the_kernel_and_leaves_it() {
+    let (mut own, ..) = hosts();
+    let mut ids = IdTable::default();
+    let [at_kernel, at_both] = [7, 8].map(|uid| ids.insert(Id::new(1, uid, TCP, qp_type::RC, 1)));
+    let os = own.manager.os();
+    let mut in_kernel = KernelIds { os, ids: &mut ids };
+    let address = |ip, port| Address::Ip((ip, port).into());
+    in_kernel
+        .bind_anywhere(at_kernel, address(IN_KERNEL, 5000))
+        .unwrap();
+    in_kernel
+        .bind_anywhere(at_both, address(ANY, 5001))
+        .unwrap();
+    in_kernel.listen(at_both, 9).unwrap();
+    in_kernel.leave(at_kernel);
+    let devices = |ids: &IdTable<_>, id| ids.get(id).map(|id| (id.devices, id.backlog));
+    let Some((Devices::Kernel(_), 0)) = devices(in_kernel.ids, at_kernel) else {
+        panic!("not the kernel's");
+    };
+    let Some((Devices::Both(_), 9)) = devices(in_kernel.ids, at_both) else {
+        panic!("not of both");
+    };
+    in_kernel.leave(at_both);
+    assert_eq!(devices(&ids, at_both), Some((Devices::Uroce, 9)));
+    assert_eq!(kernel_ids(&mut own), 1);
 }

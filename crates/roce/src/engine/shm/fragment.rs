@@ -19,16 +19,16 @@ use crate::wire::{Aeth, AethKind, AtomicEth, Feth, Operation, Part, Psn, Reth};
 /// them, at the start of a cache line: copies there and from there are up to twice as fast (benches/uroce).
 pub const HEAD_LEN: usize = 56;
 
-/// The first part of a message.
+/// The first fragment of a message.
 const STARTS: u8 = 1;
-/// The last part of a message.
+/// The last fragment of a message.
 const ENDS: u8 = 2;
-/// The message raises a solicited event.
+/// The fragment raises a solicited event.
 const SOLICITED: u8 = 4;
 /// The payload begins at [`HEAD_LEN`].
 const APART: u8 = 8;
 
-/// The operations that a message can have. Their places are their codes.
+/// The operations that a fragment can have. Their places are their codes.
 const OPERATIONS: [Operation; 13] = [
     Operation::Send,
     Operation::SendImm,
@@ -66,7 +66,7 @@ const fn code(operation: Operation) -> u8 {
     }
 }
 
-/// The bytes of the header that messages with an operation have.
+/// The bytes of the header that fragments with an operation have.
 const fn header_len(operation: Operation) -> usize {
     match operation {
         Operation::CmpSwap | Operation::FetchAdd => 56,
@@ -80,20 +80,20 @@ const fn header_len(operation: Operation) -> usize {
     }
 }
 
-/// A request, a part of one, or a response, as it was received.
+/// A fragment: a request or a response, or one of the pieces of a long one, as it was received.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct Fragment<'a> {
     head: &'a [u8; HEAD_LEN],
     operation: Operation,
-    /// The message's payload. A hostile peer may change it while it is read.
+    /// The fragment's payload. A hostile peer may change it while it is read.
     pub payload: &'a [u8],
 }
 
-impl<'a> Message<'a> {
-    /// The message that `body` has. `head` is a copy of its first bytes: only these are examined. None if it
-    /// is none.
+impl<'a> Fragment<'a> {
+    /// The fragment that `body` contains; None if it contains none. `head` is a copy of its first bytes: only
+    /// these are examined.
     #[inline(always)]
-    pub fn parse(head: &'a [u8; HEAD_LEN], body: &'a [u8]) -> Option<Message<'a>> {
+    pub fn parse(head: &'a [u8; HEAD_LEN], body: &'a [u8]) -> Option<Fragment<'a>> {
         let operation = *OPERATIONS.get(usize::from(head[0]))?;
         let start = match head[1] & APART {
             0 => header_len(operation),
@@ -103,7 +103,7 @@ impl<'a> Message<'a> {
             true => head.get(start..body.len()),
             false => body.get(start..),
         };
-        Some(Message {
+        Some(Fragment {
             head,
             operation,
             payload: payload?,
@@ -129,13 +129,13 @@ impl<'a> Message<'a> {
         self.head[1] & flag != 0
     }
 
-    /// The operation of the message. Never `Reserved`.
+    /// The operation of the fragment. Never `Reserved`.
     #[inline]
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// The position of this part in the message.
+    /// The position of the fragment in its message.
     #[inline]
     pub fn part(&self) -> Part {
         match (self.starts(), self.ends()) {
@@ -146,13 +146,13 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether it is the first part of its message.
+    /// Whether it is the first fragment of its message.
     #[inline]
     pub fn starts(&self) -> bool {
         self.has(STARTS)
     }
 
-    /// Whether it is the last part of its message.
+    /// Whether it is the last fragment of its message.
     #[inline]
     pub fn ends(&self) -> bool {
         self.has(ENDS)
@@ -170,13 +170,13 @@ impl<'a> Message<'a> {
         self.u32_at::<4>()
     }
 
-    /// The PSN of a request. All its parts have it, and all its responses.
+    /// The PSN of a request. All its fragments have it, and all its responses.
     #[inline]
     pub fn psn(&self) -> Psn {
         Psn::new(self.u32_at::<8>())
     }
 
-    /// Where in the message its payload begins, in bytes.
+    /// Where in its message the payload begins, in bytes.
     #[inline]
     pub fn offset(&self) -> u32 {
         self.u32_at::<12>()
@@ -212,14 +212,14 @@ impl<'a> Message<'a> {
         self.u64_at::<24>()
     }
 
-    /// Immediate data in network byte order; only the last part has it.
+    /// Immediate data in network byte order; only the last fragment has it.
     #[inline]
     pub fn imm(&self) -> Option<u32> {
         let has = matches!(self.operation, Operation::SendImm | Operation::WriteImm) && self.ends();
         has.then(|| self.u32_at::<16>())
     }
 
-    /// The R_Key to invalidate; only the last part has it.
+    /// The R_Key to invalidate; only the last fragment has it.
     #[inline]
     pub fn invalidated_rkey(&self) -> Option<u32> {
         let has = self.operation == Operation::SendInv && self.ends();
@@ -232,7 +232,7 @@ impl<'a> Message<'a> {
         self.u32_at::<20>()
     }
 
-    /// Address, R_Key and length; only the first part has them.
+    /// Address, R_Key and length; only the first fragment has them.
     #[inline]
     pub fn reth(&self) -> Option<Reth> {
         let has = header_len(self.operation) == 40 && self.starts();
@@ -264,29 +264,29 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A message for a later time: the message itself lies in shared memory.
-pub struct MessageCopy {
+/// A fragment for a later time: the fragment itself lies in shared memory.
+pub struct FragmentCopy {
     head: [u8; HEAD_LEN],
     operation: Operation,
     payload: Vec<u8>,
 }
 
-impl MessageCopy {
+impl FragmentCopy {
     /// None if there is no memory.
-    pub fn try_new(message: &Message<'_>) -> Option<MessageCopy> {
+    pub fn try_new(fragment: &Fragment<'_>) -> Option<FragmentCopy> {
         let mut payload = Vec::new();
-        payload.try_reserve_exact(message.payload.len()).ok()?;
-        payload.extend_from_slice(message.payload);
-        Some(MessageCopy {
-            head: *message.head,
-            operation: message.operation,
+        payload.try_reserve_exact(fragment.payload.len()).ok()?;
+        payload.extend_from_slice(fragment.payload);
+        Some(FragmentCopy {
+            head: *fragment.head,
+            operation: fragment.operation,
             payload,
         })
     }
 
-    /// The message.
-    pub fn message(&self) -> Message<'_> {
-        Message {
+    /// The fragment.
+    pub fn fragment(&self) -> Fragment<'_> {
+        Fragment {
             head: &self.head,
             operation: self.operation,
             payload: &self.payload,
@@ -294,16 +294,16 @@ impl MessageCopy {
     }
 }
 
-/// Writes a message into the memory that the peer reads it from.
-pub struct MessageWriter<'a> {
+/// Writes a fragment into the memory that the peer reads it from.
+pub struct FragmentWriter<'a> {
     head: &'a mut [u8; HEAD_LEN],
     /// Behind the longest header.
     tail: &'a mut [u8],
     operation: Operation,
 }
 
-impl<'a> MessageWriter<'a> {
-    /// A message for the queue pair of that number. None if the buffer is shorter than the longest header.
+impl<'a> FragmentWriter<'a> {
+    /// A fragment for the queue pair of that number. None if the buffer is shorter than the longest header.
     #[inline(always)]
     pub fn new(
         operation: Operation,
@@ -311,7 +311,7 @@ impl<'a> MessageWriter<'a> {
         (dest_qpn, psn): (u32, Psn),
         offset: u32,
         buffer: &'a mut [u8],
-    ) -> Option<MessageWriter<'a>> {
+    ) -> Option<FragmentWriter<'a>> {
         let (head, tail) = buffer.split_first_chunk_mut::<HEAD_LEN>()?;
         let flags = match part {
             Part::First => STARTS,
@@ -324,14 +324,14 @@ impl<'a> MessageWriter<'a> {
         head[8..12].copy_from_slice(&psn.get().to_ne_bytes());
         head[12..16].copy_from_slice(&offset.to_ne_bytes());
         head[16..24].fill(0);
-        Some(MessageWriter {
+        Some(FragmentWriter {
             head,
             tail,
             operation,
         })
     }
 
-    /// Marks the message as one that raises a solicited event.
+    /// Marks the fragment as one that raises a solicited event.
     #[inline(always)]
     pub fn solicited(&mut self) {
         self.head[1] |= SOLICITED;
@@ -393,7 +393,7 @@ impl<'a> MessageWriter<'a> {
         self.tail.get_mut(..len)
     }
 
-    /// The length of the message with a payload of that length, in bytes.
+    /// The length of the fragment with a payload of that length, in bytes.
     #[inline(always)]
     pub fn len(&self, payload_len: usize) -> usize {
         match self.head[1] & APART {

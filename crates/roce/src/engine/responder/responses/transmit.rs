@@ -1,16 +1,18 @@
 //! Sends responses as packets (9.7.5).
 //!
-//! Not here: their order (`response_queue`). Through shared memory they are sent by `messages`.
+//! Not here: their order (`response_queue`). Through shared memory they are sent by `fragments`.
 
-use super::{Attributes, Hca, Operation, Part, Psn, Responder, Response, Time};
-use crate::engine::Clock;
+use super::Responses;
+use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, Encoded, Layout, part_of};
-use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode};
+use crate::engine::response_queue::Response;
+use crate::engine::{Clock, Hca, Time};
+use crate::wire::{Aeth, AethKind, HeaderWriter, NakCode, Operation, Part, Psn};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce/protocol.md has the reason.
 pub(super) const ACK: AethKind = AethKind::Ack { credits: 31 };
 
-/// The result of [`Responder::next_response`].
+/// The result of [`Responses::next_response`].
 pub enum NextResponse {
     /// Nothing can be sent now.
     None,
@@ -27,18 +29,11 @@ impl From<Option<Encoded>> for NextResponse {
     }
 }
 
-impl Responder {
-    /// Whether a request packet may be sent before the first response. True once for an ACK: the kernel
-    /// splits one buffer into several packets (UDP_SEGMENT) only if none but the last is shorter. With
-    /// the ACK last, the program's reply and the ACK of the request leave in one system call.
-    pub fn yields_to_request(&mut self) -> bool {
-        self.responses.yields_to_request()
-    }
-
+impl Responses {
     /// When the pacer allows the READ response that is next; None if the next response is no READ
     /// response.
     pub fn pacing_until(&self) -> Option<Time> {
-        let paced = self.responses.read_is_next();
+        let paced = self.queue.read_is_next();
         paced.then(|| self.pacer.resumes_at()).flatten()
     }
 
@@ -52,7 +47,7 @@ impl Responder {
         buffer: &mut [u8],
     ) -> NextResponse {
         loop {
-            let Some(response) = self.responses.front() else {
+            let Some(response) = self.queue.front() else {
                 return NextResponse::None;
             };
             match *response {
@@ -72,9 +67,9 @@ impl Responder {
         }
     }
 
-    /// [`Responder::next_response`], if that is neither an ACK nor of a READ.
+    /// [`Responses::next_response`], if that is neither an ACK nor of a READ.
     fn next_rare_response(&mut self, attributes: &Attributes, buffer: &mut [u8]) -> NextResponse {
-        let headers = match self.responses.front() {
+        let headers = match self.queue.front() {
             Some(&Response::Nak { psn, kind }) => {
                 self.headers(attributes, Operation::Ack, psn, kind, buffer)
             }
@@ -98,7 +93,7 @@ impl Responder {
     /// Sends the next response, which has these headers and no payload.
     #[inline(always)]
     fn respond(&mut self, headers: HeaderWriter<'_>) -> NextResponse {
-        self.responses.on_sent();
+        self.queue.on_sent();
         let layout = Layout::new(headers.size(), 0);
         layout.seal(headers).into()
     }
@@ -114,7 +109,7 @@ impl Responder {
         buffer: &'a mut [u8],
     ) -> HeaderWriter<'a> {
         let mut headers = emit::connected_headers(attributes, operation, Part::Only, psn, buffer);
-        let msn = self.msn;
+        let msn = self.msn();
         headers.aeth(&Aeth { kind, msn });
         headers
     }
@@ -127,7 +122,7 @@ impl Responder {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<NextResponse> {
-        let Some(Response::Read(read)) = self.responses.front() else {
+        let Some(Response::Read(read)) = self.queue.front() else {
             return None;
         };
         if !self.pacer.may_send(now) {
@@ -140,7 +135,7 @@ impl Responder {
         let mut headers =
             emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn, buffer);
         if part != Part::Middle {
-            let (kind, msn) = (ACK, self.msn);
+            let (kind, msn) = (ACK, self.msn());
             headers.aeth(&Aeth { kind, msn });
         }
         let layout = Layout::new(headers.size(), len as usize);
@@ -165,13 +160,13 @@ impl Responder {
     /// The memory of the READ that is the next response is not accessible any more. Returns the PSN of the
     /// NAK; None for a duplicate, which is dropped.
     pub(super) fn on_read_failed(&mut self) -> Option<Psn> {
-        let Some(Response::Read(read)) = self.responses.front() else {
+        let Some(Response::Read(read)) = self.queue.front() else {
             return None;
         };
         let psn = (!read.duplicate).then_some(read.psn);
         match psn {
-            Some(_) => self.responses.clear(),
-            None => self.responses.pop_front(),
+            Some(_) => self.queue.clear(),
+            None => self.queue.pop_front(),
         }
         psn
     }
@@ -179,15 +174,15 @@ impl Responder {
     /// `len` bytes of the READ that is the next response have been sent, which take that number of PSNs if
     /// more of them follow.
     pub(super) fn on_read_sent(&mut self, len: u32, psns: u32, hca: &mut impl Hca) {
-        let Some(Response::Read(read)) = self.responses.front() else {
+        let Some(Response::Read(read)) = self.queue.front() else {
             return;
         };
         if len < read.remaining {
-            return self.responses.on_read_response_sent(len, psns);
+            return self.queue.on_read_response_sent(len, psns);
         }
         if !read.duplicate {
             self.report_read(read.first_psn, hca);
         }
-        self.responses.pop_front();
+        self.queue.pop_front();
     }
 }

@@ -1,4 +1,4 @@
-//! Messages are read as they were written.
+//! Fragments are read as they were written.
 
 use proptest::prelude::*;
 
@@ -6,21 +6,21 @@ use super::*;
 
 const PARTS: [Part; 4] = [Part::First, Part::Middle, Part::Last, Part::Only];
 
-/// The bytes of a message, as its receiver finds them: what is behind them may be anything.
+/// The bytes of a fragment, as its receiver finds them: what is behind them may be anything.
 fn write(
     (operation, part): (Operation, Part),
     payload: &[u8],
-    fill: impl FnOnce(&mut MessageWriter<'_>),
+    fill: impl FnOnce(&mut FragmentWriter<'_>),
 ) -> Vec<u8> {
     let mut buffer = vec![0x5a; HEAD_LEN + payload.len()];
     let to = (0xab_cdef, Psn::new(0x12_3456));
-    let mut message = MessageWriter::new(operation, part, to, 77, &mut buffer).unwrap();
-    fill(&mut message);
-    message
+    let mut fragment = FragmentWriter::new(operation, part, to, 77, &mut buffer).unwrap();
+    fill(&mut fragment);
+    fragment
         .payload(payload.len())
         .unwrap()
         .copy_from_slice(payload);
-    let len = message.len(payload.len());
+    let len = fragment.len(payload.len());
     buffer.truncate(len);
     buffer
 }
@@ -34,7 +34,7 @@ fn head(bytes: &[u8]) -> [u8; HEAD_LEN] {
 
 proptest! {
     #[test]
-    fn a_message_is_read_as_it_was_written(
+    fn a_fragment_is_read_as_it_was_written(
         code in 0..OPERATIONS.len(),
         part in 0..4usize,
         numbers: (u64, u32, u32, u64, u64, u32, u32),
@@ -54,44 +54,44 @@ proptest! {
             to.solicited();
         });
         let head = head(&bytes);
-        let message = Message::parse(&head, &bytes).unwrap();
-        prop_assert_eq!((message.operation(), message.part()), (operation, part));
-        prop_assert_eq!((message.dest_qpn(), message.psn().get()), (0xab_cdef, 0x12_3456));
-        prop_assert_eq!((message.offset(), message.payload), (77, &payload[..]));
-        prop_assert!(message.is_solicited());
-        prop_assert_eq!(message.xrc_srqn(), srqn);
+        let fragment = Fragment::parse(&head, &bytes).unwrap();
+        prop_assert_eq!((fragment.operation(), fragment.part()), (operation, part));
+        prop_assert_eq!((fragment.dest_qpn(), fragment.psn().get()), (0xab_cdef, 0x12_3456));
+        prop_assert_eq!((fragment.offset(), fragment.payload), (77, &payload[..]));
+        prop_assert!(fragment.is_solicited());
+        prop_assert_eq!(fragment.xrc_srqn(), srqn);
         let has = |has: bool, imm: u32| has.then_some(imm);
         let is_imm = matches!(operation, Operation::SendImm | Operation::WriteImm);
-        prop_assert_eq!(message.imm(), has(is_imm && message.ends(), imm));
+        prop_assert_eq!(fragment.imm(), has(is_imm && fragment.ends(), imm));
         let is_inv = operation == Operation::SendInv;
-        prop_assert_eq!(message.invalidated_rkey(), has(is_inv && message.ends(), imm));
-        let reth = (header_len(operation) == 40 && message.starts()).then_some((va, rkey, len));
-        prop_assert_eq!(message.reth().map(|reth| (reth.va, reth.rkey, reth.len)), reth);
-        if let Some(atomic) = message.atomic() {
+        prop_assert_eq!(fragment.invalidated_rkey(), has(is_inv && fragment.ends(), imm));
+        let reth = (header_len(operation) == 40 && fragment.starts()).then_some((va, rkey, len));
+        prop_assert_eq!(fragment.reth().map(|reth| (reth.va, reth.rkey, reth.len)), reth);
+        if let Some(atomic) = fragment.atomic() {
             prop_assert_eq!((atomic.va, atomic.rkey), (va, rkey));
             prop_assert_eq!((atomic.compare, atomic.swap_add), (compare, swap_add));
         }
         if operation == Operation::AtomicAck {
-            prop_assert_eq!(message.original_value(), va);
+            prop_assert_eq!(fragment.original_value(), va);
         }
-        let copy = MessageCopy::try_new(&message).unwrap();
-        prop_assert_eq!(copy.message().payload, &payload[..]);
-        prop_assert_eq!(copy.message().psn(), message.psn());
+        let copy = FragmentCopy::try_new(&fragment).unwrap();
+        prop_assert_eq!(copy.fragment().payload, &payload[..]);
+        prop_assert_eq!(copy.fragment().psn(), fragment.psn());
     }
 
     /// Whatever a peer writes, it is read or refused.
     #[test]
-    fn any_bytes_are_a_message_or_none(
+    fn any_bytes_are_a_fragment_or_none(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         first in 0..20u8,
     ) {
         let mut bytes = bytes;
         bytes.iter_mut().take(1).for_each(|byte| *byte = first);
         let head = head(&bytes);
-        if let Some(message) = Message::parse(&head, &bytes) {
-            prop_assert!(message.payload.len() <= bytes.len());
-            let _ = (message.reth(), message.atomic(), message.feth(), message.acknowledgment());
-            let _ = (message.is_nak(), message.imm(), message.invalidated_rkey());
+        if let Some(fragment) = Fragment::parse(&head, &bytes) {
+            prop_assert!(fragment.payload.len() <= bytes.len());
+            let _ = (fragment.reth(), fragment.atomic(), fragment.feth(), fragment.acknowledgment());
+            let _ = (fragment.is_nak(), fragment.imm(), fragment.invalidated_rkey());
         }
     }
 }
@@ -106,9 +106,9 @@ fn acknowledgments() {
         let ack = (Operation::Ack, Part::Only);
         let bytes = write(ack, &[], |to| to.acknowledgment(kind));
         let head = head(&bytes);
-        let message = Message::parse(&head, &bytes).unwrap();
-        assert_eq!(message.acknowledgment(), Some(kind));
-        assert!(message.is_response());
-        assert_eq!(message.is_nak(), !matches!(kind, AethKind::Ack { .. }));
+        let fragment = Fragment::parse(&head, &bytes).unwrap();
+        assert_eq!(fragment.acknowledgment(), Some(kind));
+        assert!(fragment.is_response());
+        assert_eq!(fragment.is_nak(), !matches!(kind, AethKind::Ack { .. }));
     }
 }

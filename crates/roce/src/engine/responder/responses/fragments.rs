@@ -2,18 +2,21 @@
 //!
 //! Not here: their order (`response_queue`). As packets they are sent by `transmit`.
 
+use super::Responses;
 use super::transmit::ACK;
-use super::{Attributes, Hca, Operation, Part, Responder, Response};
+use crate::engine::Hca;
+use crate::engine::attributes::Attributes;
 use crate::engine::emit::part_of;
-use crate::engine::shm::{HEAD_LEN, MessageWriter};
-use crate::wire::{AethKind, NakCode, Psn};
+use crate::engine::response_queue::Response;
+use crate::engine::shm::{FragmentWriter, HEAD_LEN};
+use crate::wire::{AethKind, NakCode, Operation, Part, Psn};
 
-/// The result of [`Responder::next_message`].
+/// The result of [`Responses::next_fragment`].
 pub enum NextAnswer {
     /// No response waits.
     None,
     /// Wrote a response of that many bytes.
-    Message(usize),
+    Fragment(usize),
     /// Wrote a NAK of that many bytes: the memory of a READ in progress is not accessible any more. The queue
     /// pair moves to ERR.
     AccessError(usize),
@@ -21,27 +24,27 @@ pub enum NextAnswer {
 
 impl From<Option<usize>> for NextAnswer {
     fn from(len: Option<usize>) -> NextAnswer {
-        len.map_or(NextAnswer::None, NextAnswer::Message)
+        len.map_or(NextAnswer::None, NextAnswer::Fragment)
     }
 }
 
-impl Responder {
+impl Responses {
     /// Whether the next response is an ACK.
     pub fn acknowledges_next(&self) -> bool {
-        matches!(self.responses.front(), Some(Response::Ack { .. }))
+        matches!(self.queue.front(), Some(Response::Ack { .. }))
     }
 
     /// Writes the next response, or a part of it, into `buffer`, which has room for [`HEAD_LEN`] bytes or
     /// more. With exactly that many: only a response without payload.
     #[inline]
-    pub fn next_message(
+    pub fn next_fragment(
         &mut self,
         attributes: &Attributes,
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> NextAnswer {
         loop {
-            let Some(response) = self.responses.front() else {
+            let Some(response) = self.queue.front() else {
                 return NextAnswer::None;
             };
             let len = match *response {
@@ -69,7 +72,7 @@ impl Responder {
                     write(attributes, Operation::ReadResponse, psn, buffer, |_| ())
                 }
             };
-            self.responses.on_sent();
+            self.queue.on_sent();
             return len.into();
         }
     }
@@ -81,7 +84,7 @@ impl Responder {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<NextAnswer> {
-        let Some(Response::Read(read)) = self.responses.front() else {
+        let Some(Response::Read(read)) = self.queue.front() else {
             return None;
         };
         let most = buffer.len().saturating_sub(HEAD_LEN) as u32;
@@ -92,11 +95,11 @@ impl Responder {
         let is_last = len == read.remaining;
         let to = (attributes.dest_qpn, read.psn);
         let part = part_of(read.sent == 0, is_last);
-        let message = MessageWriter::new(Operation::ReadResponse, part, to, read.sent, buffer);
-        let Some(mut message) = message else {
+        let fragment = FragmentWriter::new(Operation::ReadResponse, part, to, read.sent, buffer);
+        let Some(mut fragment) = fragment else {
             return Some(NextAnswer::None);
         };
-        let Some(payload) = message.payload(len as usize) else {
+        let Some(payload) = fragment.payload(len as usize) else {
             return Some(NextAnswer::None);
         };
         if len > 0 && read.read(payload, hca).is_err() {
@@ -107,9 +110,9 @@ impl Responder {
             });
             return Some(nak.map_or(NextAnswer::None, NextAnswer::AccessError));
         }
-        let size = message.len(len as usize);
+        let size = fragment.len(len as usize);
         self.on_read_sent(len, 0, hca);
-        Some(NextAnswer::Message(size))
+        Some(NextAnswer::Fragment(size))
     }
 }
 
@@ -120,10 +123,10 @@ fn write(
     operation: Operation,
     psn: Psn,
     buffer: &mut [u8],
-    fill: impl FnOnce(&mut MessageWriter<'_>),
+    fill: impl FnOnce(&mut FragmentWriter<'_>),
 ) -> Option<usize> {
     let to = (attributes.dest_qpn, psn);
-    let mut message = MessageWriter::new(operation, Part::Only, to, 0, buffer)?;
-    fill(&mut message);
-    Some(message.len(0))
+    let mut fragment = FragmentWriter::new(operation, Part::Only, to, 0, buffer)?;
+    fill(&mut fragment);
+    Some(fragment.len(0))
 }
