@@ -45,7 +45,11 @@ fn functions(text: &str) -> String {
                 || place.contains("/registry/src/")
                 || ours.is_some_and(|of| of.starts_with("src/") || of.starts_with("crates/"))
         };
-        OTHERS.iter().any(|of| name.starts_with(of)) || place.is_some_and(in_library)
+        // A function of this library that was inlined, with a type of it.
+        let of_library = ["<uroce::", "<ibverbs", "{closure"];
+        OTHERS.iter().any(|of| name.starts_with(of))
+            || of_library.iter().any(|of| name.contains(of))
+            || place.is_some_and(in_library)
     };
     let found: Vec<String> = frames
         .iter()
@@ -81,7 +85,7 @@ mod tests {
         1: call_once<fn() -> String, ()>\n      at /rustc/5980/library/core/src/ops/function.rs:250:5\n   \
         2: observe\n      at /usr/src/x/src/diagnose/calls/mod.rs:84:14\n   3: ibv_post_send\n      \
         at /usr/include/infiniband/verbs.h:3\n   4: send_all\n   5: main\n      at ./a.c:9:1\n   \
-        6: __libc_start_call_main\n";
+        6: __libc_start_call_main\n   7: for_each<uroce::provider::post::post_recv::{closure_env#0}>\n";
         assert_eq!(functions(text), "send_all <- main (./a.c:9:1)");
     }
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
+use super::cm_order::Made;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
-use super::{cm_calls, facts, shadow, watch};
+use super::{cm_calls, cm_events, facts, shadow, watch};
 use crate::provider::software;
 
 /// Begins to observe.
@@ -25,12 +26,15 @@ pub fn initialize() {
 /// Bytes of librdmacm's structure of an id, at most, in which the condition is that a destroy waits for.
 const ID_SIZE: u64 = 1024;
 
-/// A thread that has destroyed an id: librdmacm waits until the program has acknowledged all events.
+/// A thread that has destroyed an id, or moves it to another channel: librdmacm waits until the program has
+/// acknowledged all events.
 #[derive(Clone, Copy)]
 struct Destroying {
     id: u32,
     uid: u64,
-    events: u32,
+    /// The events that were reported; None if that is not known.
+    events: Option<u32>,
+    call: &'static str,
     since: Instant,
 }
 
@@ -47,6 +51,7 @@ pub struct CmIds {
     joining: BTreeSet<u64>,
     /// Ids whose connection was refused, or could not be made.
     refused: BTreeSet<u32>,
+    pub made: Made,
 }
 
 impl CmIds {
@@ -58,6 +63,7 @@ impl CmIds {
             synchronous: BTreeSet::new(),
             joining: BTreeSet::new(),
             refused: BTreeSet::new(),
+            made: Made::new(),
         }
     }
 
@@ -65,6 +71,11 @@ impl CmIds {
     pub fn number(&self, uid: u64) -> Option<u32> {
         let found = self.uids.iter().find(|(_, of)| **of == uid);
         found.map(|(number, _)| *number)
+    }
+
+    /// The ids that exist: their numbers, and librdmacm's.
+    pub fn all(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.uids.iter().map(|(number, uid)| (*number, *uid))
     }
 
     pub fn add_synchronous(&mut self, channel: u64) {
@@ -96,10 +107,14 @@ impl CmIds {
         self.refused.remove(&id);
         self.requests.remove(&id);
         self.uids.insert(id, uid);
+        self.made.exists(uid as usize);
     }
 
     fn destroyed(&mut self, id: u32, events: u32, thread: i32) {
         let uid = self.uids.remove(&id);
+        if let Some(uid) = uid {
+            self.made.destroyed(uid as usize);
+        }
         self.joining.remove(&uid.unwrap_or(0));
         self.requests.remove(&id);
         self.refused.remove(&id);
@@ -109,11 +124,28 @@ impl CmIds {
             let destroying = Destroying {
                 id,
                 uid,
-                events,
+                events: Some(events),
+                call: "rdma_destroy_id",
                 since,
             };
             self.destroying.insert(thread, destroying);
         }
+    }
+
+    /// A thread is about to move an id to another event channel.
+    fn migrating(&mut self, uid: u64, thread: i32) {
+        let moved = self.number(uid).map(|id| Destroying {
+            id,
+            uid,
+            events: None,
+            call: MIGRATE,
+            since: Instant::now(),
+        });
+        self.destroying.extend(moved.map(|moved| (thread, moved)));
+    }
+
+    fn migrated(&mut self, thread: i32) {
+        self.destroying.remove(&thread);
     }
 
     /// A thread is in a system call: futex(2) with this address, or another. Reports that it waits for events
@@ -127,15 +159,24 @@ impl CmIds {
         }
         self.destroying.remove(&thread);
         (!is_over).then(|| {
-            let (object, call) = (id_object(of.id), "rdma_destroy_id");
-            Finding::new(Rule::EventsUnacked, object, call, Outcome::Called)
-                .with("count", format!("some of {}", of.events))
-                .with("events", "events of the id")
-                .with("verb", "rdma_ack_cm_event")
+            let count = match of.events {
+                Some(events) => format!("some of {events}"),
+                None => "some".into(),
+            };
+            Finding::new(
+                Rule::EventsUnacked,
+                id_object(of.id),
+                of.call,
+                Outcome::Called,
+            )
+            .with("count", count)
+            .with("events", "events of the id")
+            .with("verb", "rdma_ack_cm_event")
         })
     }
 }
 
+const MIGRATE: &str = "rdma_migrate_id";
 /// RDMA_CM_EVENT_CONNECT_REQUEST.
 const CONNECT_REQUEST: u32 = 4;
 /// RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_UNREACHABLE, RDMA_CM_EVENT_REJECTED.
@@ -156,10 +197,18 @@ fn notice(notice: &CmNotice) {
         CmNotice::Failed(_) if cm_calls::is_explained() => None,
         CmNotice::Failed(failure) => Some(failed(failure)),
         CmNotice::Calling(call) => {
+            if call.name == MIGRATE {
+                let (uid, thread) = (call.arguments[0] as u64, facts::thread());
+                shadow::with(|shadow| shadow.cm_ids.migrating(uid, thread));
+            }
             cm_calls::calling(call);
             None
         }
         CmNotice::Returned { call, failed } => {
+            if call.name == MIGRATE {
+                let thread = facts::thread();
+                shadow::with(|shadow| shadow.cm_ids.migrated(thread));
+            }
             kept.set();
             match failed {
                 true => cm_calls::failed(call),
@@ -342,63 +391,9 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
     (state_text, why.into(), todo)
 }
 
-/// An event that reports an error: its name, what it means, and what to do.
-fn meaning(event: u32, status: i32) -> Option<(&'static str, &'static str, &'static str)> {
-    /// The reason of IB's connection manager: no program listens.
-    const INVALID_SERVICE_ID: i32 = 8;
-    /// The program has called rdma_reject.
-    const CONSUMER: i32 = 28;
-    Some(match (event, status) {
-        (1, _) => (
-            "RDMA_CM_EVENT_ADDR_ERROR",
-            "the destination address was not resolved: no route, no answer to ARP or NDP, or no \
-             RDMA device on \
-             the way",
-            "check `ip route get` and `ping` for the destination, and that its interface has an RDMA device",
-        ),
-        (3, _) => (
-            "RDMA_CM_EVENT_ROUTE_ERROR",
-            "the route to the destination was not resolved",
-            "check the destination, and call rdma_resolve_addr anew",
-        ),
-        (6, _) => (
-            "RDMA_CM_EVENT_CONNECT_ERROR",
-            "the connection could not be established: a message got lost, or a queue pair could not be moved",
-            "check both programs, and connect anew with a new id",
-        ),
-        (7, _) => (
-            "RDMA_CM_EVENT_UNREACHABLE",
-            "the peer did not answer the request for a connection: it is down, or has not called rdma_accept \
-             in time",
-            "check that the peer runs and reads its events, and that UDP port 4791 is not filtered",
-        ),
-        (8, CONSUMER) => (
-            "RDMA_CM_EVENT_REJECTED",
-            "the peer's program has called rdma_reject, or has destroyed the id of the request or ended \
-             without an answer",
-            "see why it does not accept; private_data of the event may say so",
-        ),
-        (8, INVALID_SERVICE_ID) => (
-            "RDMA_CM_EVENT_REJECTED",
-            "nobody listens at this address and port in the port space of this id",
-            "start the server first, compare address, port and port space (RDMA_PS_TCP), and check \
-             that it has \
-             called rdma_listen",
-        ),
-        (8, _) => (
-            "RDMA_CM_EVENT_REJECTED",
-            "the peer's connection manager has refused the connection: its backlog is full, or its \
-             program has \
-             ended",
-            "check the peer's program, and the reason (status) in the specification, table 109",
-        ),
-        _ => return None,
-    })
-}
-
 /// Events that report an error.
 fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
-    let (name, why, todo) = meaning(event, status)?;
+    let (name, why, todo) = cm_events::meaning(event, status)?;
     Some(
         Finding::new(
             Rule::CmEvent,

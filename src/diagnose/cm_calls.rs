@@ -9,6 +9,7 @@ use core::cell::Cell;
 use ibverbs_abi::*;
 
 use super::cm::id_object;
+use super::cm_order;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::report;
 use super::rules::Rule;
@@ -16,19 +17,19 @@ use super::shadow;
 
 /// The members of `struct rdma_cm_id` of rdma/rdma_cma.h that matter here.
 #[repr(C)]
-struct Id {
+pub struct Id {
     verbs: *mut ibv_context,
-    channel: usize,
+    pub channel: usize,
     context: usize,
-    qp: *mut ibv_qp,
+    pub qp: *mut ibv_qp,
     route: [u64; 39],
     space: u32,
     port: u8,
     event: usize,
     send_cq_channel: usize,
-    send_cq: *mut ibv_cq,
+    pub send_cq: *mut ibv_cq,
     recv_cq_channel: usize,
-    recv_cq: *mut ibv_cq,
+    pub recv_cq: *mut ibv_cq,
     srq: usize,
     pd: *mut ibv_pd,
     qp_type: u32,
@@ -75,11 +76,22 @@ pub fn event_read() {
     }
 }
 
+/// Whether the first argument of a function is an id.
+pub fn takes_id(name: &str) -> bool {
+    let others = [
+        "rdma_get_cm_event",
+        "rdma_create_id",
+        "rdma_create_ep",
+        "rdma_destroy_event_channel",
+    ];
+    !others.contains(&name)
+}
+
 fn object(call: &CmCall) -> Object {
     let uid = call.arguments[0];
     let number = shadow::with(|shadow| shadow.cm_ids.number(uid as u64)).flatten();
     match (call.name, number) {
-        ("rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep", _) => Object::process(),
+        (name, _) if !takes_id(name) => Object::process(),
         (_, Some(number)) => id_object(number),
         _ => Object::at(Kind::CmId, uid),
     }
@@ -88,16 +100,20 @@ fn object(call: &CmCall) -> Object {
 /// A call is about to be made.
 pub fn calling(call: &CmCall) {
     COUNT.set(report::count());
-    CURRENT.set(match call.name {
-        "rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep" => 0,
-        _ => call.arguments[0],
+    CURRENT.set(match takes_id(call.name) {
+        true => call.arguments[0],
+        false => 0,
     });
-    // SAFETY: the arguments are the program's for this function.
-    if let Some((what, why, todo)) = unsafe { wrong(call) } {
-        let found = Finding::new(Rule::Argument, object(call), call.name, Outcome::Called)
-            .with("what", what)
-            .with("why", why)
-            .with("todo", todo);
+    let object = object(call);
+    // SAFETY: the arguments are the program's for this function; an id that is gone is not read.
+    let found = unsafe {
+        cm_order::wrong(call, &object).or_else(|| {
+            let (what, why, todo) = wrong(call)?;
+            let found = Finding::new(Rule::Argument, object, call.name, Outcome::Called);
+            Some(found.with_texts(what, why, todo))
+        })
+    };
+    if let Some(found) = found {
         shadow::observe(|_| vec![found]);
     }
 }
@@ -107,6 +123,11 @@ pub const FORKED: (&str, &str) = (
     "another process created the event channel: this one was forked later, or has changed its user since",
     "create the event channel and its ids in the process that uses them, after fork",
 );
+
+/// Whether this thread is in a call of librdmacm.
+pub fn is_inside() -> bool {
+    CURRENT.get() != 0
+}
 
 /// Whether something was reported of the call of librdmacm that this thread makes.
 pub fn is_explained() -> bool {
@@ -124,10 +145,10 @@ pub fn failed(call: &CmCall) {
     if is_probe || report::count() != COUNT.get() {
         return;
     }
-    let id = match call.name {
-        "rdma_get_cm_event" | "rdma_create_id" | "rdma_create_ep" => None,
-        // SAFETY: the id is the program's, and has not been destroyed by a call of these.
-        _ => unsafe { (call.arguments[0] as *const Id).as_ref() },
+    let id = match takes_id(call.name) {
+        // SAFETY: the id is the program's, and a call that fails has not destroyed it.
+        true => unsafe { (call.arguments[0] as *const Id).as_ref() },
+        false => None,
     };
     let state = id.map_or("there is none yet".into(), describe);
     let (why, todo) = match errno.0 {
@@ -135,6 +156,10 @@ pub fn failed(call: &CmCall) {
         libc::EINVAL => (
             "librdmacm refuses the arguments, or the id is not in the state for this call",
             "compare the arguments with the manual page, and the order of calls with rdma_cm(7)",
+        ),
+        libc::EBADF => (
+            "the event channel of the id is closed",
+            "call rdma_destroy_event_channel, or close its descriptor, only after rdma_destroy_id of all ids",
         ),
         libc::ENODEV => (
             "no RDMA device has the address, or the id has no device",
@@ -184,7 +209,9 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
     let [first, second, third, _] = call.arguments;
     if first == 0 {
         let (member, creates) = match call.name {
-            "rdma_get_cm_event" => ("channel", "rdma_create_event_channel"),
+            "rdma_get_cm_event" | "rdma_destroy_event_channel" => {
+                ("channel", "rdma_create_event_channel")
+            }
             "rdma_create_id" | "rdma_create_ep" => return None,
             _ => ("id", "rdma_create_id"),
         };
@@ -211,7 +238,11 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
                 };
                 create_qp(id(), pd, &*(second as *const ibv_qp_init_attr))
             }
-            "rdma_connect" | "rdma_accept" => private_data((second as *const Param).as_ref()?),
+            "rdma_connect" | "rdma_accept" => {
+                let param = (second as *const Param).as_ref();
+                connected(id()).or_else(|| private_data(param?))
+            }
+            "rdma_destroy_qp" => without_qp(id()),
             "rdma_resolve_route" => unresolved(id()),
             "rdma_get_cm_event" => synchronous(first),
             "rdma_join_multicast" => join(id()),
@@ -219,6 +250,17 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
             _ => None,
         }
     }
+}
+
+/// librdmacm passes id->qp to ibv_destroy_qp.
+fn without_qp(id: &Id) -> Option<Wrong> {
+    id.qp.is_null().then(|| {
+        (
+            "the id has no queue pair".into(),
+            "rdma_create_qp was not called for it, or has failed, or its queue pair was destroyed before",
+            "call rdma_destroy_qp once for each rdma_create_qp that has succeeded".into(),
+        )
+    })
 }
 
 /// librdmacm reads the device of the id, which is NULL before its address is resolved.
@@ -300,16 +342,9 @@ fn lacks_qp(id: &Id, param: Option<&Param>) -> bool {
 
 fn report_lack(call: &CmCall) {
     let found = Finding::new(Rule::Argument, object(call), call.name, Outcome::Succeeded)
-        .with(
-            "what",
+        .with_texts(
             "the id has no queue pair, and conn_param names none (qp_num is 0)",
-        )
-        .with(
-            "why",
             "the number of the queue pair is sent to the peer, which connects to queue pair 0",
-        )
-        .with(
-            "todo",
             format!("call rdma_create_qp with this id before {}", call.name),
         );
     shadow::observe(|_| vec![found]);
@@ -338,6 +373,21 @@ fn synchronous(channel: usize) -> Option<Wrong> {
             "such an id is synchronous: its calls wait until they are done, and take their events",
             "call no rdma_get_cm_event with it, and rdma_get_request to accept; or create the id with an \
              event channel"
+                .into(),
+        )
+    })
+}
+
+/// The connection of the id is there already.
+fn connected(id: &Id) -> Option<Wrong> {
+    let state =
+        shadow::with(|shadow| shadow.qps.get(&(id.qp as usize)).map(|qp| qp.state)).flatten();
+    matches!(state, Some(IBV_QPS_RTR | IBV_QPS_RTS)).then(|| {
+        (
+            "the id is connected already: its queue pair is in RTR or RTS".into(),
+            "an id makes one connection, and a request is accepted once",
+            "call rdma_accept once, with the id of each event RDMA_CM_EVENT_CONNECT_REQUEST, and \
+             rdma_connect once with an id"
                 .into(),
         )
     })
@@ -389,26 +439,44 @@ pub fn succeeded(call: &CmCall) {
         "rdma_disconnect" | "rdma_create_qp" | "rdma_create_qp_ex"
     ) {
         // SAFETY: the id is the program's, and exists.
-        let qp = unsafe { (first as *const Id).as_ref() }.map_or(0, |id| id.qp as usize);
+        let id = unsafe { (first as *const Id).as_ref() };
+        if let Some(id) = id.filter(|_| call.name != "rdma_disconnect") {
+            cm_order::created(id, first);
+        }
+        let qp = id.map_or(0, |id| id.qp as usize);
         shadow::with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(&qp) {
+            shadow.qps.change(qp, |qp| {
                 qp.is_of_cm = true;
                 qp.is_disconnected |= call.name == "rdma_disconnect";
-            }
+            });
         });
         return;
     }
     let place = match call.name {
-        "rdma_create_id" if first == 0 => second,
+        "rdma_create_id" | "rdma_get_request" => second,
         "rdma_create_ep" => first,
+        "rdma_get_cm_event" => {
+            // SAFETY: the call has written the event's address to this place. The id is its first member.
+            let event = unsafe { (second as *const usize).as_ref() };
+            event.map_or(0, |event| *event)
+        }
         _ => return,
     };
     // SAFETY: the call has written the id to this place, and returned.
-    let channel = unsafe {
-        let id = (place as *const *const Id).as_ref();
-        id.and_then(|id| id.as_ref()).map(|id| id.channel)
+    let id = unsafe {
+        (place as *const *const Id)
+            .as_ref()
+            .and_then(|id| id.as_ref())
     };
-    if let Some(channel) = channel {
-        shadow::with(|shadow| shadow.cm_ids.add_synchronous(channel as u64));
-    }
+    let Some(id) = id else { return };
+    let is_synchronous = match call.name {
+        "rdma_create_id" => first == 0,
+        name => name == "rdma_create_ep",
+    };
+    shadow::with(|shadow| {
+        shadow.cm_ids.made.exists(core::ptr::from_ref(id).addr());
+        if is_synchronous {
+            shadow.cm_ids.add_synchronous(id.channel as u64);
+        }
+    });
 }

@@ -3,6 +3,7 @@
 //! program. A handler of SIGSEGV and SIGBUS says so before, if the fault is in this library. It is installed
 //! with IBV_EXPLAIN only, and only if the program has no handler.
 
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -14,6 +15,16 @@ use crate::arch;
 
 /// Addresses so near to 0, on both sides, are members of a structure at NULL, or around it.
 const NEAR_NULL: usize = 64 << 10;
+
+thread_local! {
+    /// The last post of this thread had no place for the request that is refused.
+    static NO_BAD_WR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A request or a receive is about to be posted; `no_bad_wr`: bad_wr is NULL.
+pub fn posting(no_bad_wr: bool) {
+    NO_BAD_WR.set(no_bad_wr);
+}
 
 /// Installs the handler.
 pub fn initialize() {
@@ -61,9 +72,14 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
         false => "a pointer to memory that is not mapped",
     };
     let object = Object::process();
-    let found = Finding::new(Rule::Crash, object, "a verb", Outcome::Called)
+    let mut found = Finding::new(Rule::Crash, object, "a verb", Outcome::Called)
         .with("what", what)
         .with("addr", format!("{address:#x}"))
         .with("from", backtrace::called_from());
+    if address == 0 && NO_BAD_WR.get() {
+        let note = "bad_wr of ibv_post_send or ibv_post_recv is NULL: a call that refuses a request writes \
+                    the address of that request there; pass the address of a variable";
+        found.notes.push(note.into());
+    }
     report::write(&[found]);
 }

@@ -153,6 +153,15 @@ fn may_lock_any(status: &[u8]) -> bool {
 /// # Safety
 /// `context` is open and wrapped.
 pub unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    unsafe { device_ex(context) }.map(|attr| attr.orig_attr)
+}
+
+/// As [`device`], with the attributes of ibv_query_device_ex(3). Those that the provider does not have are 0.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn device_ex(context: *mut ibv_context) -> Option<ibv_device_attr_ex> {
     let mut attr = MaybeUninit::<ibv_device_attr_ex>::zeroed();
     let size = size_of::<ibv_device_attr_ex>();
     // SAFETY: the context is open and wrapped, as the caller promises; `attr` has `size` writable bytes,
@@ -160,7 +169,7 @@ pub unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
     unsafe {
         let query = provider(context).query_device_ex;
         let err = query(context, ptr::null(), attr.as_mut_ptr(), size);
-        (err == 0).then(|| attr.assume_init().orig_attr)
+        (err == 0).then(|| attr.assume_init())
     }
 }
 

@@ -16,6 +16,7 @@ pub enum Kind {
     Pd,
     Mr,
     Mw,
+    Dm,
     Cq,
     Qp,
     Srq,
@@ -34,6 +35,7 @@ impl Kind {
             Kind::Pd => "PD",
             Kind::Mr => "MR",
             Kind::Mw => "MW",
+            Kind::Dm => "device memory",
             Kind::Cq => "CQ",
             Kind::Qp => "QP",
             Kind::Srq => "SRQ",
@@ -94,6 +96,15 @@ impl Object {
             kind: Kind::Qp,
             address,
             label: Label::Hex(number.into()),
+        }
+    }
+
+    /// An open device by its name; `context` is the address.
+    pub fn device(context: usize, name: &str) -> Object {
+        Object {
+            kind: Kind::Context,
+            address: context,
+            label: name.to_string().into(),
         }
     }
 
@@ -226,6 +237,17 @@ impl Finding {
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Finding {
         self.values.push((name, value.to_string()));
         self
+    }
+
+    /// Adds the values of the general rules: what is wrong, why, and what to do.
+    pub fn with_texts(
+        self,
+        what: impl ToString,
+        why: impl ToString,
+        todo: impl ToString,
+    ) -> Finding {
+        let found = self.with("what", what).with("why", why);
+        found.with("todo", todo)
     }
 
     /// A text of the rule, with the values. A name without a value stays as it is.

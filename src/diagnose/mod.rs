@@ -19,6 +19,8 @@
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
 //! | `cm.rs`, `cm_calls.rs` | librdmacm on software devices: commands that fail; calls of its functions |
+//! | `cm_order.rs` | librdmacm: what is destroyed too early, or by the wrong call |
+//! | `cm_events.rs` | what events of rdma_cm that report an error mean |
 //! | `cm_waits.rs` | why no event comes to a thread that waits for one of rdma_cm |
 //! | `check/` | conditions of rules: pure functions from facts to findings |
 //! | `names.rs` | names that the program gives its objects |
@@ -44,6 +46,8 @@ mod calls;
 mod check;
 mod cm;
 mod cm_calls;
+mod cm_events;
+mod cm_order;
 mod cm_waits;
 mod control;
 mod crash;
@@ -176,7 +180,9 @@ unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
             let name = device.to_string_lossy().into_owned();
             let driver = provider::device::driver_name((*context).device);
             shadow::observe(|shadow| {
-                shadow.opened(context as usize, name, driver, (*context).async_fd);
+                shadow
+                    .devices
+                    .opened(context as usize, name, driver, (*context).async_fd);
                 Vec::new()
             });
             watch::start();
@@ -231,16 +237,9 @@ pub fn event_not_read(channel: usize, fd: i32) {
             "ibv_get_cq_event",
             outcome,
         )
-        .with(
-            "what",
+        .with_texts(
             format!("the channel's descriptor, {fd}, cannot be read"),
-        )
-        .with(
-            "why",
             "the program has closed it, or the channel was destroyed, or is none",
-        )
-        .with(
-            "todo",
             "leave the descriptor to ibv_destroy_comp_channel, and call that after the last event",
         );
         shadow::observe(|_| vec![found]);
@@ -255,7 +254,7 @@ pub fn event_not_read(channel: usize, fd: i32) {
 #[cold]
 pub unsafe fn not_extended(qp: *mut ibverbs_abi::ibv_qp) {
     if is_enabled() {
-        shadow::observe(|shadow| shadow.not_extended(qp as usize));
+        shadow::observe(|shadow| shadow.qps.get(&(qp as usize)).map(shadow::Qp::not_extended));
     }
 }
 

@@ -2,7 +2,9 @@
 //! of the same user that has a control socket. Asked for when a request has failed or a program
 //! waits too long, and never with a lock held: the other process may ask this one at the same time.
 
-use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, ibv_qp_state};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, IBV_QPT_UD, ibv_qp_state};
 
 use super::check::state::state_name;
 use super::control::client;
@@ -48,8 +50,9 @@ facts! {
     dest_qpn
     /// In bytes.
     path_mtu
-    /// The PSN that it expected first.
+    /// The PSN that it expected first, and the one from which it sends.
     first_rq_psn
+    first_sq_psn
     /// IBV_ACCESS_* that it grants its peer.
     access
     qkey
@@ -78,6 +81,14 @@ facts! {
     mr_length
     mr_access
     mr_same_pd
+    /// The memory of the region is not mapped any more.
+    mr_unmapped
+    /// The destination of its last datagram: the queue pair, whether that is on this host, and the multicast
+    /// group in two halves.
+    datagram_to
+    datagram_is_local
+    group_high
+    group_low
     /// The key asked for is not known, and with its bytes in reverse order it is that of the region.
     key_reversed
     /// The key was that of a window, and is no more.
@@ -139,6 +150,10 @@ pub struct Evidence {
     /// A software device has this end in ERR.
     pub has_failed: bool,
     pub peer: Option<Peer>,
+    /// A queue pair of another process that names this one as its peer, if the peer was not found.
+    pub naming: Option<Peer>,
+    /// Queue pairs of other processes that have sent datagrams, but not to this one.
+    pub senders: Vec<Peer>,
     /// The device is a software device, and all processes of this user on this host were asked for the peer.
     pub searched: bool,
 }
@@ -163,11 +178,11 @@ struct Question {
 fn question(shadow: &Shadow, address: usize) -> Option<Question> {
     let qp = shadow.qps.get(&address)?;
     let peer = shadow.peer(address).map(|(at, peer)| {
-        let device = shadow.device_of(peer.context);
+        let device = shadow.devices.name(peer.context).to_string();
         (at, peer.number, device)
     });
     Some(Question {
-        device: shadow.device_of(qp.context),
+        device: shadow.devices.name(qp.context).to_string(),
         number: qp.number,
         dest_qpn: qp.connection.dest_qpn,
         peer,
@@ -202,20 +217,64 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
     } else if own.is_some() && question.dest_qpn != 0 {
         found.peer = client::ask(question.dest_qpn, question.number, rkey);
         found.searched = true;
+        if found.peer.is_none() {
+            found.naming = client::naming(question.number);
+        }
     }
     found
+}
+
+/// The most queue pairs of a process whose peers in other processes are compared when they are connected.
+const MAX_COMPARED: u32 = 64;
+
+/// A queue pair has gone to RTS: compares it with its peer, if that is in another process. It works on one
+/// host, perhaps, and fails between two.
+pub fn compare(address: usize) {
+    static COMPARED: AtomicU32 = AtomicU32::new(0);
+    let is_new = shadow::with(|shadow| shadow.is_new_connection(address)).unwrap_or(false);
+    if !is_new || COMPARED.fetch_add(1, Ordering::Relaxed) >= MAX_COMPARED {
+        return;
+    }
+    if let Some(peer) = look(address, None).peer {
+        shadow::observe(|shadow| {
+            let place = peer.place.clone();
+            shadow.qps.change(address, |qp| qp.peer_place = place);
+            shadow.compared(address, &peer)
+        });
+    }
 }
 
 /// Finds out about both ends of these queue pairs, and remembers it there.
 pub fn examine(addresses: &[usize]) {
     for address in addresses {
-        let evidence = look(*address, None);
-        shadow::with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(address) {
-                qp.evidence = evidence;
-            }
-        });
+        let mut evidence = look(*address, None);
+        evidence.senders = senders(*address);
+        shadow::with(|shadow| shadow.qps.change(*address, |qp| qp.evidence = evidence));
     }
+}
+
+/// Queue pairs of other processes that have sent datagrams to a group, or to a queue pair of this host that
+/// no process has. None if one of them has sent to this queue pair, or it is none for datagrams.
+fn senders(address: usize) -> Vec<Peer> {
+    let number = shadow::with(|shadow| {
+        let qp = shadow.qps.get(&address)?;
+        (qp.kind == IBV_QPT_UD).then_some(qp.number)
+    });
+    let Some(number) = number.flatten() else {
+        return Vec::new();
+    };
+    let mut found = client::senders(number);
+    if found.iter().any(|of| of.datagram_to == Some(number.into())) {
+        return Vec::new();
+    }
+    found.retain(|of| {
+        let to = of.datagram_to.unwrap_or(0) as u32;
+        let is_own = || shadow::with(|shadow| shadow.qps.values().any(|qp| qp.number == to));
+        let is_nobodys = || is_own() != Some(true) && client::ask(to, 0, None).is_none();
+        // A number is one of the general services interface.
+        of.group_high.is_some() || of.datagram_is_local == Some(1) && to > 1 && is_nobodys()
+    });
+    found
 }
 
 /// How many completions of a CQ the program has not polled; None if the device does not say. The shadow's
@@ -241,6 +300,21 @@ pub fn answer(qpn: u32, dest_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
     let mut peer = described.flatten().unwrap_or_default();
     peer.add(status);
     Some(peer)
+}
+
+/// The answer to another process: a queue pair of this process that names `number` as its peer.
+pub fn naming(number: u32) -> Option<Peer> {
+    let devices = software::status();
+    let mut all = devices.iter().flat_map(|device| &device.queue_pairs);
+    let of = all.find(|qp| qp.peer.is_some_and(|(_, dest_qpn)| dest_qpn == number))?;
+    let mut peer = Peer::default();
+    peer.add(of);
+    Some(peer)
+}
+
+/// The answer to another process: a queue pair of this process that has sent datagrams, best to `qpn`.
+pub fn sender(qpn: u32) -> Option<Peer> {
+    shadow::with(|shadow| shadow.datagram_sender(qpn)).flatten()
 }
 
 #[cfg(test)]

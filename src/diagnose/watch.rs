@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ibverbs_os::thread;
 
-use super::finding::{Finding, Kind, Object, Outcome};
+use super::finding::{Finding, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
 use super::{cm_waits, facts, peer};
@@ -75,10 +75,7 @@ fn run() {
                 continue;
             };
             let futex = (number == libc::SYS_futex).then_some(arguments[0]);
-            shadow::observe(|shadow| {
-                let found = shadow.cm_ids.waits(tid, futex, limit);
-                found.into_iter().collect()
-            });
+            shadow::observe(|shadow| shadow.cm_ids.waits(tid, futex, limit));
             let Some((what, activity)) = waits_for(number, arguments, &awaited) else {
                 continue;
             };
@@ -224,15 +221,12 @@ fn report(what: Awaited, alone: bool) {
     match what {
         Awaited::Channel(channel) => {
             let qps = shadow::with(|shadow| {
-                let cqs = shadow.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+                let cqs = shadow.cqs.of_channel(channel);
                 let cqs: Vec<usize> = cqs.map(|(at, _)| *at).collect();
-                shadow.qps_of(&cqs)
+                shadow.qps.on_cqs(&cqs)
             });
             peer::examine(&qps.unwrap_or_default());
-            shadow::observe(|shadow| {
-                let found = shadow.slept_too_long(channel, alone, peer::unread);
-                found.into_iter().collect()
-            });
+            shadow::observe(|shadow| shadow.slept_too_long(channel, alone, peer::unread));
         }
         Awaited::Async(context) if alone => {
             shadow::observe(|shadow| no_async_event(shadow, context))
@@ -241,24 +235,17 @@ fn report(what: Awaited, alone: bool) {
         Awaited::Cm(fd) => {
             let ids = software::cm_ids(fd).unwrap_or_default();
             let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
-            shadow::observe(|shadow| {
-                let found = cm_waits::no_event(&shadow.cm_ids, &ids, seconds, alone);
-                found.into_iter().collect()
-            });
+            shadow::observe(|shadow| cm_waits::no_event(&shadow.cm_ids, &ids, seconds, alone));
         }
     }
 }
 
 fn no_async_event(shadow: &Shadow, context: usize) -> Vec<Finding> {
-    let object = Object {
-        kind: Kind::Context,
-        address: context,
-        label: shadow.device_of(context).into(),
-    };
+    let object = shadow.devices.object(context);
     let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
     let call = "ibv_get_async_event";
     let mut found = Finding::new(Rule::NoAsyncEvent, object, call, Outcome::Called);
-    found.notes.extend(shadow.unarmed_srq(context));
+    found.notes.extend(shadow.srqs.without_limit(context));
     vec![found.with("seconds", seconds)]
 }
 

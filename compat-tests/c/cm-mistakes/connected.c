@@ -514,7 +514,21 @@ static void not_passive(bool wrong)
 	rdma_freeaddrinfo(found);
 }
 
+/* A request is accepted twice. */
+static void accepted_twice(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+
+	connect_it(&p, usual());
+	accept_it(&p, usual());
+	if (wrong)
+		CHECK(rdma_accept(p.server, &param) != 0);
+	drop(p);
+}
+
 const struct mistake connected_mistakes[] = {
+	{ "accepted-twice", accepted_twice, "argument", "the id is connected already" },
 	{ "join-connected", join_connected, "argument", "is that of connections" },
 	{ "not-passive", not_passive, "cm-failed", "RAI_PASSIVE" },
 	{ "create-qp-early", create_qp_early, "argument", "the id has no device yet" },
@@ -529,10 +543,11 @@ const struct mistake connected_mistakes[] = {
 	{ "region-for-messages", region_for_messages, "key-access", "lacks IBV_ACCESS_REMOTE_WRITE" },
 	{ "post-without-region", post_without_region, "key-unknown",
 	  "the mr of an rdma_post_* function was NULL" },
-	{ "connect-twice", connect_twice, "cm-failed", "connected or connecting" },
+	{ "connect-twice", connect_twice, "argument", "connected already" },
 	{ "accept-without-qp", accept_without_qp, "argument", "the id has no queue pair" },
 	{ "server-rejects", server_rejects, "cm-event", "has called rdma_reject" },
-	{ "send-before-established", send_before_established, "post-state", "is in INIT" },
+	{ "send-before-established", send_before_established, "post-state",
+	  "wait for the event RDMA_CM_EVENT_ESTABLISHED" },
 	{ "read-depth-zero", read_depth_zero, "qp-access", "initiator_depth of this side's rdma_conn_param" },
 	{ "receive-too-late", receive_too_late, "rnr-exceeded", "has had no receive posted at all" },
 	{ "listen-unbound", listen_unbound, "cm-event", "nobody listens" },

@@ -268,6 +268,25 @@ static void events_in_child(bool wrong)
 	finish(cm);
 }
 
+/* An id is moved to another channel before its event is acknowledged: rdma_migrate_id waits for that. */
+static void migrate_unacked(bool wrong)
+{
+	struct cm cm = begin();
+	struct sockaddr_in to = address("127.0.0.1");
+	struct rdma_event_channel *other = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+
+	CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
+	CHECK(rdma_get_cm_event(cm.channel, &event) == 0);
+	if (wrong)
+		leave_after(3);
+	else
+		rdma_ack_cm_event(event);
+	CHECK(rdma_migrate_id(cm.id, other) == 0);
+	finish(cm);
+	rdma_destroy_event_channel(other);
+}
+
 static const struct mistake early_mistakes[] = {
 	{ "route-before-address", route_before_address, "cm-failed", "RDMA_CM_EVENT_ADDR_RESOLVED" },
 	{ "connect-before-route", connect_before_route, "cm-failed", "RDMA_CM_EVENT_ROUTE_RESOLVED" },
@@ -282,10 +301,11 @@ static const struct mistake early_mistakes[] = {
 	{ "disconnect-early", disconnect_early, "cm-failed", "only a connection can be ended" },
 	{ "listen-in-child", listen_in_child, "cm-failed", "this one was forked later" },
 	{ "events-in-child", events_in_child, "cm-failed", "this one was forked later" },
+	{ "migrate-unacked", migrate_unacked, "events-unacked", "some events of the id were received" },
 	{ 0 },
 };
 
-static const struct mistake *const groups[] = { early_mistakes, connected_mistakes };
+static const struct mistake *const groups[] = { early_mistakes, connected_mistakes, order_mistakes };
 
 int main(int argc, char **argv)
 {

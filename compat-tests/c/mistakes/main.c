@@ -10,10 +10,11 @@
 
 int failures;
 
-static const struct mistake *const groups[] = { call_mistakes,     state_mistakes,  data_mistakes,
-						wait_mistakes,     hazard_mistakes, pair_mistakes,
-						people_mistakes,   more_mistakes,   object_mistakes,
-						extended_mistakes, field_mistakes,  trial_mistakes };
+static const struct mistake *const groups[] = { call_mistakes,          state_mistakes,    data_mistakes,
+						wait_mistakes,          hazard_mistakes,   pair_mistakes,
+						people_mistakes,        more_mistakes,     object_mistakes,
+						extended_mistakes,      field_mistakes,    trial_mistakes,
+						device_memory_mistakes, reported_mistakes, reported_pairs };
 
 struct ibv_qp *link_qp(struct rig *rig, const struct link *link)
 {

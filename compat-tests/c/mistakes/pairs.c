@@ -101,6 +101,14 @@ static void far_init(struct rig *rig, int peer, bool server, bool wrong)
 	run(rig, peer, server, &link, IBV_WR_RDMA_WRITE, 0, 0, wrong);
 }
 
+/* It works on one host, where nothing is cut into packets. The last to go to RTS sees the other. */
+static void far_mtu(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { .mtu = wrong ? IBV_MTU_2048 : 0 };
+
+	run(rig, peer, server, &link, IBV_WR_RDMA_WRITE, 0, 0, false);
+}
+
 static void far_psn(struct rig *rig, int peer, bool server, bool wrong)
 {
 	struct link link = { .rq_psn = wrong ? 7777 : 0 };
@@ -239,6 +247,8 @@ const struct mistake pair_mistakes[] = {
 	{ "far-rnr-forever", NULL, "no-completion", "has no receive posted", far_rnr_forever },
 	{ "far-small", NULL, "receive-too-small", "a message of 64 bytes", far_small },
 	{ "far-init", NULL, "retry-exceeded", "is in INIT, and receives nothing", far_init },
+	{ "far-mtu", NULL, "mtu-differs", "in process", far_mtu },
+	{ "far-psn-early", NULL, "psn-differs", "expects 7777", far_psn },
 	{ "far-psn", NULL, "retry-exceeded", "expects PSN 7777 first", far_psn },
 	{ "far-read-limit", NULL, "dest-rd-atomic", "is 0, and max_rd_atomic here is 4", far_read_limit },
 	{ "far-exited", NULL, "retry-exceeded", "its process has ended", far_exited },

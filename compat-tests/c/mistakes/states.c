@@ -182,6 +182,19 @@ static void post_in_rtr(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+/* A request with data in ERR, to which the program itself has gone; one without data is a drain. */
+static void post_after_err(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	NEED(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, wrong ? 64 : 0) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR);
+	unlink_qps(ends);
+}
+
 const struct mistake state_mistakes[] = {
 	{ "qpn-swapped", qpn_swapped, "attr-range", "ntohl() may be missing" },
 	{ "psn-long", psn_long, "attr-range", "rq_psn is 305419896" },
@@ -195,6 +208,7 @@ const struct mistake state_mistakes[] = {
 	{ "ud-no-qkey", ud_no_qkey, "qp-attr-missing", "lacks IBV_QP_QKEY" },
 	{ "rts-from-init", rts_from_init, "qp-transition", "from INIT to RTS" },
 	{ "uc-with-rc-mask", uc_with_rc_mask, "qp-attr-invalid", "IBV_QP_RETRY_CNT" },
+	{ "post-after-err", post_after_err, "post-after-err", "of 64 bytes is posted" },
 	{ "post-in-rtr", post_in_rtr, "post-state", "is in RTR" },
 	{ 0 },
 };

@@ -308,6 +308,26 @@ static void polls_none(struct rig *rig, bool wrong)
 	unlink_qps(ends);
 }
 
+/* The length of an array that is empty, less one. */
+static void polls_negative(struct rig *rig, bool wrong)
+{
+	struct ibv_wc wc[2];
+
+	CHECK(ibv_poll_cq(rig->cq, wrong ? -1 : 2, wc) == 0);
+}
+
+/* Not signaled; the CQ is also that of a receive for which nothing comes. */
+static void unsignaled_with_receive(struct rig *rig, bool wrong)
+{
+	struct link link = { .unsignaled = true };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, wrong ? 0 : IBV_SEND_SIGNALED, 0, 8) == 0);
+	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
+	unlink_qps(ends);
+}
+
 static void *take_back(void *argument)
 {
 	struct ibv_cq *cq = argument;
@@ -386,6 +406,9 @@ const struct mistake wait_mistakes[] = {
 	{ "recv-on-sender", recv_on_sender, "no-completion", "has no receive posted" },
 	{ "wr-not-completed", wr_not_completed, "no-completion", "ibv_wr_complete, which was not called" },
 	{ "cq-unacked", cq_unacked, "events-unacked", "1 completion events" },
+	{ "polls-negative", polls_negative, "argument", "num_entries is -1" },
+	{ "unsignaled-with-receive", unsignaled_with_receive, "no-completion",
+	  "none is signaled, so that none causes a completion (sq_sig_all is 0); and of the receives" },
 	{ "polls-none", polls_none, "no-completion", "was called with num_entries 0" },
 	{ "acked-twice", acked_twice, "events-overacked", "1 events more were acknowledged" },
 	{ "flushed-by-send", flushed_by_send, "qp-access",

@@ -5,6 +5,8 @@
 //!
 //! [`first_wrong`]: super::super::check::arguments::first_wrong
 
+mod device_memory;
+
 use core::ffi::{c_int, c_uint};
 
 use ibverbs_abi::*;
@@ -13,7 +15,9 @@ use super::super::check::arguments::{Argument, bits, number, object, optional, r
 use super::super::check::key;
 use super::super::facts;
 use super::super::finding::Kind;
-use super::{preserving_errno, with};
+use super::{preserving_errno, unsupported, with};
+
+pub use device_memory::{alloc_dm, reg_dm_mr};
 
 type Arguments = Vec<Argument>;
 
@@ -62,6 +66,7 @@ unsafe fn qp_common(attr: *const ibv_qp_init_attr) -> Arguments {
             "it is none of enum ibv_qp_type (IBV_QPT_RC = 2, IBV_QPT_UC = 3, IBV_QPT_UD = 4)",
             "set qp_type, and the whole structure to zero at first",
         ),
+        unsupported::qp_type(value),
         cq("send_cq", attr.send_cq, sends),
         cq("recv_cq", attr.recv_cq, receives),
         optional("srq", Kind::Srq, attr.srq as usize),
@@ -106,6 +111,7 @@ pub unsafe fn create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_att
         let (mask, kind) = ((*attr).comp_mask, (*attr).qp_type);
         let has = |bit| mask & bit != 0;
         let mut all = vec![bits("comp_mask", mask.into(), 0x7f)];
+        all.extend(unsupported::qp_features(attr));
         all.extend(qp_common(attr.cast()));
         let is_receiver = kind == IBV_QPT_XRC_RECV;
         all.push(reason(
@@ -195,6 +201,7 @@ pub unsafe fn create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_att
                 (*attr).wc_flags,
                 IBV_CREATE_CQ_SUP_WC_FLAGS.into(),
             ),
+            unsupported::wc_flags((*attr).wc_flags),
         ];
         if mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
             let known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
@@ -428,7 +435,7 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) 
 
 /// The arguments that say what a window is bound to: the region, the range, the access flags.
 pub fn binding(mr: usize, addr: u64, length: u64, access: c_uint) -> Arguments {
-    let region = with(|shadow| shadow.mrs.get(&mr).copied()).flatten();
+    let region = with(|shadow| shadow.mrs.get(mr).copied()).flatten();
     let mut all = vec![optional("bind_info.mr", Kind::Mr, mr)];
     if let Some(region) = region {
         let shown = key::region(&region);

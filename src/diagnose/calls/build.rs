@@ -4,13 +4,14 @@
 //! `wr_atomic_write` and `wr_flush` were appended to the structure by later releases, so whether the
 //! provider's has them is read from the place of its `comp_mask`.
 
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::slice;
 
 use ibverbs_abi::*;
 
 use super::super::finding::{Finding, Outcome};
-use super::super::shadow::{Remote, SendRequest, Sge};
+use super::super::shadow::{Qp, Remote, SendRequest, Sge};
 use super::super::{facts, report};
 use super::failed::report_failure;
 use super::{check_process, observe, with};
@@ -45,9 +46,9 @@ macro_rules! builders {
                     signaled: flags & IBV_SEND_SIGNALED != 0,
                     ..request
                 };
-                shadow.request_begun($qp as usize, request, CALL)
+                shadow.qps.change($qp as usize, |qp| qp.building.push(request, CALL))
             });
-            misplaced(early.flatten());
+            misplaced($qp, early.flatten());
             if let Some(function) = ops($qp).$new {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
@@ -58,9 +59,10 @@ macro_rules! builders {
         $(unsafe extern "C" fn $part(qp: *mut ibv_qp_ex, $($parg: $pty),*) {
             const CALL: &str = concat!("ibv_", stringify!($part));
             let early = with(|shadow| {
-                shadow.part_set(qp as usize, |$last: &mut SendRequest| $change, CALL)
+                let change = |$last: &mut SendRequest| $change;
+                shadow.qps.change(qp as usize, |qp| qp.building.set(change, CALL))
             });
-            misplaced(early.flatten());
+            misplaced(qp, early.flatten());
             if let Some(function) = ops(qp).$part {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
@@ -198,7 +200,11 @@ unsafe fn built_bind(
             (*info).into(),
         )
     };
-    with(|shadow| shadow.binding(qp as usize, mw as usize, key, to));
+    with(|shadow| {
+        shadow
+            .qps
+            .change(qp as usize, |qp| qp.building.bind(mw as usize, key, to))
+    });
     kind
 }
 
@@ -245,7 +251,7 @@ pub unsafe fn wrap(qp: *mut ibv_qp_ex) {
     }
     // SAFETY: the queue pair is extended and this thread's alone, as the caller promises.
     let ops = unsafe { replace(qp) };
-    with(|shadow| shadow.build_ops.insert(qp as usize, ops));
+    with(|shadow| shadow.build_ops.add(qp as usize, ops));
 }
 
 fn ops(qp: *mut ibv_qp_ex) -> BuildOps {
@@ -256,17 +262,32 @@ fn ops(qp: *mut ibv_qp_ex) -> BuildOps {
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     let thread = facts::thread();
-    observe(|shadow| shadow.building(qp as usize, thread, "ibv_wr_start"));
+    MISPLACED.set(0);
+    observe(|shadow| {
+        let begin = |qp: &mut Qp| qp.begin_building(thread, "ibv_wr_start");
+        shadow.qps.change(qp as usize, begin)
+    });
     if let Some(start) = ops(qp).start {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { start(qp) };
     }
-    with(|shadow| shadow.building_begun(qp as usize, thread));
+    with(|shadow| {
+        shadow
+            .qps
+            .change(qp as usize, |qp| qp.building.begun(thread))
+    });
+}
+
+thread_local! {
+    /// The queue pair with a call that came too early since its ibv_wr_start: that is why ibv_wr_complete
+    /// fails.
+    static MISPLACED: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Reports a call that comes too early.
-fn misplaced(found: Option<Finding>) {
+fn misplaced(qp: *mut ibv_qp_ex, found: Option<Finding>) {
     if let Some(found) = found {
+        MISPLACED.set(qp as usize);
         observe(|_| vec![found]);
     }
 }
@@ -284,7 +305,8 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let thread = facts::thread();
     let mut posted = Default::default();
     observe(|shadow| {
-        let (list, incomplete) = shadow.completing(address, now, CALL);
+        let complete = |qp: &mut Qp| qp.building.complete(now, qp.kind, CALL);
+        let (list, incomplete) = shadow.qps.change(address, complete);
         let (these, mut found) = shadow.posting(address, list, thread, CALL);
         posted = these;
         found.extend(incomplete);
@@ -298,14 +320,16 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         shadow.bindings_end(address, ret == 0);
         shadow.posted(address, posted, accepted, CALL, outcome.clone())
     });
-    report_failure(context, CALL, outcome, count_before, || {
-        format!("qp = {qp:p}")
-    });
+    if MISPLACED.replace(0) != address {
+        report_failure(context, CALL, outcome, count_before, || {
+            format!("qp = {qp:p}")
+        });
+    }
     ret
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    with(|shadow| shadow.aborted(qp as usize));
+    with(|shadow| shadow.qps.change(qp as usize, |qp| qp.abort_building()));
     if let Some(abort) = ops(qp).abort {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { abort(qp) };

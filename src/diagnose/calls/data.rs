@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
-use super::super::shadow::{self, Completion, Posted, Receives, Requests};
+use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests, Shadow};
 use super::super::wrap::original;
 use super::super::{facts, report};
 use super::requests::{Posts, receives, requests};
@@ -148,19 +148,11 @@ fn posting(
     let thread = facts::thread();
     let mut posted = Posted::default();
     observe(|shadow| {
-        let mut found = shadow.check_process(context as usize, call);
-        if loops {
-            found.push(shadow.looping(address, list.len(), call));
-        }
+        let of_process = shadow.devices.check_process(context as usize, call);
+        let of_list = loops.then(|| shadow.qps.looping(address, list.len(), call));
         let (these, of_requests) = shadow.posting(address, list, thread, call);
         posted = these;
-        match found.is_empty() {
-            true => of_requests,
-            false => {
-                found.extend(of_requests);
-                found
-            }
-        }
+        of_process.into_iter().chain(of_list).chain(of_requests)
     });
     posted
 }
@@ -185,7 +177,7 @@ unsafe fn keys_changed(qp: *mut ibv_qp, mut wr: *const ibv_send_wr, count: usize
                 IBV_WR_LOCAL_INV => {
                     let rkey = (*wr).imm.invalidate_rkey;
                     let context = (*qp).context as usize;
-                    with(|shadow| shadow.invalidated(context, rkey));
+                    with(|shadow| shadow.mws.invalidate(context, rkey));
                 }
                 _ => {}
             }
@@ -215,9 +207,10 @@ pub unsafe extern "C" fn post_recv(
         return unsafe { refuse(wr, bad_wr, libc::EINVAL) };
     }
     observe(|shadow| {
-        let mut found = shadow.check_process(context as usize, "ibv_post_recv");
-        found.extend(shadow.posting_receives(address, list, thread));
-        found
+        let devices = &shadow.devices;
+        let of_process = devices.check_process(context as usize, "ibv_post_recv");
+        let of_receives = shadow.posting_receives(address, list, thread);
+        of_process.into_iter().chain(of_receives)
     });
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
     let ret = unsafe { post(qp, wr, bad_wr) };
@@ -226,7 +219,10 @@ pub unsafe extern "C" fn post_recv(
         // SAFETY: the list is still readable, and `bad_wr` is NULL or readable.
         let (accepted, sges) = unsafe { rejected(wr, bad_wr) };
         let refused = count.saturating_sub(accepted);
-        observe(|shadow| shadow.receives_refused(address, refused, sges, outcome));
+        observe(|shadow| {
+            let refused = |qp: &mut Qp| qp.receives_refused(refused, sges, outcome);
+            shadow.qps.change(address, refused)
+        });
     }
     ret
 }
@@ -257,18 +253,48 @@ pub unsafe extern "C" fn post_srq_recv(
         let list = receives(wr, max.flatten().unwrap_or(0));
         let count = list.len();
         observe(|shadow| {
-            shadow.srq_posting(address, list);
-            shadow.check_process(context as usize, "ibv_post_srq_recv")
+            shadow.srqs.posting(address, list);
+            shadow
+                .devices
+                .check_process(context as usize, "ibv_post_srq_recv")
         });
         let ret = (original(context).post_srq_recv)(srq, wr, bad_wr);
         if ret != 0 {
             let outcome = Outcome::of(ret);
             let (accepted, sges) = rejected(wr, bad_wr);
             let refused = count.saturating_sub(accepted);
-            observe(|shadow| shadow.srq_refused(address, refused, sges, outcome));
+            observe(|shadow| shadow.srqs.refused(address, refused, sges, outcome));
         }
         ret
     }
+}
+
+/// A poll for a negative number of completions. One for none is reported if completions wait.
+#[cold]
+fn negative(cq: usize, num_entries: c_int, call: &'static str) {
+    let found = Finding::new(
+        Rule::Argument,
+        Object::at(Kind::Cq, cq),
+        call,
+        Outcome::Called,
+    )
+    .with_texts(
+        format!("num_entries is {num_entries}"),
+        "it is the number of elements of the array wc: with none the call returns nothing",
+        "pass the number of elements of the array, 1 at least",
+    );
+    observe(|_| vec![found]);
+}
+
+/// A CQ is polled that was destroyed.
+fn destroyed_cq(shadow: &Shadow, address: usize) -> Option<Finding> {
+    if shadow.cqs.contains_key(&address) || !shadow.is_gone(Kind::Cq, address) {
+        return None;
+    }
+    let object = Object::at(Kind::Cq, address);
+    let found = Finding::new(Rule::DeadObject, object, "ibv_poll_cq", Outcome::Called);
+    let found = found.with("member", "cq").with("kind", Kind::Cq.name());
+    Some(found.with("address", format!("{address:#x}")))
 }
 
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
@@ -280,12 +306,12 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let is_watched = shadow::polls_are_watched();
     if is_watched {
         observe(|shadow| {
-            let found = shadow.check_process(context as usize, CALL);
-            match found.is_empty() {
-                true => shadow.polling(address, thread, CALL),
-                false => found,
-            }
+            let found = shadow.devices.check_process(context as usize, CALL);
+            found.or_else(|| shadow.cqs.polling(address, thread, CALL))
         });
+    }
+    if num_entries < 0 {
+        negative(address, num_entries, CALL);
     }
     let count_before = report::count();
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
@@ -308,7 +334,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let mut overdue = None;
     observe(|shadow| {
         if is_watched {
-            shadow.left(address, thread);
+            shadow.cqs.left(address, thread);
         }
         let dead = shadow.receives_on_dead_stack(thread, CALL);
         let mut found = shadow.polled(address, num_entries as u32, &completions, CALL);
@@ -316,6 +342,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         found.retain(|finding| !injected || finding.rule != Rule::RequestFailed);
         if count == 0 {
             overdue = shadow.overdue(address);
+            found.extend(destroyed_cq(shadow, address));
         }
         found
     });

@@ -3,7 +3,8 @@
 //! call (attr-range).
 //!
 //! Programs probe for features, so a verb that a device does not have is not reported (EOPNOTSUPP, ENOSYS),
-//! except for the registration of memory. An error that IBV_FAULTS has injected is reported as injected only.
+//! except for the registration of memory, and for what `unsupported.rs` knows of queue pairs and CQs. An
+//! error that IBV_FAULTS has injected is reported as injected only.
 
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -11,13 +12,13 @@ use ibverbs_abi::*;
 
 use super::super::check::arguments::{Argument, first_wrong, number, object};
 use super::super::check::{reasons, values};
-use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::finding::{Finding, Kind, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
-use super::super::{backtrace, facts, report};
+use super::super::{backtrace, cm_calls, crash, facts, report};
 use super::show::Show;
-use super::{arguments, observe, preserving_errno, with};
+use super::{arguments, memory, observe, preserving_errno, with};
 
 /// The result of a call, as its C type says success or failure.
 trait Returned {
@@ -95,8 +96,13 @@ macro_rules! reporting {
 }
 
 reporting! {
+    advise_mr, "ibv_advise_mr", of (*pd).context,
+        (pd: *mut ibv_pd, advice: ib_uverbs_advise_mr_advice, flags: u32, sg_list: *mut ibv_sge,
+            num_sges: u32) -> c_int,
+        check memory::advise_arguments(pd, sg_list, num_sges);
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
-        -> *mut ibv_dm;
+        -> *mut ibv_dm,
+        check arguments::alloc_dm(context, attr);
     alloc_mw, "ibv_alloc_mw", of (*pd).context, (pd: *mut ibv_pd, mw_type: ibv_mw_type) -> *mut ibv_mw,
         check arguments::alloc_mw(pd, mw_type);
     alloc_parent_domain, "ibv_alloc_parent_domain", of context,
@@ -154,6 +160,13 @@ reporting! {
         check vec![object("srq", Kind::Srq, srq as usize)];
     detach_mcast, "ibv_detach_mcast", of (*qp).context,
         (qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    free_dm, "ibv_free_dm", of (*dm).context, (dm: *mut ibv_dm) -> c_int,
+        check vec![object("dm", Kind::Dm, dm as usize)];
+    import_dm, "ibv_import_dm", of context, (context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm;
+    import_mr, "ibv_import_mr", of (*pd).context, (pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr;
+    import_pd, "ibv_import_pd", of context, (context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd;
+    modify_cq, "ibv_modify_cq", of (*cq).context, (cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int,
+        check vec![object("cq", Kind::Cq, cq as usize)];
     modify_qp, "ibv_modify_qp", of (*qp).context,
         (qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int,
         check arguments::modify_qp(qp, attr, attr_mask);
@@ -176,10 +189,12 @@ reporting! {
     query_srq, "ibv_query_srq", of (*srq).context, (srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int,
         check vec![object("srq", Kind::Srq, srq as usize)];
     reg_dm_mr, "ibv_reg_dm_mr", of (*pd).context,
-        (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
+        (pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr,
+        check arguments::reg_dm_mr(pd, dm, access);
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
-        -> *mut ibv_mr;
+        -> *mut ibv_mr,
+        check memory::dmabuf_arguments(pd, fd, access);
     reg_mr, "ibv_reg_mr", of (*pd).context,
         (pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr,
         check arguments::reg_mr(pd, access);
@@ -231,6 +246,7 @@ unsafe extern "C" fn enter_post_send(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     report::set_stack((&raw const qp).expose_provenance() as u64);
+    crash::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
     unsafe { post_send(qp, wr, bad_wr) }
 }
@@ -242,6 +258,7 @@ unsafe extern "C" fn enter_post_recv(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     report::set_stack((&raw const qp).expose_provenance() as u64);
+    crash::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
     unsafe { post_recv(qp, wr, bad_wr) }
 }
@@ -267,15 +284,14 @@ unsafe extern "C" fn modify_checked_qp(
         let copy = super::attributes::copy(attr, mask as u32).attr;
         let device = preserving_errno(|| facts::device(context));
         observe(|shadow| {
-            let object = shadow.qp_object(qp as usize);
-            let found = values::of_qp(
+            let object = shadow.qps.object(qp as usize);
+            values::of_qp(
                 &copy,
                 mask as u32,
                 device.as_ref(),
                 &object,
                 Outcome::Called,
-            );
-            found.into_iter().collect()
+            )
         });
         match report::count() == count_before {
             true => modify_qp(qp, attr, mask),
@@ -289,7 +305,7 @@ unsafe extern "C" fn modify_checked_qp(
 /// # Safety
 /// `context` is open and wrapped; what `arguments` reads is readable.
 #[cold]
-unsafe fn check_arguments(
+pub unsafe fn check_arguments(
     context: *mut ibv_context,
     call: &'static str,
     outcome: &Outcome,
@@ -301,10 +317,8 @@ unsafe fn check_arguments(
     }
     let arguments = preserving_errno(arguments);
     observe(|shadow| {
-        let about = device(shadow, context as usize);
+        let about = shadow.devices.object(context as usize);
         first_wrong(&arguments, shadow, context as usize, &about, call, outcome)
-            .into_iter()
-            .collect()
     });
 }
 
@@ -332,25 +346,13 @@ pub unsafe fn query_failed(context: *mut ibv_context, call: &'static str, port: 
     }
 }
 
-/// The device as an object of messages.
-fn device(shadow: &Shadow, context: usize) -> Object {
-    match shadow.contexts.get(&context) {
-        Some(opened) => Object {
-            kind: Kind::Context,
-            address: context,
-            label: opened.device.clone().into(),
-        },
-        None => Object::at(Kind::Context, context),
-    }
-}
-
 /// Remembers where in the program an object was created.
 #[cold]
 fn created(address: usize) {
     if address != 0 {
         // Not with the lock held: finding the symbols takes long, and locks of its own.
         let from = preserving_errno(backtrace::called_from);
-        with(|shadow| shadow.created_from(address, from));
+        with(|shadow| shadow.places.created(address, from));
     }
 }
 
@@ -367,7 +369,7 @@ pub fn report_failure(
         return;
     };
     let probed = matches!(errno.0, libc::EOPNOTSUPP | libc::ENOSYS) && call != "ibv_reg_mr";
-    if report::count() != count_before || probed {
+    if report::count() != count_before || probed || cm_calls::is_explained() {
         return;
     }
     let arguments = preserving_errno(show);
@@ -381,7 +383,7 @@ fn failed(
     errno: Errno,
     arguments: String,
 ) -> Finding {
-    let object = device(shadow, context);
+    let object = shadow.devices.object(context);
     let (why, todo) = reasons::of_error(call, errno.0);
     Finding::new(Rule::CallFailed, object, call, Outcome::Failed(errno))
         .with("arguments", arguments)

@@ -4,13 +4,14 @@ use core::ffi::{c_int, c_void};
 
 use ibverbs_abi::*;
 
+use super::super::check::arguments::{Argument, object, reason};
 use super::super::check::{gid, memory};
 use super::super::facts;
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{Mr, Pd};
 use super::super::wrap::original;
-use super::{check_process, observe, preserving_errno, with};
+use super::{arguments, check_process, observe, preserving_errno, with};
 use crate::provider::software;
 
 pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
@@ -42,7 +43,7 @@ fn add_pd(context: *mut ibv_context, pd: *mut ibv_pd, parent: usize, single_thre
             single_threaded,
             had_windows: false,
         };
-        with(|shadow| shadow.add_pd(pd as usize, new));
+        with(|shadow| shadow.pds.add(pd as usize, new));
     }
 }
 
@@ -50,17 +51,17 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: the object is alive (see the module above).
     check_process(unsafe { (*pd).context }, "ibv_dealloc_pd");
     let address = pd as usize;
-    let taken = with(|shadow| shadow.pds.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.pds.take(address)).flatten();
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*pd).context).dealloc_pd)(pd) };
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Pd, address);
-            return Vec::new();
+            return None;
         }
         if let Some(pd) = taken {
-            shadow.add_pd(address, pd);
+            shadow.pds.add(address, pd);
         }
         shadow.busy(Kind::Pd, address, "ibv_dealloc_pd", outcome)
     });
@@ -75,7 +76,7 @@ const OFFSETS: u64 = 4096;
 ///
 /// # Safety
 /// `pd` is alive, and `mr` is NULL or the new region.
-unsafe fn registered(
+pub unsafe fn registered(
     pd: *mut ibv_pd,
     mr: *mut ibv_mr,
     memory: Option<(u64, u64)>,
@@ -108,7 +109,7 @@ unsafe fn registered(
             },
             is_memory: memory.is_some_and(|(addr, _)| addr == iova),
         };
-        with(|shadow| shadow.add_mr(mr as usize, region));
+        with(|shadow| shadow.mrs.add(mr as usize, region));
     } else if let Some((addr, length)) = memory {
         let failed = Registration {
             pd,
@@ -149,26 +150,16 @@ unsafe fn not_registered(of: &Registration, context: *mut ibv_context, outcome: 
     } = of;
     if outcome.is(libc::EINVAL) && (iova ^ addr) % OFFSETS != 0 {
         let object = Object::at(Kind::Pd, pd as usize);
-        let found = Finding::new(Rule::Argument, object, call, outcome.clone())
-            .with(
-                "what",
-                format!(
-                    "iova is {iova:#x} and addr {addr:#x}, which differ in their lower 12 bits"
-                ),
-            )
-            .with(
-                "why",
-                "a device maps whole pages: both have the same offset in a page",
-            )
-            .with(
-                "todo",
-                "align addr to a page if iova is 0, or let iova have the offset of addr",
-            );
+        let found = Finding::new(Rule::Argument, object, call, outcome.clone()).with_texts(
+            format!("iova is {iova:#x} and addr {addr:#x}, which differ in their lower 12 bits"),
+            "a device maps whole pages: both have the same offset in a page",
+            "align addr to a page if iova is 0, or let iova have the offset of addr",
+        );
         return observe(|_| vec![found]);
     }
     let regions = with(|shadow| {
-        let all = shadow.mrs.values();
-        all.filter(|mr| mr.context == context as usize).count()
+        let all = shadow.mrs.of_context(context as usize);
+        all.count()
     });
     preserving_errno(|| {
         // SAFETY: the context is open.
@@ -176,7 +167,7 @@ unsafe fn not_registered(of: &Registration, context: *mut ibv_context, outcome: 
         let facts = facts::registration(addr, length, access, pins, regions.unwrap_or(0));
         let object = Object::at(Kind::Pd, pd as usize);
         let found = memory::registration(&facts, &object, call, outcome);
-        observe(|_| found.into_iter().collect());
+        observe(|_| found);
     });
 }
 
@@ -236,6 +227,60 @@ pub unsafe extern "C" fn reg_dmabuf_mr(
     }
 }
 
+/// The arguments of an ibv_advise_mr that has failed.
+///
+/// # Safety
+/// `list` is readable for `count` elements.
+pub unsafe fn advise_arguments(pd: *mut ibv_pd, list: *const ibv_sge, count: u32) -> Vec<Argument> {
+    let mut all = vec![object("pd", Kind::Pd, pd as usize)];
+    let count = if list.is_null() { 0 } else { count as usize };
+    for at in 0..count {
+        // SAFETY: the list is readable, as the caller promises.
+        let sge = unsafe { *list.add(at) };
+        let access = with(|shadow| shadow.mrs.by_lkey(sge.lkey).map(|mr| mr.access)).flatten();
+        let lkey = sge.lkey;
+        all.push(reason(
+            access.is_none(),
+            format!(
+                "lkey {lkey:#x} of element {at} belongs to no memory region that is known here"
+            ),
+            "the advice is about regions, by their lkeys",
+            "use lkey of a region that is registered",
+        ));
+        all.push(reason(
+            access.is_some_and(|access| access & IBV_ACCESS_ON_DEMAND == 0),
+            format!("the region with the lkey {lkey:#x}, of element {at}, lacks IBV_ACCESS_ON_DEMAND"),
+            "only regions with on-demand paging take advice: the pages of others are pinned and present",
+            "register the region with IBV_ACCESS_ON_DEMAND (odp_caps of ibv_query_device_ex), or give no \
+             advice",
+        ));
+    }
+    all
+}
+
+/// The arguments of an ibv_reg_dmabuf_mr that has failed.
+pub fn dmabuf_arguments(pd: *mut ibv_pd, fd: c_int, access: c_int) -> Vec<Argument> {
+    let mut all = arguments::reg_mr(pd, access);
+    // A dma-buf is an anonymous file that is named so.
+    let file = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+    let is_buffer = |file: &std::path::PathBuf| file.to_string_lossy().contains("dmabuf");
+    all.push(match file {
+        Ok(file) => reason(
+            !is_buffer(&file),
+            format!("fd {fd} is no dma-buf, but {}", file.display()),
+            "only memory that a driver has exported, of a GPU for example, has such a descriptor",
+            "pass the descriptor of a dma-buf, or register ordinary memory with ibv_reg_mr",
+        ),
+        Err(_) => reason(
+            true,
+            format!("fd {fd} is no open file"),
+            "the descriptor was closed, or never opened",
+            "check what the call that exports the dma-buf returned",
+        ),
+    });
+    all
+}
+
 pub unsafe extern "C" fn rereg_mr(
     vmr: *mut verbs_mr,
     flags: c_int,
@@ -251,7 +296,7 @@ pub unsafe extern "C" fn rereg_mr(
         let ret = (original(context).rereg_mr)(vmr, flags, pd, addr, length, access);
         let keys = ((*vmr).ibv_mr.lkey, (*vmr).ibv_mr.rkey);
         with(|shadow| {
-            if let Some(mr) = shadow.mrs.get_mut(&(vmr as usize)).filter(|_| ret == 0) {
+            if let Some(mr) = shadow.mrs.get_mut(vmr as usize).filter(|_| ret == 0) {
                 let has = |flag: u32| flags as u32 & flag != 0;
                 (mr.lkey, mr.rkey) = keys;
                 if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -280,10 +325,10 @@ pub unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
     observe(|shadow| {
         let Some(mr) = taken else { return Vec::new() };
         if outcome.failed() {
-            shadow.add_mr(address, mr);
-            return shadow.busy(Kind::Mr, address, "ibv_dereg_mr", outcome);
+            shadow.mrs.add(address, mr);
+            return Vec::from_iter(shadow.busy(Kind::Mr, address, "ibv_dereg_mr", outcome));
         }
-        shadow.remember_mr(address, mr);
+        shadow.forget_mr(address, mr);
         in_use
     });
     ret
@@ -293,7 +338,9 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let mw = unsafe { (original((*pd).context).alloc_mw)(pd, kind) };
     if !mw.is_null() {
-        with(|shadow| shadow.add_mw(mw as usize, pd as usize));
+        // SAFETY: the window is new.
+        let key = unsafe { ((*mw).context as usize, (*mw).rkey) };
+        with(|shadow| shadow.add_mw(mw as usize, pd as usize, key));
     }
     mw
 }
@@ -302,13 +349,13 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: the object is alive (see the module above).
     check_process(unsafe { (*mw).context }, "ibv_dealloc_mw");
     let address = mw as usize;
-    let taken = with(|shadow| shadow.mws.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.mws.take(address)).flatten();
     // SAFETY: the window is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*mw).context).dealloc_mw)(mw) };
     with(|shadow| match taken {
-        Some(pd) if ret != 0 => drop(shadow.mws.insert(address, pd)),
+        Some(pd) if ret != 0 => shadow.mws.add(address, pd),
         Some(_) => {
-            shadow.unbound(address);
+            shadow.mws.forget(address);
             shadow.destroyed(Kind::Mw, address);
         }
         None => {}
@@ -331,12 +378,12 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
             };
             if !ah.is_null() {
                 shadow.reported.forget(Kind::Ah, ah as usize);
-                shadow.ahs.insert(ah as usize, pd as usize);
                 let dgid = given.grh.dgid.raw;
-                shadow.group_ahs.remove(&(ah as usize));
-                if gid::AddressKind::of(&dgid) == gid::AddressKind::Multicast {
-                    shadow.group_ahs.insert(ah as usize, dgid);
-                }
+                let is_group = gid::AddressKind::of(&dgid) == gid::AddressKind::Multicast;
+                let group = is_group.then_some(dgid);
+                let is_own = |facts: &gid::Facts| facts.table.iter().any(|of| of.gid == dgid);
+                let is_local = facts.as_ref().is_some_and(is_own);
+                shadow.ahs.create(ah as usize, pd as usize, group, is_local);
             }
             let vector = |facts| gid::vector(facts, &object, "ibv_create_ah", &outcome);
             facts.iter().filter_map(vector).collect::<Vec<Finding>>()
@@ -351,7 +398,7 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     let address = ah as usize;
     let taken = with(|shadow| {
         let found = shadow.ah_in_use(address);
-        (shadow.ahs.remove(&address), found)
+        (shadow.ahs.take(address), found)
     });
     let (taken, in_use) = taken.unwrap_or_default();
     // SAFETY: the handle is alive, and its context is open and wrapped (see the module above).
@@ -362,7 +409,7 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
             in_use
         }
         (_, Some(pd)) => {
-            shadow.ahs.insert(address, pd);
+            shadow.ahs.put_back(address, pd);
             Vec::new()
         }
         _ => Vec::new(),

@@ -15,6 +15,7 @@ mod arguments;
 mod attributes;
 mod build;
 mod data;
+mod device_memory;
 mod failed;
 mod forgetting;
 mod memory;
@@ -23,8 +24,10 @@ mod qp;
 mod queues;
 mod requests;
 mod show;
+mod unsupported;
 
 pub use build::BuildOps;
+pub use device_memory::CopyOps;
 pub use failed::{query_failed, reporting};
 pub use forgetting::{forgetting, is_wrapper};
 pub use poll_ex::PollOps;
@@ -32,6 +35,7 @@ pub use poll_ex::PollOps;
 /// The provider's ops with wrappers in place of those that are observed.
 pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
     verbs_context_ops {
+        alloc_dm: device_memory::alloc_dm,
         alloc_mw: memory::alloc_mw,
         alloc_parent_domain: memory::alloc_parent_domain,
         alloc_pd: memory::alloc_pd,
@@ -54,12 +58,15 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
         destroy_srq: queues::destroy_srq,
         detach_mcast: qp::detach_mcast,
         free_context: queues::free_context,
+        free_dm: device_memory::free_dm,
+        modify_cq: queues::modify_cq,
         modify_qp: qp::modify_qp,
         modify_srq: queues::modify_srq,
         poll_cq: data::poll_cq,
         post_recv: data::post_recv,
         post_send: data::post_send,
         post_srq_recv: data::post_srq_recv,
+        reg_dm_mr: device_memory::reg_dm_mr,
         reg_dmabuf_mr: memory::reg_dmabuf_mr,
         reg_mr: memory::reg_mr,
         reg_mr_ex: memory::reg_mr_ex,
@@ -79,7 +86,7 @@ fn preserving_errno<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Observes something; errno stays.
-fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
+fn observe<F: IntoIterator<Item = Finding>>(work: impl FnOnce(&mut Shadow) -> F) {
     preserving_errno(|| shadow::observe(work));
 }
 
@@ -100,11 +107,7 @@ fn look_up(cq: usize, completions: &[Completion]) {
     let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
     for (address, rkey) in found {
         let evidence = preserving_errno(|| peer::look(address, rkey));
-        with(|shadow| {
-            if let Some(qp) = shadow.qps.get_mut(&address) {
-                qp.evidence = evidence;
-            }
-        });
+        with(|shadow| shadow.qps.change(address, |qp| qp.evidence = evidence));
     }
 }
 
@@ -120,13 +123,10 @@ fn polled_empty(cq: usize, call: &'static str) {
 #[cold]
 fn empty_for_long(cq: usize, addresses: &[usize], call: &'static str) {
     preserving_errno(|| peer::examine(addresses));
-    observe(|shadow| {
-        let found = shadow.polled_too_long(cq, call, peer::unread);
-        found.into_iter().collect()
-    });
+    observe(|shadow| shadow.polled_too_long(cq, call, peer::unread));
 }
 
 /// Reports a child of fork that calls `verb` on an object of its parent.
 fn check_process(context: *mut ibv_context, verb: &'static str) {
-    observe(|shadow| shadow.check_process(context as usize, verb));
+    observe(|shadow| shadow.devices.check_process(context as usize, verb));
 }

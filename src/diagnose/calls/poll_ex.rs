@@ -69,20 +69,12 @@ fields! {
 #[cold]
 fn not_requested(cq: *mut ibv_cq_ex, call: &'static str, flag: &'static str) {
     let object = Object::at(Kind::Cq, cq as usize);
-    let found = Finding::new(Rule::Argument, object, call, Outcome::Called)
-        .with(
-            "what",
-            format!("the CQ was created without {flag} in wc_flags"),
-        )
-        .with(
-            "why",
-            "a device provides only the members of completions that wc_flags names: on others the \
+    let found = Finding::new(Rule::Argument, object, call, Outcome::Called).with_texts(
+        format!("the CQ was created without {flag} in wc_flags"),
+        "a device provides only the members of completions that wc_flags names: on others the \
              pointer is NULL, and the program ends",
-        )
-        .with(
-            "todo",
-            format!("add {flag} to wc_flags of ibv_create_cq_ex"),
-        );
+        format!("add {flag} to wc_flags of ibv_create_cq_ex"),
+    );
     observe(|_| vec![found]);
 }
 
@@ -104,7 +96,7 @@ pub unsafe fn wrap(cq: *mut ibv_cq_ex, wc_flags: u64) {
         end: cq_ref.end_poll,
     };
     // Without a place for the functions, or without functions, nothing is replaced.
-    if ops.start.is_some() && with(|shadow| shadow.poll_ops.insert(cq as usize, ops)).is_some() {
+    if ops.start.is_some() && with(|shadow| shadow.poll_ops.add(cq as usize, ops)).is_some() {
         cq_ref.start_poll = Some(start_poll);
         cq_ref.next_poll = ops.next.map(|_| next_poll as _);
         cq_ref.end_poll = ops.end.map(|_| end_poll as _);
@@ -123,12 +115,12 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     // SAFETY: the queue is alive (see the module above).
     check_process(unsafe { (*cq).context }, CALL);
     let thread = facts::thread();
-    observe(|shadow| shadow.polling(cq as usize, thread, CALL));
+    observe(|shadow| shadow.cqs.polling(cq as usize, thread, CALL));
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
     let ret = unsafe { start(cq, attr) };
     with(|shadow| match ret {
-        0 => shadow.poll_begun(cq as usize, thread),
-        _ => shadow.poll_ended(cq as usize, thread),
+        0 => shadow.cqs.poll_begun(cq as usize, thread),
+        _ => shadow.cqs.poll_ended(cq as usize, thread),
     });
     // SAFETY: the queue is alive, and this thread polls it.
     unsafe { polled(cq, ret, CALL) };
@@ -149,9 +141,9 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
     let thread = facts::thread();
     observe(|shadow| {
-        let found = shadow.not_begun(cq as usize, thread);
-        shadow.poll_ended(cq as usize, thread);
-        found.into_iter().collect()
+        let found = shadow.cqs.not_begun(cq as usize, thread);
+        shadow.cqs.poll_ended(cq as usize, thread);
+        found
     });
     if let Some(end) = ops(cq).and_then(|ops| ops.end) {
         // SAFETY: the function is the provider's for this queue, and gets the program's argument.

@@ -6,10 +6,10 @@ use core::ptr;
 use ibverbs_abi::*;
 
 use super::super::check::memory::Size;
-use super::super::facts;
 use super::super::finding::{Kind, Outcome};
 use super::super::shadow::{Completion, NewQp};
 use super::super::wrap::original;
+use super::super::{cm_calls, cm_order, facts, peer};
 use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
 use super::{build, check_process, look_up, observe, preserving_errno, with};
@@ -132,8 +132,16 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             if let (Some(port), Some(qp)) = (port_mtu, shadow.qps.get_mut(&(qp as usize))) {
                 qp.port_mtu = 128 << port.active_mtu.min(5);
             }
-            shadow.modified(qp as usize, &change, outcome, &surroundings)
+            let found = shadow.modified(qp as usize, &change, outcome, &surroundings);
+            // librdmacm does what the program has asked for with arguments that were named.
+            match ret != 0 && cm_calls::is_explained() {
+                true => Vec::new(),
+                false => found,
+            }
         });
+        if ret == 0 && change.state() == Some(IBV_QPS_RTS) {
+            preserving_errno(|| peer::compare(qp as usize));
+        }
         ret
     }
 }
@@ -183,13 +191,16 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     });
     report_unread(address, "ibv_destroy_qp");
     observe(|shadow| shadow.destroying_qp(address));
-    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.remove(&address)));
+    observe(|shadow| cm_order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
+    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.take(address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };
     with(|shadow| match taken {
         Some((Some(qp), builds)) if ret != 0 => {
             shadow.put_qp_back(address, qp);
-            shadow.build_ops.extend(builds.map(|ops| (address, ops)));
+            if let Some(ops) = builds {
+                shadow.build_ops.add(address, ops);
+            }
         }
         Some((Some(qp), _)) => shadow.forget_qp(address, &qp),
         _ => shadow.destroyed(Kind::Qp, address),
@@ -204,7 +215,7 @@ pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid:
         let ret = (original((*qp).context).attach_mcast)(qp, gid, lid);
         if ret == 0 {
             let group = (*gid).raw;
-            with(|shadow| shadow.attached(qp as usize, group, true));
+            with(|shadow| shadow.qps.change(qp as usize, |qp| qp.attach(group, true)));
         }
         ret
     }
@@ -216,7 +227,7 @@ pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid:
         let ret = (original((*qp).context).detach_mcast)(qp, gid, lid);
         if ret == 0 {
             let group = (*gid).raw;
-            with(|shadow| shadow.attached(qp as usize, group, false));
+            with(|shadow| shadow.qps.change(qp as usize, |qp| qp.attach(group, false)));
         }
         ret
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use ibverbs_abi::*;
 
 use super::super::check::memory::{self, Size};
-use super::super::facts;
-use super::super::finding::{Kind, Object, Outcome};
+use super::super::finding::{Kind, Outcome};
 use super::super::shadow::{Cq, Shadow, Srq};
 use super::super::wrap::original;
+use super::super::{cm_order, facts};
 use super::{check_process, observe, poll_ex, preserving_errno, with};
 use crate::provider::event::{Subject, subject};
 
@@ -83,14 +83,8 @@ unsafe fn cq_created(
         let fd = channel.as_ref().map_or(-1, |channel| channel.fd);
         ((*cq).cqe as u32, fd)
     };
-    let new = Cq {
-        context: context as usize,
-        entries,
-        channel: channel as usize,
-        channel_fd: fd,
-        single_threaded,
-        ..Cq::default()
-    };
+    let channel = (channel as usize, fd);
+    let new = Cq::new(context as usize, entries, channel, single_threaded);
     with(|shadow| shadow.add_cq(cq as usize, new));
 }
 
@@ -116,17 +110,8 @@ pub unsafe fn too_large(
     let device = preserving_errno(|| unsafe { facts::device(context) });
     if let Some(device) = device {
         observe(|shadow| {
-            let label = shadow.contexts.get(&(context as usize));
-            let object = Object {
-                kind: Kind::Context,
-                address: context as usize,
-                label: label
-                    .map(|opened| opened.device.clone())
-                    .unwrap_or_default()
-                    .into(),
-            };
-            let found = memory::over_limit(&sizes(&device), &object, call, &outcome);
-            found.into_iter().collect()
+            let object = shadow.devices.object(context as usize);
+            memory::over_limit(&sizes(&device), &object, call, &outcome)
         });
     }
 }
@@ -157,17 +142,23 @@ pub fn report_unacknowledged(
     };
     let excess = excess(received.0, done.0).max(excess(received.1, done.1));
     if excess > 0 {
-        observe(|shadow| shadow.acknowledged_too_often(kind, address, call, excess));
+        observe(|shadow| {
+            let mut found = shadow.acknowledged_too_often(kind, address, call, excess);
+            found
+                .notes
+                .extend(unacknowledged_elsewhere(shadow, address));
+            Some(found)
+        });
     }
     let mut waited = Duration::ZERO;
     while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
         preserving_errno(|| sleep(STEP));
         waited += STEP;
     }
-    let (completion, asynchronous) = missing();
+    let missing = missing();
     observe(|shadow| {
-        let mut found = shadow.unacknowledged(kind, address, call, completion, asynchronous);
-        if let Some(first) = found.first_mut().filter(|_| completion > 0) {
+        let mut found = shadow.unacknowledged(kind, address, call, missing);
+        if let Some(first) = found.first_mut().filter(|_| missing.0 > 0) {
             first.notes.extend(acknowledged_elsewhere(shadow, address));
         }
         found
@@ -177,21 +168,36 @@ pub fn report_unacknowledged(
 /// Finds another CQ of the same channel of which more events are acknowledged than were received.
 fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
     let channel = shadow.cqs.get(&address)?.channel;
-    let others = shadow
-        .cqs
-        .iter()
-        .filter(|(at, cq)| **at != address && cq.channel == channel);
+    let of_channel = shadow.cqs.of_channel(channel);
+    let others = of_channel.filter(|(at, _)| **at != address);
     let excess = |(at, cq): (&usize, &Cq)| {
         let other = core::ptr::with_exposed_provenance::<ibv_cq>(*at);
         // SAFETY: a CQ that the shadow knows is not destroyed while its lock is held, as here.
         let done = unsafe { (&raw const (*other).comp_events_completed).read_volatile() };
-        let excess = done.wrapping_sub(cq.events as u32);
+        let excess = done.wrapping_sub(cq.events().0 as u32);
         (1..u32::MAX / 2).contains(&excess).then_some((*at, excess))
     };
     let (at, excess) = others.into_iter().find_map(excess)?;
     Some(format!(
         "of the CQ {at:#x}, which has the same channel, {excess} events more were acknowledged than came: \
          pass the CQ that ibv_get_cq_event returned with each event"
+    ))
+}
+
+/// Finds another CQ of the same channel of which an event is not acknowledged.
+fn unacknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
+    let channel = shadow.cqs.get(&address)?.channel;
+    let mut others = shadow.cqs.of_channel(channel);
+    let (at, _) = others.find(|(at, cq)| {
+        let other = core::ptr::with_exposed_provenance::<ibv_cq>(**at);
+        // SAFETY: a CQ that the shadow knows is not destroyed while its lock is held, as here.
+        let done = unsafe { (&raw const (*other).comp_events_completed).read_volatile() };
+        let missing = (cq.events().0 as u32).wrapping_sub(done);
+        **at != address && channel != 0 && (1..u32::MAX / 2).contains(&missing)
+    })?;
+    Some(format!(
+        "an event of the CQ {at:#x}, which has the same channel, was not acknowledged: pass the CQ that \
+         ibv_get_cq_event returned with each event"
     ))
 }
 
@@ -210,24 +216,22 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     });
     let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
     let readable = preserving_errno(|| facts::is_readable(fd.unwrap_or(-1)));
-    observe(|shadow| shadow.destroying_cq(address, readable));
-    let taken = with(|shadow| {
-        (
-            shadow.cqs.remove(&address),
-            shadow.poll_ops.remove(&address),
-        )
-    });
+    observe(|shadow| shadow.cqs.destroying(address, readable));
+    observe(|shadow| cm_order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
+    let taken = with(|shadow| (shadow.cqs.take(address), shadow.poll_ops.take(address)));
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).destroy_cq)(cq) };
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Cq, address);
-            return Vec::new();
+            return None;
         }
         if let Some((Some(cq), polls)) = taken {
             shadow.add_cq(address, cq);
-            shadow.poll_ops.extend(polls.map(|ops| (address, ops)));
+            if let Some(ops) = polls {
+                shadow.poll_ops.add(address, ops);
+            }
         }
         shadow.busy(Kind::Cq, address, "ibv_destroy_cq", outcome)
     });
@@ -241,10 +245,24 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
         (ret, (*cq).cqe as u32)
     };
     with(|shadow| {
-        if let Some(cq) = shadow.cqs.get_mut(&(cq as usize)) {
-            cq.entries = entries;
-        }
+        shadow.cqs.change(cq as usize, |cq| cq.entries = entries);
     });
+    ret
+}
+
+pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*cq).context).modify_cq)(cq, attr) };
+    // SAFETY: the program's attributes are readable: the call has read them.
+    let asked = (ret == 0).then(|| unsafe { *attr });
+    if let Some(attr) = asked.filter(|attr| attr.attr_mask & IBV_CQ_ATTR_MODERATE != 0) {
+        let moderation = (attr.moderate.cq_count, attr.moderate.cq_period);
+        with(|shadow| {
+            shadow
+                .cqs
+                .change(cq as usize, |cq| cq.moderation = moderation)
+        });
+    }
     ret
 }
 
@@ -260,7 +278,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
 pub unsafe extern "C" fn cq_event(cq: *mut ibv_cq) {
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     unsafe { (original((*cq).context).cq_event)(cq) };
-    observe(|shadow| shadow.completion_event(cq as usize));
+    observe(|shadow| shadow.cqs.completion_event(cq as usize));
 }
 
 pub unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_async_event) {
@@ -347,7 +365,7 @@ unsafe fn srq_created(
         max_sge: has.max_sge,
         ..Srq::default()
     };
-    with(|shadow| shadow.add_srq(srq as usize, new));
+    with(|shadow| shadow.srqs.add(srq as usize, new));
 }
 
 pub unsafe extern "C" fn modify_srq(
@@ -378,17 +396,17 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
         // SAFETY: the queue is alive (see the module above); its counter is aligned and readable.
         unsafe { (0, (&raw const (*srq).events_completed).read_volatile()) }
     });
-    let taken = with(|shadow| shadow.srqs.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.srqs.take(address)).flatten();
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*srq).context).destroy_srq)(srq) };
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Srq, address);
-            return Vec::new();
+            return None;
         }
         if let Some(srq) = taken {
-            shadow.add_srq(address, srq);
+            shadow.srqs.add(address, srq);
         }
         shadow.busy(Kind::Srq, address, "ibv_destroy_srq", outcome)
     });

@@ -71,7 +71,7 @@ impl Posts {
             kind: qp.kind,
             max_sge: qp.cap.max_send_sge,
             sig_all: qp.sig_all,
-            samples: qp.sends_posted < ALL_SAMPLED || qp.sends_posted % SAMPLED == 0,
+            samples: qp.sends.posted() < ALL_SAMPLED || qp.sends.posted() % SAMPLED == 0,
         }
     }
 }

@@ -167,12 +167,7 @@ fn value_is_wrong(argument: &Argument, finding: &impl Fn(Rule) -> Finding) -> Op
             what,
             why,
             todo,
-        } => is_wrong.then(|| {
-            finding(Rule::Argument)
-                .with("what", what)
-                .with("why", why)
-                .with("todo", todo)
-        }),
+        } => is_wrong.then(|| finding(Rule::Argument).with_texts(what, why, todo)),
     }
 }
 
@@ -190,7 +185,7 @@ fn object_is_wrong(
             .with("member", member)
             .with("kind", kind.name())
             .with("address", shown);
-        found.notes.extend(shadow.how_gone(kind, address));
+        found.notes.extend(shadow.gone.how(kind, address));
         return Some(found);
     }
     let other = shadow.context_of(kind, address)?;
@@ -227,8 +222,8 @@ mod tests {
         assert_eq!(judge(&shadow, 2, cq(20)), [Rule::OtherContext]);
         // It may be one that a provider's own function has created.
         assert_eq!(judge(&shadow, 1, cq(77)), []);
-        let gone = shadow.cqs.remove(&20);
-        shadow.remember_gone(Kind::Cq, 20);
+        let gone = shadow.cqs.take(20);
+        shadow.destroyed(Kind::Cq, 20);
         assert_eq!(judge(&shadow, 1, cq(20)), [Rule::DeadObject]);
         shadow.add_cq(20, gone.unwrap());
         assert_eq!(judge(&shadow, 1, cq(20)), []);

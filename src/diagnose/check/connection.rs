@@ -9,7 +9,7 @@ use super::state::type_name;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
-use crate::diagnose::shadow::Qp;
+use crate::diagnose::shadow::{IN_THIS_PROCESS, Qp};
 
 /// The ack timeout in milliseconds: 4.096 us * 2^n.
 pub fn timeout_ms(timeout: u8) -> String {
@@ -28,43 +28,53 @@ pub fn rnr_ms(code: u8) -> f64 {
     f64::from(HUNDREDTHS[usize::from(code & 0x1f)]) / 100.0
 }
 
-/// Differences between this end, which has just been modified, and its peer.
-pub fn pair(object: &Object, qp: &Qp, peer_object: &Object, peer: &Qp) -> Vec<Finding> {
-    const CALL: &str = "ibv_modify_qp";
-    let (mine, theirs) = (&qp.connection, &peer.connection);
+/// Differences between this end, which has just been modified, and its peer. A peer in another process must
+/// be connected to this end: it may be another queue pair of the same number.
+pub fn pair(object: &Object, qp: &Qp, peer: &Peer) -> Vec<Finding> {
+    let mine = &qp.connection;
+    let (Some(number), Some(theirs), true) = (peer.qpn, peer.dest_qpn, mine.receives) else {
+        return Vec::new();
+    };
+    let finding = |rule| Finding::new(rule, object.clone(), "ibv_modify_qp", Outcome::Succeeded);
+    let is_here = peer.place == IN_THIS_PROCESS;
+    let there = match is_here {
+        true => format!("{number:#x}"),
+        false => format!("{number:#x}, {}", peer.place),
+    };
     let mut found = Vec::new();
-    if !(mine.receives && theirs.receives) {
-        return found;
-    }
-    let finding = |rule| Finding::new(rule, object.clone(), CALL, Outcome::Succeeded);
-    if theirs.dest_qpn != qp.number {
-        return vec![
+    if theirs != u64::from(qp.number) {
+        found.extend(is_here.then(|| {
             finding(Rule::PairQpn)
                 .with("qpn", format!("{:#x}", qp.number))
                 .with("dest_qpn", format!("{:#x}", mine.dest_qpn))
-                .with("other", format!("{:#x}", theirs.dest_qpn)),
-        ];
+                .with("other", format!("{theirs:#x}"))
+        }));
+        return found;
     }
-    if mine.mtu != theirs.mtu {
-        found.push(
-            finding(Rule::MtuDiffers)
-                .with("mtu", mine.mtu)
-                .with("peer_mtu", theirs.mtu)
-                .with("peer_qpn", &peer_object.label),
-        );
-    }
+    let mtu = peer.path_mtu.filter(|mtu| *mtu != u64::from(mine.mtu));
+    found.extend(mtu.map(|mtu| {
+        finding(Rule::MtuDiffers)
+            .with("mtu", mine.mtu)
+            .with("peer_mtu", mtu)
+            .with("peer_qpn", &there)
+    }));
+    let (here, there) = (format!("QP {}", object.label), format!("QP {there}"));
+    let sends = mine.sends.then_some(mine.sq_psn.into());
     let both = [
-        (qp, mine, object, theirs, peer_object),
-        (peer, theirs, peer_object, mine, object),
+        (&here, sends, &there, peer.first_rq_psn),
+        (&there, peer.first_sq_psn, &here, Some(mine.rq_psn.into())),
     ];
-    for (sender, sends, from, receives, to) in both {
-        if sender.kind != IBV_QPT_UD && sends.sends && sends.sq_psn != receives.rq_psn {
+    for (sender, sends, receiver, expects) in both {
+        let (Some(sends), Some(expects)) = (sends, expects) else {
+            continue;
+        };
+        if sends != expects {
             found.push(
                 finding(Rule::PsnDiffers)
-                    .with("sender", format!("QP {}", from.label))
-                    .with("sq_psn", sends.sq_psn)
-                    .with("receiver", format!("QP {}", to.label))
-                    .with("rq_psn", receives.rq_psn),
+                    .with("sender", sender)
+                    .with("sq_psn", sends)
+                    .with("receiver", receiver)
+                    .with("rq_psn", expects),
             );
         }
     }
@@ -110,6 +120,9 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<&Qp>) -> (String, &'static str) 
     }
     if qp.connection.receives && qp.connection.dest_qpn == 0 {
         return (NO_NUMBER.into(), NUMBER);
+    }
+    if let (Some(naming), None) = (&evidence.naming, &evidence.peer) {
+        return (other_number(qp, naming), CONNECT);
     }
     let Some(peer) = &evidence.peer else {
         let why = match (gone, evidence.searched) {
@@ -176,6 +189,23 @@ fn at_peer(qp: &Qp, peer: &Peer) -> (String, &'static str) {
          not run"
     );
     (of(why), SEARCH)
+}
+
+/// The peer has another number than the one that is used.
+pub fn other_number(qp: &Qp, naming: &Peer) -> String {
+    let (used, right) = (
+        u64::from(qp.connection.dest_qpn),
+        naming.qpn.unwrap_or_default(),
+    );
+    let hint = match used == right & 0xffff {
+        true => ": its lower 16 bits are the same, so it went through a 16-bit integer, perhaps",
+        false => "",
+    };
+    format!(
+        "dest_qp_num is {used:#x}, which no observed process has; the queue pair {right:#x}, {}, names this \
+         one as its peer{hint}",
+        naming.place
+    )
 }
 
 /// Says how the named peer differs from a queue pair that names this one as its peer.
@@ -301,6 +331,7 @@ pub fn rnr_exceeded(object: &Object, call: &'static str, qp: &Qp) -> Finding {
 mod tests {
     use super::*;
     use crate::diagnose::finding::is_complete;
+    use crate::diagnose::shadow::Receive;
     use crate::diagnose::shadow::tests::qp;
 
     fn connected() -> (Qp, Qp) {
@@ -318,37 +349,42 @@ mod tests {
         (a, b)
     }
 
-    fn differences(a: &Qp, b: &Qp) -> Vec<Rule> {
-        let found = pair(&Object::qp(1, a.number), a, &Object::qp(2, b.number), b);
+    fn differences(a: &Qp, b: &Peer) -> Vec<Rule> {
+        let found = pair(&Object::qp(1, a.number), a, b);
         assert!(found.iter().all(is_complete));
         found.iter().map(|finding| finding.rule).collect()
     }
 
     #[test]
     fn pairs() {
-        let (a, b) = connected();
+        let (mut a, b) = connected();
+        let b = known(&b);
         assert_eq!(differences(&a, &b), []);
-        let mut other = b.clone();
-        other.connection.mtu = 4096;
-        assert_eq!(differences(&a, &other), [Rule::MtuDiffers]);
-        other = b.clone();
-        other.connection.rq_psn = 6;
-        assert_eq!(differences(&a, &other), [Rule::PsnDiffers]);
-        other.connection.sq_psn = 6;
+        let with = |change: fn(&mut Peer)| {
+            let mut b = b.clone();
+            change(&mut b);
+            b
+        };
+        let mtu = with(|b| b.path_mtu = Some(4096));
+        assert_eq!(differences(&a, &mtu), [Rule::MtuDiffers]);
+        let psn = with(|b| b.first_rq_psn = Some(6));
+        assert_eq!(differences(&a, &psn), [Rule::PsnDiffers]);
+        let both = with(|b| (b.first_rq_psn, b.first_sq_psn) = (Some(6), Some(6)));
+        assert_eq!(differences(&a, &both), [Rule::PsnDiffers; 2]);
+        // An end that is not yet in RTS has no PSN to send from, and one that is not in RTR no peer.
+        let unknown = with(|b| (b.path_mtu, b.first_sq_psn) = (None, None));
+        assert_eq!(differences(&a, &unknown), []);
+        assert_eq!(differences(&a, &with(|b| b.dest_qpn = None)), []);
         assert_eq!(
-            differences(&a, &other),
-            [Rule::PsnDiffers, Rule::PsnDiffers]
+            differences(&a, &with(|b| b.dest_qpn = Some(99))),
+            [Rule::PairQpn]
         );
-        other = b.clone();
-        other.connection.dest_qpn = 99;
-        assert_eq!(differences(&a, &other), [Rule::PairQpn]);
-        other.connection.receives = false;
-        assert_eq!(differences(&a, &other), []);
-        // An end that is not yet in RTS has no PSN to send from.
-        other = b.clone();
-        other.connection.sends = false;
-        other.connection.sq_psn = 0;
-        assert_eq!(differences(&a, &other), []);
+        let elsewhere = with(|b| (b.dest_qpn, b.place) = (Some(99), "in process 7 (x)".into()));
+        assert_eq!(differences(&a, &elsewhere), []);
+        a.connection.sends = false;
+        assert_eq!(differences(&a, &psn), []);
+        a.connection.receives = false;
+        assert_eq!(differences(&a, &mtu), []);
     }
 
     /// The facts about a peer in this process.
@@ -360,8 +396,9 @@ mod tests {
             dest_qpn: Some(qp.connection.dest_qpn.into()),
             path_mtu: Some(qp.connection.mtu.into()),
             first_rq_psn: Some(qp.connection.rq_psn.into()),
-            posted: Some(qp.receives.posted),
-            consumed: Some(qp.receives.completed),
+            first_sq_psn: Some(qp.connection.sq_psn.into()),
+            posted: Some(qp.receives.posted()),
+            consumed: Some(qp.receives.completed()),
             min_rnr_timer: Some(0),
             ..Peer::default()
         }
@@ -417,8 +454,11 @@ mod tests {
             (4, 4, "4 receives posted in all, and each is consumed"),
             (5, 4, "too late for this message"),
         ] {
-            b.receives.posted = posted;
-            b.receives.completed = completed;
+            b.receives = Default::default();
+            b.receives.post(vec![Receive::default(); posted]);
+            for _ in 0..completed {
+                b.receives.finish(None);
+            }
             a.evidence.peer = Some(known(&b));
             assert!(line(&a).contains(text), "{}", line(&a));
             assert!(line(&a).contains("min_rnr_timer is 0 (655.36 ms)"));

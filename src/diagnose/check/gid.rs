@@ -192,13 +192,9 @@ pub fn no_sender(grh: &[u8; 40], context: usize, errno: Errno) -> Finding {
         .map(|part| part.iter().map(|byte| format!("{byte:02x}")).collect())
         .collect();
     Finding::new(Rule::Argument, object, call, Outcome::Failed(errno))
-        .with("what", format!("the 40 bytes at grh are {}", shown.join(" ")))
-        .with(
-            "why",
+        .with_texts(
+            format!("the 40 bytes at grh are {}", shown.join(" ")),
             "they are neither the header of an IPv6 nor of an IPv4 datagram to an address of the port",
-        )
-        .with(
-            "todo",
             "pass the beginning of the buffer of the receive: the data of the datagram begin 40 bytes later",
         )
 }

@@ -156,11 +156,33 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
                 .into(),
         );
     }
-    (mr.length == POINTER && addr == mr.start).then(|| {
-        "the region is as long as a pointer: sizeof of a pointer was passed as its length, perhaps"
+    if mr.length == POINTER && addr == mr.start {
+        return Some(
+            "the region is as long as a pointer: sizeof of a pointer was passed as its length, perhaps"
+                .into(),
+        );
+    }
+    // A region of memory begins at no such address.
+    if mr.start == 0 && addr >= mr.length {
+        return Some(
+            "the region begins at 0 (IBV_ACCESS_ZERO_BASED, or iova 0 of ibv_reg_mr_iova): its addresses \
+             are offsets into the memory, and no pointers"
+                .into(),
+        );
+    }
+    let distance = match addr < mr.start {
+        true => mr.start - addr,
+        false => addr - mr.start.saturating_add(mr.length),
+    };
+    (access.side == Side::Remote && distance >= FAR).then(|| {
+        "the address is far from the region: it may be that of a pointer (&buffer) in place of what it \
+         points to, or of other memory than that of the key"
             .into()
     })
 }
+
+/// An address that is so far from a region is no wrong index or length.
+const FAR: u64 = 16 << 20;
 
 /// A note on a key that, with its bytes in reverse order, is that of a region.
 pub fn reversed_note(key: u32, member: &str, mr: &Mr) -> String {

@@ -144,6 +144,19 @@ const ERRORS: &[Row] = &[
         "compare the protection of the mapping with the access flags, and check the device file's mode",
     ),
     (
+        "ibv_memcpy_",
+        EFAULT,
+        "host_addr is not memory of the program, of this length, that can be read (ibv_memcpy_to_dm) or \
+         written to (ibv_memcpy_from_dm)",
+        "check host_addr and length",
+    ),
+    (
+        "ibv_import_",
+        ENOENT,
+        "the device has no object with this handle: it was destroyed, or the handle is of another device",
+        "pass the handle of the object (mr->handle, pd->handle, dm->handle) that the other process has sent",
+    ),
+    (
         "",
         EFAULT,
         "an address is not mapped, or not with the needed protection",
@@ -154,6 +167,12 @@ const ERRORS: &[Row] = &[
         EAGAIN,
         "the device or the kernel is short of a resource for the moment, or a limit is reached",
         "check `ulimit -l`, and try again",
+    ),
+    (
+        "",
+        EBADF,
+        "a file descriptor that an argument names is not open, or not for what the call needs it for",
+        "check the descriptor: what the call that opened it returned, and that it is not closed since",
     ),
     (
         "",

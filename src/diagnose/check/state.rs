@@ -107,7 +107,35 @@ pub fn refused(
         return Some(finding(Rule::QpAttrMissing).with("bits", mask_names(missing)));
     }
     let invalid = mask & !(required | optional | ignored | IBV_QP_STATE);
-    (invalid != 0).then(|| finding(Rule::QpAttrInvalid).with("bits", mask_names(invalid)))
+    (invalid != 0).then(|| {
+        let mut found = finding(Rule::QpAttrInvalid).with("bits", mask_names(invalid));
+        found.notes.extend(connects_again(kind, from, to, mask));
+        found
+    })
+}
+
+/// A note on a mask that is right for the transition to this state, in which the queue pair is already.
+fn connects_again(
+    kind: ibv_qp_type,
+    from: ibv_qp_state,
+    to: ibv_qp_state,
+    mask: u32,
+) -> Option<String> {
+    let before = match to {
+        IBV_QPS_RTR => IBV_QPS_INIT,
+        IBV_QPS_RTS => IBV_QPS_RTR,
+        _ => return None,
+    };
+    let (required, _) = masks(kind, before, to)?;
+    (from == to && required != 0 && required & !mask == 0).then(|| {
+        format!(
+            "these are the attributes of {} to {}, and the queue pair is in {} already: to connect it anew, \
+             modify it to RESET and then through all states",
+            state_name(before),
+            state_name(to),
+            state_name(to)
+        )
+    })
 }
 
 /// The mask names attributes of a queue pair in RESET, and no state.

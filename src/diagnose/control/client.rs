@@ -37,23 +37,36 @@ fn names() -> Vec<String> {
 /// Asks the other processes of the same user about the queue pair `qpn`, which is connected to
 /// `own_qpn`.
 pub fn ask(qpn: u32, own_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
-    let until = Instant::now() + ALL;
     let key = rkey.map_or(String::new(), |key| format!(" {key}"));
-    let request = format!("peer {qpn} {own_qpn}{key}\n");
+    let mut found = answers(&format!("peer {qpn} {own_qpn}{key}\n"));
+    found.sort_by_key(|peer| peer.dest_qpn != Some(own_qpn.into()));
+    found.into_iter().next()
+}
+
+/// Asks them for a queue pair each that has sent datagrams, best to the queue pair `qpn`.
+pub fn senders(qpn: u32) -> Vec<Peer> {
+    answers(&format!("sender {qpn}\n"))
+}
+
+/// Asks them for a queue pair that names this one as its peer.
+pub fn naming(own_qpn: u32) -> Option<Peer> {
+    answers(&format!("naming {own_qpn}\n")).into_iter().next()
+}
+
+fn answers(request: &str) -> Vec<Peer> {
+    let until = Instant::now() + ALL;
     let answers = names().into_iter().filter_map(|name| {
         if Instant::now() > until {
             return None;
         }
-        let answer = exchange(&name, &request)?;
+        let answer = exchange(&name, request)?;
         let pid = name.strip_prefix("libibverbs-rs/")?;
         let pid = pid.split('.').next()?;
         let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let peer = Peer::parse(&answer, format!("in process {pid} ({})", program.trim()));
         peer.qpn.is_some().then_some(peer)
     });
-    let mut found: Vec<Peer> = answers.collect();
-    found.sort_by_key(|peer| peer.dest_qpn != Some(own_qpn.into()));
-    found.into_iter().next()
+    answers.collect()
 }
 
 fn exchange(name: &str, request: &str) -> Option<String> {

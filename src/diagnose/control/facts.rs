@@ -29,8 +29,10 @@ pub fn devices() -> BTreeSet<String> {
 pub fn kernel_devices() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = faults::devices().into_iter().collect();
     let explained = shadow::with(|shadow| {
-        let contexts = shadow.contexts.values();
-        contexts.map(|context| context.device.clone()).collect()
+        let contexts = shadow.devices.iter();
+        contexts
+            .map(|(_, context)| context.device.clone())
+            .collect()
     });
     names.extend(explained.unwrap_or_else(Vec::new));
     for of in software::status() {
@@ -53,15 +55,12 @@ pub fn kernel_queue_pairs() -> Vec<KernelQp> {
 }
 
 fn explained(shadow: &shadow::Shadow) -> Vec<KernelQp> {
-    let each = shadow.qps.values().map(|qp| {
-        let context = shadow.contexts.get(&qp.context);
-        KernelQp {
-            device: context.map_or_else(String::new, |context| context.device.clone()),
-            qpn: qp.number,
-            kind: check::state::type_name(qp.kind),
-            state: check::state::state_name(qp.state),
-            dest_qpn: qp.connection.receives.then_some(qp.connection.dest_qpn),
-        }
+    let each = shadow.qps.values().map(|qp| KernelQp {
+        device: shadow.devices.name(qp.context).to_string(),
+        qpn: qp.number,
+        kind: check::state::type_name(qp.kind),
+        state: check::state::state_name(qp.state),
+        dest_qpn: qp.connection.receives.then_some(qp.connection.dest_qpn),
     });
     each.collect()
 }

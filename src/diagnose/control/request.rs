@@ -5,6 +5,7 @@ use core::fmt::Write;
 
 use super::super::faults;
 use super::super::finding::quote;
+use super::super::peer::Peer;
 use super::facts::{self, KernelQp};
 use crate::provider::software;
 use crate::provider::status::{DeviceStatus, QpStatus};
@@ -25,6 +26,8 @@ pub fn answer(line: &[u8]) -> Vec<u8> {
         b"qps" => Ok(queue_pairs()),
         b"names" => Ok(names()),
         b"peer" => peer(rest),
+        b"naming" => of_number(rest, super::super::peer::naming),
+        b"sender" => of_number(rest, super::super::peer::sender),
         _ => Err("there is no such request".into()),
     };
     match result {
@@ -126,6 +129,16 @@ fn peer(numbers: &[u8]) -> Result<String, String> {
     };
     let found = super::super::peer::answer(*qpn, *dest_qpn, rest.first().copied());
     let found = found.ok_or("there is no such queue pair")?;
+    Ok(format!("{{{}}}", found.json()))
+}
+
+/// Answers the same about a queue pair that names one of this number as its peer, or that has sent datagrams,
+/// best to one of this number.
+fn of_number(number: &[u8], find: fn(u32) -> Option<Peer>) -> Result<String, String> {
+    let qpn = core::str::from_utf8(number.trim_ascii()).ok();
+    let qpn = qpn.and_then(|qpn| qpn.parse().ok());
+    let qpn = qpn.ok_or("expected the number of a queue pair")?;
+    let found = find(qpn).ok_or("there is no such queue pair")?;
     Ok(format!("{{{}}}", found.json()))
 }
 

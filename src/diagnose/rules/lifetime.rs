@@ -20,7 +20,7 @@ macro_rules! lifetime {
         "wait for the completions first; unsignaled requests complete with a later signaled one";
     EventsUnacked "events-unacked" Lifetime Error:
         "{count} {events} were received and not acknowledged",
-        "destroying the object blocks until all its events are acknowledged, so the call does not return",
+        "the call blocks until all events of the object are acknowledged, so it does not return",
         "call {verb} for each event before";
     EventsOveracked "events-overacked" Lifetime Error:
         "{count} events more were acknowledged than were received",
@@ -30,6 +30,14 @@ macro_rules! lifetime {
         "the CQ was armed (times: {armed}), and its completion channel has an event that was never read",
         "each event stays in the channel until ibv_get_cq_event reads it",
         "wait with ibv_get_cq_event, or do not arm the CQ";
+    CmOrder "cm-order" Lifetime Warning:
+        "{what}",
+        "{why}",
+        "{todo}";
+    CmQp "cm-qp" Lifetime Hint:
+        "{what}",
+        "{why}",
+        "{todo}";
     Leak "leak" Lifetime Warning:
         "the device is closed with {objects} left",
         "the kernel releases them, but their memory in this process is lost",

@@ -36,6 +36,11 @@ macro_rules! memory {
         "{member} = {asked}, and the device has at most {limit}",
         "the device cannot create such a large object",
         "request at most what ibv_query_device reports";
+    DmRange "dm-range" Memory Error:
+        "the access of {length} bytes at offset {offset} leaves the device memory, of {size} bytes, by \
+         {excess} bytes",
+        "device memory is as long as ibv_alloc_dm was asked for, and offsets begin at 0",
+        "compare offset and length with it";
     ReceivesOverlap "receives-overlap" Memory Warning:
         "two receives (wr_id {first} and {second}) are posted that have {common} bytes at {addr} in common",
         "the second message overwrites the first, perhaps before the program has read it",

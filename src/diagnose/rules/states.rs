@@ -19,12 +19,18 @@ macro_rules! states {
     PostState "post-state" States Error:
         "the queue pair is in {state}",
         "{verb} needs {needed}",
-        "modify the queue pair to {needed} first, and check what ibv_modify_qp returned";
+        "modify the queue pair to {needed} first, and check what ibv_modify_qp returned{hint}";
     PostInError "post-in-error" States Error:
         "the queue pair is in {state} since a request (wr_id {wr_id}, {operation}) completed with status \
          {status} ({text})",
         "requests posted in this state complete with WR_FLUSH_ERR at once",
         "remove the cause of that first error, then {recovery}";
+    PostAfterErr "post-after-err" States Hint:
+        "the {operation} (wr_id {wr_id}) of {length} bytes is posted to a queue pair that the program has \
+         modified to ERR",
+        "requests posted in this state complete with WR_FLUSH_ERR, and nothing of them is sent",
+        "post them before the queue pair is modified to ERR; a drain posts a request without data, whose \
+         completion shows that all before it are done";
     MtuDiffers "mtu-differs" States Warning:
         "path MTU is {mtu} here and {peer_mtu} at the peer's queue pair {peer_qpn}",
         "packets of the larger MTU are refused by the side with the smaller one",

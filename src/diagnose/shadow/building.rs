@@ -2,7 +2,8 @@
 
 use ibverbs_abi::*;
 
-use super::{SendRequest, Shadow};
+use super::request::SendRequest;
+use super::windows::Binding;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -10,10 +11,7 @@ const ORDER: &str = "call ibv_wr_start, then for each request set wr_id and wr_f
                      (ibv_wr_send, ibv_wr_rdma_write, ...) and after it its setters, then ibv_wr_complete";
 
 fn out_of_order(object: Object, call: &'static str, what: String, why: &'static str) -> Finding {
-    Finding::new(Rule::Argument, object, call, Outcome::Called)
-        .with("what", what)
-        .with("why", why)
-        .with("todo", ORDER)
+    Finding::new(Rule::Argument, object, call, Outcome::Called).with_texts(what, why, ORDER)
 }
 
 /// The flags of a queue pair were set after the last operation, which has used the old ones. `now` are wr_id
@@ -33,70 +31,68 @@ fn changed_late(last: &SendRequest, (wr_id, flags): (u64, u32)) -> Option<String
     })
 }
 
-impl Shadow {
-    /// `thread` calls ibv_wr_start. Reports another one that builds requests, if the queue pair is for one
-    /// thread, and the same one, which has not completed what it has begun.
-    pub fn building(&mut self, address: usize, thread: i32, call: &'static str) -> Vec<Finding> {
-        let object = self.qp_object(address);
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return Vec::new();
-        };
-        if qp.built_by == thread {
+/// The requests of a queue pair between ibv_wr_start and ibv_wr_complete.
+#[derive(Clone)]
+pub struct Building {
+    /// The queue pair.
+    of: Object,
+    requests: Vec<SendRequest>,
+    /// The thread that is between these two calls, or 0.
+    by: i32,
+    /// Binds among the requests: the window, its key when they are posted, what it is bound to.
+    binds: Vec<(usize, u32, Binding)>,
+}
+
+impl Building {
+    pub fn new(of: Object) -> Building {
+        Building {
+            of,
+            requests: Vec::new(),
+            by: 0,
+            binds: Vec::new(),
+        }
+    }
+
+    /// `thread` calls ibv_wr_start. Reports the same one, if it has not completed what it has begun.
+    pub fn begins(&self, thread: i32, call: &'static str) -> Option<Finding> {
+        (self.by == thread).then(|| {
             let what = "this thread has called ibv_wr_start before, and since then neither \
                         ibv_wr_complete nor ibv_wr_abort"
                 .into();
             let why = "ibv_wr_start locks the queue pair until one of these two, so the call does not end";
-            return vec![out_of_order(object, call, what, why)];
-        }
-        if !qp.single_threaded {
-            return Vec::new();
-        }
-        let other = core::mem::replace(&mut qp.thread, thread);
-        if other == 0 || other == thread {
-            return Vec::new();
-        }
-        let what = "queue pair's domain";
-        vec![super::overlap::overlap(
-            object, call, other, thread, what, "a TD",
-        )]
-    }
-
-    /// ibv_wr_start has returned to `thread`.
-    pub fn building_begun(&mut self, address: usize, thread: i32) {
-        if let Some(qp) = self.qps.get_mut(&address) {
-            qp.building.clear();
-            qp.built_by = thread;
-        }
-    }
-
-    /// An operation was called: `request` begins.
-    pub fn request_begun(
-        &mut self,
-        address: usize,
-        request: SendRequest,
-        call: &'static str,
-    ) -> Option<Finding> {
-        let object = self.qp_object(address);
-        let qp = self.qps.get_mut(&address)?;
-        qp.building.push(request);
-        (qp.built_by == 0).then(|| {
-            let what = "the request is built without ibv_wr_start".into();
-            let why =
-                "ibv_wr_start locks the send queue, and what is built before it is not posted";
-            out_of_order(object, call, what, why)
+            out_of_order(self.of.clone(), call, what, why)
         })
     }
 
+    /// ibv_wr_start has returned to `thread`.
+    pub fn begun(&mut self, thread: i32) {
+        self.requests.clear();
+        self.by = thread;
+    }
+
+    /// An operation was called: `request` begins.
+    pub fn push(&mut self, request: SendRequest, call: &'static str) -> Option<Finding> {
+        self.requests.push(request);
+        (self.by == 0).then(|| {
+            let what = "the request is built without ibv_wr_start".into();
+            let why =
+                "ibv_wr_start locks the send queue, and what is built before it is not posted";
+            out_of_order(self.of.clone(), call, what, why)
+        })
+    }
+
+    /// A bind of a window begins.
+    pub fn bind(&mut self, mw: usize, rkey: u32, to: Binding) {
+        self.binds.push((mw, rkey, to));
+    }
+
     /// A setter was called: `change` is applied to the last request.
-    pub fn part_set(
+    pub fn set(
         &mut self,
-        address: usize,
         change: impl FnOnce(&mut SendRequest),
         call: &'static str,
     ) -> Option<Finding> {
-        let object = self.qp_object(address);
-        let qp = self.qps.get_mut(&address)?;
-        match qp.building.last_mut() {
+        match self.requests.last_mut() {
             Some(last) => {
                 change(last);
                 None
@@ -104,92 +100,105 @@ impl Shadow {
             None => {
                 let what = "there is no request that it can be set in".into();
                 let why = "a setter belongs to the request of the operation before it";
-                Some(out_of_order(object, call, what, why))
+                Some(out_of_order(self.of.clone(), call, what, why))
             }
         }
     }
 
     /// The requests that are built are to be posted: takes them. Reports what is missing. `now` are wr_id
-    /// and wr_flags of the queue pair.
-    pub fn completing(
+    /// and wr_flags of the queue pair, `kind` is its type.
+    pub fn complete(
         &mut self,
-        address: usize,
         now: (u64, u32),
+        kind: ibv_qp_type,
         call: &'static str,
     ) -> (Vec<SendRequest>, Option<Finding>) {
-        let object = self.qp_object(address);
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return (Vec::new(), None);
-        };
-        let begun = core::mem::take(&mut qp.built_by) != 0;
-        let list = core::mem::take(&mut qp.building);
+        let begun = core::mem::take(&mut self.by) != 0;
+        let list = core::mem::take(&mut self.requests);
+        let wrong = |what, why| Some(out_of_order(self.of.clone(), call, what, why));
         if !begun && list.is_empty() {
             let what = "ibv_wr_start was not called before".into();
             let why = "it unlocks the send queue, which ibv_wr_start has to lock";
-            return (list, Some(out_of_order(object, call, what, why)));
+            return (list, wrong(what, why));
         }
         let changed = list.last().and_then(|last| changed_late(last, now));
         if let Some(what) = changed {
             let why =
                 "the operation takes them when it is called, so that it has used the old values";
-            return (list, Some(out_of_order(object, call, what, why)));
+            return (list, wrong(what, why));
         }
-        let lacks_address = |of: &&SendRequest| of.ah == 0 && qp.kind == IBV_QPT_UD;
-        let found = list.iter().find(lacks_address).map(|of| {
+        let lacks_address = |of: &&SendRequest| of.ah == 0 && kind == IBV_QPT_UD;
+        let found = list.iter().find(lacks_address).and_then(|of| {
             let what = format!(
                 "the datagram (wr_id {}) has no destination: ibv_wr_set_ud_addr was not called for it",
                 of.wr_id
             );
             let why = "each request of a UD queue pair names its address handle, queue pair and Q_Key";
-            out_of_order(object, call, what, why)
+            wrong(what, why)
         });
         (list, found)
     }
 
+    /// Takes the binds: they are posted, or dropped.
+    pub fn take_binds(&mut self) -> Vec<(usize, u32, Binding)> {
+        core::mem::take(&mut self.binds)
+    }
+
     /// ibv_wr_abort was called.
-    pub fn aborted(&mut self, address: usize) {
-        self.bindings_end(address, false);
-        if let Some(qp) = self.qps.get_mut(&address) {
-            qp.building.clear();
-            qp.thread = 0;
-            qp.built_by = 0;
-        }
+    pub fn abort(&mut self) {
+        self.binds.clear();
+        self.requests.clear();
+        self.by = 0;
+    }
+
+    /// How many requests are built.
+    pub fn len(&self) -> usize {
+        self.requests.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{request, rules, shadow_with_qp};
+    use super::super::tests::{request, rules};
     use super::*;
+
+    const COMPLETE: &str = "ibv_wr_complete";
 
     #[test]
     fn the_order_of_calls() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        let early = shadow.part_set(30, |_| (), "ibv_wr_set_sge");
-        assert_eq!(early.map(|found| found.rule), Some(Rule::Argument));
-        let early = shadow.request_begun(30, request(1, 7), "ibv_wr_send");
-        assert!(early.is_some());
-        assert!(shadow.completing(30, (1, 0), "ibv_wr_complete").1.is_none());
-        assert!(shadow.completing(30, (1, 0), "ibv_wr_complete").1.is_some());
-        assert_eq!(rules(&shadow.building(30, 5, "ibv_wr_start")), []);
-        shadow.building_begun(30, 5);
-        assert!(
-            shadow
-                .request_begun(30, request(1, 7), "ibv_wr_send")
-                .is_none()
-        );
-        assert!(
-            shadow
-                .part_set(30, |of| of.ah = 1, "ibv_wr_set_sge")
-                .is_none()
-        );
-        let again = shadow.building(30, 5, "ibv_wr_start");
+        let mut building = Building::new(Object::qp(30, 17));
+        let early = building.set(|_| (), "ibv_wr_set_sge");
+        assert_eq!(rules(&early), [Rule::Argument]);
+        let early = building.push(request(1, 7), "ibv_wr_send");
+        assert_eq!(rules(&early), [Rule::Argument]);
+        let complete = |building: &mut Building| building.complete((1, 0), IBV_QPT_RC, COMPLETE);
+        assert!(complete(&mut building).1.is_none());
+        assert!(complete(&mut building).1.is_some());
+        assert!(building.begins(5, "ibv_wr_start").is_none());
+        building.begun(5);
+        assert!(building.push(request(1, 7), "ibv_wr_send").is_none());
+        assert!(building.set(|of| of.ah = 1, "ibv_wr_set_sge").is_none());
+        let again = building.begins(5, "ibv_wr_start");
         assert_eq!(rules(&again), [Rule::Argument]);
-        assert_eq!(rules(&shadow.building(30, 6, "ibv_wr_start")), []);
-        let (list, found) = shadow.completing(30, (1, 0), "ibv_wr_complete");
-        assert_eq!((list[0].ah, found.is_none()), (1, true));
-        shadow.building_begun(30, 5);
-        shadow.aborted(30);
-        assert_eq!(rules(&shadow.building(30, 5, "ibv_wr_start")), []);
+        assert!(building.begins(6, "ibv_wr_start").is_none());
+        let (list, found) = complete(&mut building);
+        assert_eq!((list[0].ah, found), (1, None));
+        building.begun(5);
+        building.abort();
+        assert!(building.begins(5, "ibv_wr_start").is_none());
+    }
+
+    #[test]
+    fn flags_and_destinations() {
+        let mut building = Building::new(Object::qp(30, 17));
+        let mut complete = |flags, kind| {
+            building.begun(5);
+            building.push(request(1, 7), "ibv_wr_send");
+            let found = building.complete((1, flags), kind, COMPLETE).1;
+            found.map_or_else(String::new, |found| found.line())
+        };
+        assert_eq!(complete(0, IBV_QPT_RC), "");
+        assert!(complete(0, IBV_QPT_UD).contains("has no destination"));
+        assert!(complete(IBV_SEND_SIGNALED, IBV_QPT_RC).contains("changed from 0x0 to 0x2"));
     }
 }

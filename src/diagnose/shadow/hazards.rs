@@ -2,18 +2,18 @@
 
 use ibverbs_abi::IBV_QPT_UD;
 
-use super::{Mr, Receive, SendRequest, Sge, Shadow};
+use super::qps::Qps;
+use super::{Receive, SendRequest, Sge, Shadow};
 use crate::diagnose::check::key;
-use crate::diagnose::check::reasons::operation;
 use crate::diagnose::facts;
-use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::report;
 use crate::diagnose::rules::Rule;
 
 /// A program that posts more receives of one buffer means it: it does not look at the data.
 const MAX_SAME: usize = 16;
 
-impl Shadow {
+impl Qps {
     /// The data of a request that has completed is not what was posted. Receives and READs into the same
     /// memory may have changed it: then nothing is said. Nor is it of a datagram if one has come since: that
     /// may be the peer's answer, after which UCX and others use the buffer again.
@@ -23,11 +23,11 @@ impl Shadow {
         request: &SendRequest,
         call: &'static str,
     ) -> Option<Finding> {
-        if request.digest == 0 || self.is_written_to(&request.sges) {
+        if request.digest == 0 || self.are_written_to(&request.sges) {
             return None;
         }
-        let qp = self.qps.get(&address)?;
-        if qp.kind == IBV_QPT_UD && qp.receives.completed != request.received {
+        let qp = self.get(&address)?;
+        if qp.kind == IBV_QPT_UD && qp.receives.completed() != request.received {
             return None;
         }
         let now = facts::digest(&request.sges).ok()?;
@@ -35,11 +35,11 @@ impl Shadow {
         (now != request.digest).then(|| {
             Finding::new(
                 Rule::BufferChanged,
-                self.qp_object(address),
+                self.object(address),
                 call,
                 Outcome::Succeeded,
             )
-            .with("operation", operation(request.opcode))
+            .with("operation", request.operation())
             .with("wr_id", request.wr_id)
             .with("length", request.length())
             .with("addr", format!("{:#x}", sge.addr))
@@ -47,14 +47,14 @@ impl Shadow {
     }
 
     /// Whether a device may be writing to a part of these buffers.
-    pub(super) fn is_written_to(&self, sges: &[Sge]) -> bool {
+    pub(super) fn are_written_to(&self, sges: &[Sge]) -> bool {
         let overlaps = |other: &Sge| {
             let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
             sges.iter()
                 .any(|sge| u128::from(sge.addr) < end(other) && u128::from(other.addr) < end(sge))
         };
-        self.qps.values().any(|qp| {
-            let receives = qp.receives.list.iter().flat_map(|receive| &receive.sges);
+        self.values().any(|qp| {
+            let receives = qp.receives.iter().flat_map(|receive| &receive.sges);
             let reads = qp
                 .sends
                 .iter()
@@ -63,37 +63,14 @@ impl Shadow {
         })
     }
 
-    /// A receive of a queue pair has completed: reports the first that were posted with the same memory. A
-    /// program that posts the same buffer twice may not look at the data: it is reported when the peer sends
-    /// different data.
-    pub(super) fn received(&mut self, address: usize, receive: &Receive) -> Option<Finding> {
-        let found = match self.qps.get(&address)?.receives.completed {
-            1 => self.overlapping(address, core::slice::from_ref(receive)),
-            _ => None,
-        };
-        let peer = self.peer(address).map(|(_, peer)| peer);
-        let data_differs = peer.is_some_and(|peer| peer.messages_vary);
-        let qp = self.qps.get_mut(&address)?;
-        if let Some((finding, is_same)) = found {
-            if !is_same {
-                return Some(finding);
-            }
-            qp.same_buffer = Some(finding);
-        }
-        match data_differs {
-            true => qp.same_buffer.take(),
-            false => None,
-        }
-    }
-
     /// Receives into the same memory, and whether that is the same buffer. None of a program that has posted
     /// many: it does not look at their data.
     fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<(Finding, bool)> {
-        let qp = self.qps.get(&address)?;
-        if qp.receives.list.len() > MAX_SAME {
+        let qp = self.get(&address)?;
+        if qp.receives.len() > MAX_SAME {
             return None;
         }
-        let posted = qp.receives.list.iter().chain(receives);
+        let posted = qp.receives.iter().chain(receives);
         let ranges =
             posted.flat_map(|receive| receive.sges.iter().map(move |sge| (sge, receive.wr_id)));
         let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();
@@ -107,7 +84,7 @@ impl Shadow {
         let [(a, first), (b, second)] = pair else {
             return None;
         };
-        let object = self.qp_object(address);
+        let object = self.object(address);
         let common = end(a).min(end(b)) - u128::from(b.addr);
         let is_same = (a.addr, a.length) == (b.addr, b.length);
         let (call, outcome) = ("ibv_post_recv", Outcome::Called);
@@ -118,43 +95,45 @@ impl Shadow {
             .with("addr", format!("{:#x}", b.addr));
         Some((finding, is_same))
     }
+}
+
+impl Shadow {
+    /// A receive of a queue pair has completed: reports the first that were posted with the same memory. A
+    /// program that posts the same buffer twice may not look at the data: it is reported when the peer sends
+    /// different data.
+    pub(super) fn received(&mut self, address: usize, receive: &Receive) -> Option<Finding> {
+        let found = match self.qps.get(&address)?.receives.completed() {
+            1 => self
+                .qps
+                .overlapping(address, core::slice::from_ref(receive)),
+            _ => None,
+        };
+        let peer = self.peer(address).map(|(_, peer)| peer);
+        let data_differs = peer.is_some_and(|peer| peer.sends.messages_vary());
+        let qp = self.qps.get_mut(&address)?;
+        if let Some((finding, is_same)) = found {
+            if !is_same {
+                return Some(finding);
+            }
+            qp.same_buffer = Some(finding);
+        }
+        match data_differs {
+            true => qp.same_buffer.take(),
+            false => None,
+        }
+    }
 
     /// A receive of a queue pair that waits with memory of the stack, of a function of `thread` that has
     /// returned.
     pub fn receives_on_dead_stack(&self, thread: i32, call: &'static str) -> Option<Finding> {
-        if !self.had_stack_regions {
+        if !self.mrs.had_some_on_stack() {
             return None;
         }
-        let stack = report::stack();
-        self.qps.iter().find_map(|(address, qp)| {
-            let mut sges = qp.receives.list.iter().flat_map(|receive| &receive.sges);
-            let object = Object::qp(*address, qp.number);
-            self.on_dead_stack(&object, qp.context, &mut sges, thread, stack, call)
+        let by = (thread, report::stack());
+        self.qps.values().find_map(|qp| {
+            let sges = qp.receives.iter().flat_map(|receive| &receive.sges);
+            self.mrs
+                .on_dead_stack(&qp.object(), qp.context, sges, by, call)
         })
-    }
-
-    /// A region of the stack whose function has returned. `stack` is where the program's stack ends now.
-    pub(super) fn on_dead_stack(
-        &self,
-        object: &Object,
-        context: usize,
-        sges: &mut dyn Iterator<Item = &Sge>,
-        thread: i32,
-        stack: u64,
-        call: &'static str,
-    ) -> Option<Finding> {
-        if !self.had_stack_regions {
-            return None;
-        }
-        let is_of = |mr: &Mr, sge: &Sge| mr.context == context && mr.lkey == sge.lkey;
-        let regions = || self.mrs.values().filter(|mr| mr.stack_of == thread);
-        let mut sges = sges.filter(|sge| sge.length > 0);
-        // All live frames are above the end of the stack.
-        let dead = |mr: &&Mr| mr.start < stack;
-        let mr = sges.find_map(|sge| regions().filter(dead).find(|mr| is_of(mr, sge)))?;
-        Some(
-            Finding::new(Rule::StackRegion, object.clone(), call, Outcome::Called)
-                .with("region", key::region(mr)),
-        )
     }
 }

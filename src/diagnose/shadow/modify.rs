@@ -5,6 +5,7 @@ use ibverbs_abi::*;
 use super::{Qp, Shadow};
 use crate::diagnose::check::{connection, gid, state};
 use crate::diagnose::finding::{Finding, Outcome};
+use crate::diagnose::peer::Peer;
 
 /// The arguments of a call of ibv_modify_qp.
 #[derive(Clone, Copy)]
@@ -39,7 +40,7 @@ impl Shadow {
         outcome: Outcome,
         surroundings: &Surroundings,
     ) -> Vec<Finding> {
-        let object = self.qp_object(address);
+        let object = self.qps.object(address);
         let Some(qp) = self.qps.get_mut(&address) else {
             return Vec::new();
         };
@@ -56,8 +57,8 @@ impl Shadow {
         }
         apply(qp, change, surroundings);
         match change.state() {
-            Some(IBV_QPS_RESET) => self.was_reset(address),
-            Some(IBV_QPS_RTR) => qp.connected_at = self.serial,
+            Some(IBV_QPS_RESET) => self.qps.was_reset(address),
+            Some(IBV_QPS_RTR) => self.qps.was_connected(address),
             _ => {}
         }
         let Some(qp) = self.qps.get(&address) else {
@@ -65,8 +66,9 @@ impl Shadow {
         };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            if let Some((at, peer)) = self.peer(address) {
-                found.extend(connection::pair(&object, qp, &self.qp_object(at), peer));
+            let peer = self.peer(address);
+            if let Some(peer) = peer.and_then(|(at, _)| self.describe(at, None)) {
+                found.extend(connection::pair(&object, qp, &peer));
             }
         }
         found
@@ -74,22 +76,21 @@ impl Shadow {
 }
 
 impl Shadow {
-    /// A queue pair was reset. A peer to which it has sent since that was connected still expects its PSNs.
-    fn was_reset(&mut self, address: usize) {
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return;
+    /// Whether a connected queue pair has its peer elsewhere, and nothing was sent or received by it: so it
+    /// was not reset, with a peer that is still in the old connection.
+    pub fn is_new_connection(&self, address: usize) -> bool {
+        let Some(qp) = self.qps.get(&address) else {
+            return false;
         };
-        qp.peer_was_reset = false;
-        let (number, context, last) = (qp.number, qp.context, qp.last_posted);
-        let mut others = self.qps.iter_mut().filter(|(at, _)| **at != address);
-        let is_peer = |peer: &Qp| {
-            let connection = &peer.connection;
-            connection.receives && connection.dest_qpn == number && peer.context == context
-        };
-        let peer = others.find(|(_, peer)| is_peer(peer) && last > peer.connected_at);
-        let reconnects = peer.map(|(_, peer)| peer.peer_was_reset = true).is_some();
-        if let Some(qp) = self.qps.get_mut(&address) {
-            qp.reconnects = reconnects;
+        let is_new = qp.sends.posted() == 0 && qp.receives.completed() == 0;
+        is_new && matches!(qp.kind, IBV_QPT_RC | IBV_QPT_UC) && self.peer(address).is_none()
+    }
+
+    /// Compares a queue pair with its peer in another process.
+    pub fn compared(&self, address: usize, peer: &Peer) -> Vec<Finding> {
+        match self.qps.get(&address) {
+            Some(qp) => connection::pair(&qp.object(), qp, peer),
+            None => Vec::new(),
         }
     }
 }
@@ -128,38 +129,8 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;
     }
-    apply_state(qp, change.state());
-}
-
-/// Records the state that a queue pair has gone to, if it has changed.
-fn apply_state(qp: &mut Qp, state: Option<ibv_qp_state>) {
-    let outstanding = (qp.sends.len(), qp.receives.list.len());
-    qp.ended = match state {
-        Some(state @ (IBV_QPS_RESET | IBV_QPS_ERR)) => Some((state, outstanding.0, outstanding.1)),
-        Some(_) => None,
-        None => qp.ended,
-    };
-    match state {
-        Some(IBV_QPS_RESET) => {
-            qp.state = IBV_QPS_RESET;
-            qp.connection = super::Connection::default();
-            qp.sends.clear();
-            qp.receives.list.clear();
-            qp.first_error = None;
-            qp.answered = 0;
-            qp.is_disconnected = false;
-            qp.evidence = Default::default();
-        }
-        Some(state) => {
-            qp.state = state;
-            qp.connection.receives |= state == IBV_QPS_RTR;
-            qp.connection.sends |= state == IBV_QPS_RTS;
-            if state == IBV_QPS_ERR {
-                // The program's own wish: what it posts from now on it expects to be flushed.
-                qp.first_error = None;
-            }
-        }
-        None => {}
+    if let Some(state) = change.state() {
+        qp.enter_state(state);
     }
 }
 

@@ -1,140 +1,60 @@
-//! Events: arming of CQs, completion events, asynchronous events, and whether they are acknowledged.
+//! Events: arming of CQs, asynchronous events, and whether events are acknowledged.
+//!
+//! Not here: completion events, which concern their CQ only (`cq.rs`).
 
 use ibverbs_abi::*;
 
-use super::{Armed, Notify, Shadow};
+use super::Shadow;
 use crate::diagnose::check::reasons;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
-/// A program may find all its completions by polling, and arm a CQ at its creation, before it would have had
-/// to wait, and at the end to wake up another thread (rsockets do). Who arms it more often, and never reads
-/// the channel, does not wait for events.
-const ARMED_WITHOUT_READING: u64 = 3;
-
 impl Shadow {
     /// ibv_req_notify_cq has returned 0.
-    pub fn armed(&mut self, address: usize, solicited_only: bool) -> Vec<Finding> {
-        let (sends, receives) = self.outstanding_on(address);
-        let from_srqs = self
-            .qps
-            .values()
-            .any(|qp| qp.recv_cq == address && qp.srq != 0);
-        if let Some(cq) = self.cqs.get_mut(&address) {
-            cq.armed += 1;
-            cq.is_armed = match (solicited_only, cq.is_armed) {
-                (true, Armed::No | Armed::Solicited) => Armed::Solicited,
-                _ => Armed::Any,
-            };
-            if cq.polled_before() {
-                cq.notify.armed_after_poll = true;
-                cq.notify.at_risk = sends + receives > 0 || from_srqs;
-                cq.notify.posted_since = false;
-            }
-            if cq.channel == 0 {
-                return vec![without_channel(address)];
-            }
-        }
-        Vec::new()
-    }
-
-    /// ibv_get_cq_event has received an event of this CQ.
-    pub fn completion_event(&mut self, address: usize) -> Vec<Finding> {
-        let Some(cq) = self.cqs.get_mut(&address) else {
-            return Vec::new();
-        };
-        cq.events += 1;
-        cq.is_armed = Armed::No;
-        let before = core::mem::replace(
-            &mut cq.notify,
-            Notify {
-                had_event: true,
-                ..Notify::default()
-            },
-        );
-        let Some((count, asked)) = before.last_poll else {
-            return Vec::new();
-        };
-        if !before.armed_after_poll || !before.at_risk || before.posted_since {
-            return Vec::new();
-        }
-        let rule = match count == asked && count > 0 {
-            true => Rule::EventsCoalesced,
-            false => Rule::NotifyNoPoll,
-        };
-        let object = Object::at(Kind::Cq, address);
-        let finding = Finding::new(rule, object, "ibv_get_cq_event", Outcome::Succeeded);
-        vec![finding.with("count", count)]
+    pub fn armed(&mut self, address: usize, solicited_only: bool) -> Option<Finding> {
+        let (sends, receives) = self.qps.outstanding_on(address);
+        let has_outstanding = sends + receives > 0 || self.qps.receives_from_srq(address);
+        self.cqs.armed(address, solicited_only, has_outstanding)
     }
 
     /// ibv_get_async_event has received an event.
-    pub fn async_event(&mut self, kind: Kind, address: usize, event: u32) -> Vec<Finding> {
+    pub fn async_event(&mut self, kind: Kind, address: usize, event: u32) -> Option<Finding> {
         match kind {
-            Kind::Qp => {
-                if let Some(qp) = self.qps.get_mut(&address) {
-                    qp.async_events += 1;
-                }
-            }
-            Kind::Srq => {
-                if let Some(srq) = self.srqs.get_mut(&address) {
-                    srq.async_events += 1;
-                    // The event disarms it, if it is that of the limit.
-                    srq.limit = 0;
-                }
-            }
-            Kind::Cq => {
-                if let Some(cq) = self.cqs.get_mut(&address) {
-                    cq.async_events += 1;
-                }
-            }
+            Kind::Qp => self.qps.change(address, |qp| qp.async_events += 1),
+            Kind::Cq => self.cqs.change(address, |cq| cq.async_events += 1),
+            Kind::Srq => self.srqs.change(address, |srq| {
+                srq.async_events += 1;
+                // The event disarms it, if it is that of the limit.
+                srq.limit = 0;
+            }),
             _ => {}
         }
+        let object = self.object(kind, address);
+        let finding = |rule| Finding::new(rule, object, "ibv_get_async_event", Outcome::Succeeded);
         if kind != Kind::Cq || event != IBV_EVENT_CQ_ERR {
-            let object = match kind {
-                Kind::Qp => self.qp_object(address),
-                Kind::Context => Object {
-                    kind,
-                    address,
-                    label: self.device_of(address).into(),
-                },
-                _ => Object::at(kind, address),
-            };
-            let call = "ibv_get_async_event";
             let finding = |(event, why, todo)| {
-                Finding::new(Rule::AsyncError, object, call, Outcome::Succeeded)
+                finding(Rule::AsyncError)
                     .with("event", event)
                     .with("why", why)
                     .with("todo", todo)
             };
-            return reasons::of_event(event).map(finding).into_iter().collect();
+            return reasons::of_event(event).map(finding);
         }
         let entries = self.cqs.get(&address).map_or(0, |cq| cq.entries);
-        let (sends, receives) = self.outstanding_on(address);
-        let object = Object::at(Kind::Cq, address);
-        let finding = Finding::new(
-            Rule::CqOverrun,
-            object,
-            "ibv_get_async_event",
-            Outcome::Succeeded,
-        );
-        vec![
-            finding
-                .with("cqe", entries)
-                .with("outstanding", sends + receives),
-        ]
+        let (sends, receives) = self.qps.outstanding_on(address);
+        let found = finding(Rule::CqOverrun).with("cqe", entries);
+        Some(found.with("outstanding", sends + receives))
     }
 
     /// How many completion and asynchronous events of an object the program has received.
     pub fn events_of(&self, kind: Kind, address: usize) -> (u64, u64) {
         match kind {
-            Kind::Cq => self
-                .cqs
-                .get(&address)
-                .map_or((0, 0), |cq| (cq.events, cq.async_events)),
-            Kind::Qp => (0, self.qps.get(&address).map_or(0, |qp| qp.async_events)),
-            Kind::Srq => (0, self.srqs.get(&address).map_or(0, |srq| srq.async_events)),
-            _ => (0, 0),
+            Kind::Cq => self.cqs.get(&address).map(|cq| cq.events()),
+            Kind::Qp => self.qps.get(&address).map(|qp| (0, qp.async_events)),
+            Kind::Srq => self.srqs.get(&address).map(|srq| (0, srq.async_events)),
+            _ => None,
         }
+        .unwrap_or_default()
     }
 
     /// An object is being destroyed, of which events are not acknowledged.
@@ -143,35 +63,20 @@ impl Shadow {
         kind: Kind,
         address: usize,
         call: &'static str,
-        completion: u64,
-        asynchronous: u64,
+        (completion, asynchronous): (u64, u64),
     ) -> Vec<Finding> {
-        let object = match kind {
-            Kind::Qp => self.qp_object(address),
-            _ => Object::at(kind, address),
+        let finding = |(count, events, verb): (u64, _, _)| {
+            let object = self.object(kind, address);
+            let found = Finding::new(Rule::EventsUnacked, object, call, Outcome::Called);
+            let found = found.with("count", count).with("events", events);
+            found.with("verb", verb)
         };
-        let finding = |count, events, verb| {
-            Finding::new(Rule::EventsUnacked, object.clone(), call, Outcome::Called)
-                .with("count", count)
-                .with("events", events)
-                .with("verb", verb)
-        };
-        let mut found = Vec::new();
-        if completion > 0 {
-            found.push(finding(
-                completion,
-                "completion events",
-                "ibv_ack_cq_events",
-            ));
-        }
-        if asynchronous > 0 {
-            found.push(finding(
-                asynchronous,
-                "asynchronous events",
-                "ibv_ack_async_event",
-            ));
-        }
-        found
+        let events = [
+            (completion, "completion events", "ibv_ack_cq_events"),
+            (asynchronous, "asynchronous events", "ibv_ack_async_event"),
+        ];
+        let missing = events.into_iter().filter(|(count, ..)| *count > 0);
+        missing.map(finding).collect()
     }
 
     /// An object is being destroyed, of which more events are acknowledged than were received.
@@ -181,73 +86,23 @@ impl Shadow {
         address: usize,
         call: &'static str,
         excess: u32,
-    ) -> Vec<Finding> {
-        let object = match kind {
-            Kind::Qp => self.qp_object(address),
-            _ => Object::at(kind, address),
-        };
+    ) -> Finding {
+        let object = self.object(kind, address);
         let finding = Finding::new(Rule::EventsOveracked, object, call, Outcome::Called);
-        vec![finding.with("count", excess)]
-    }
-
-    /// A CQ is being destroyed; `readable`: its channel has an event that was not read.
-    pub fn destroying_cq(&self, address: usize, readable: bool) -> Vec<Finding> {
-        const CALL: &str = "ibv_destroy_cq";
-        let Some(cq) = self.cqs.get(&address) else {
-            return Vec::new();
-        };
-        let object = Object::at(Kind::Cq, address);
-        let finding = |rule| Finding::new(rule, object.clone(), CALL, Outcome::Called);
-        let mut found = Vec::new();
-        if readable && cq.armed > ARMED_WITHOUT_READING && cq.events == 0 {
-            found.push(finding(Rule::ChannelUnread).with("armed", cq.armed));
-        }
-        found
+        finding.with("count", excess)
     }
 
     /// A queue pair is being destroyed whose CQ was never polled, although it has signaled requests.
-    pub fn destroying_qp(&self, address: usize) -> Vec<Finding> {
-        let Some(qp) = self.qps.get(&address) else {
-            return Vec::new();
-        };
-        let signaled = qp.sends.iter().filter(|request| request.signaled).count();
-        match self.cqs.get(&qp.send_cq) {
-            Some(cq) if cq.polls == 0 && signaled > 0 => {
-                let object = Object::at(Kind::Cq, qp.send_cq);
-                let finding = Finding::new(
-                    Rule::CqNeverPolled,
-                    object,
-                    "ibv_destroy_qp",
-                    Outcome::Called,
-                );
-                vec![finding.with("outstanding", signaled)]
-            }
-            _ => Vec::new(),
-        }
+    pub fn destroying_qp(&self, address: usize) -> Option<Finding> {
+        let qp = self.qps.get(&address)?;
+        let cq = self.cqs.get(&qp.send_cq)?;
+        let signaled = qp.sends.signaled();
+        (cq.polls == 0 && signaled > 0).then(|| {
+            let (object, call) = (Object::at(Kind::Cq, qp.send_cq), "ibv_destroy_qp");
+            Finding::new(Rule::CqNeverPolled, object, call, Outcome::Called)
+                .with("outstanding", signaled)
+        })
     }
-}
-
-/// A CQ is armed that has no completion channel.
-fn without_channel(address: usize) -> Finding {
-    let object = Object::at(Kind::Cq, address);
-    Finding::new(
-        Rule::Argument,
-        object,
-        "ibv_req_notify_cq",
-        Outcome::Succeeded,
-    )
-    .with(
-        "what",
-        "the CQ was created without a completion channel (channel = NULL)",
-    )
-    .with(
-        "why",
-        "its events have no place to go, so that none ever comes",
-    )
-    .with(
-        "todo",
-        "create the CQ with a channel of ibv_create_comp_channel, or poll it without arming it",
-    )
 }
 
 #[cfg(test)]
@@ -263,8 +118,7 @@ mod tests {
             .get_mut(&30)
             .unwrap()
             .receives
-            .list
-            .push_back(receive(1, 7));
+            .post([receive(1, 7)]);
         shadow
     }
 
@@ -274,7 +128,7 @@ mod tests {
     }
 
     fn event(shadow: &mut Shadow) -> Vec<Rule> {
-        let found = shadow.completion_event(20);
+        let found = shadow.cqs.completion_event(20);
         rules(&found)
     }
 
@@ -323,40 +177,35 @@ mod tests {
         let found = shadow.async_event(Kind::Cq, 20, IBV_EVENT_CQ_ERR);
         assert_eq!(rules(&found), [Rule::CqOverrun]);
         assert_eq!(shadow.events_of(Kind::Cq, 20), (0, 1));
-        assert!(
-            shadow
-                .async_event(Kind::Qp, 30, IBV_EVENT_COMM_EST)
-                .is_empty()
-        );
+        let established = shadow.async_event(Kind::Qp, 30, IBV_EVENT_COMM_EST);
+        assert_eq!(established, None);
         assert_eq!(shadow.events_of(Kind::Qp, 30), (0, 1));
-        let found = shadow.unacknowledged(Kind::Cq, 20, "ibv_destroy_cq", 2, 1);
+        let found = shadow.unacknowledged(Kind::Cq, 20, "ibv_destroy_cq", (2, 1));
         assert_eq!(rules(&found), [Rule::EventsUnacked, Rule::EventsUnacked]);
-        assert!(shadow.unacknowledged(Kind::Qp, 30, "x", 0, 0).is_empty());
-        assert!(shadow.destroying_cq(20, true).is_empty());
-        for _ in 0..ARMED_WITHOUT_READING {
+        assert!(shadow.unacknowledged(Kind::Qp, 30, "x", (0, 0)).is_empty());
+        assert!(shadow.cqs.destroying(20, true).is_none());
+        for _ in 0..super::super::cq::ARMED_WITHOUT_READING {
             shadow.armed(20, false);
-            assert!(shadow.destroying_cq(20, true).is_empty());
+            assert!(shadow.cqs.destroying(20, true).is_none());
         }
         shadow.armed(20, false);
-        assert_eq!(
-            rules(&shadow.destroying_cq(20, true)),
-            [Rule::ChannelUnread]
-        );
-        assert!(shadow.destroying_cq(20, false).is_empty());
+        let unread = shadow.cqs.destroying(20, true);
+        assert_eq!(rules(&unread), [Rule::ChannelUnread]);
+        assert!(shadow.cqs.destroying(20, false).is_none());
     }
 
     #[test]
     fn a_cq_that_was_never_polled() {
         let mut shadow = shadow();
-        assert!(shadow.destroying_qp(30).is_empty());
+        assert!(shadow.destroying_qp(30).is_none());
         shadow
             .qps
             .get_mut(&30)
             .unwrap()
             .sends
-            .push_back(request(1, 7));
+            .record([request(1, 7)]);
         assert_eq!(rules(&shadow.destroying_qp(30)), [Rule::CqNeverPolled]);
         poll(&mut shadow, 1, 0);
-        assert!(shadow.destroying_qp(30).is_empty());
+        assert!(shadow.destroying_qp(30).is_none());
     }
 }

@@ -3,40 +3,25 @@
 
 use ibverbs_abi::*;
 
-use super::{Qp, Shadow};
+use super::wait::{Reason, Wait};
+use super::{IN_THIS_PROCESS, Qp};
 use crate::diagnose::check::gid;
 use crate::diagnose::peer::Peer;
 
-/// A reason, and what to do.
-pub type Reason = (String, &'static str);
-
-impl Shadow {
-    /// A queue pair has been attached to a group, or detached from it.
-    pub fn attached(&mut self, address: usize, group: [u8; 16], is_attached: bool) {
-        if let Some(qp) = self.qps.get_mut(&address) {
-            qp.groups.retain(|of| *of != group);
-            if is_attached {
-                qp.groups.push(group);
-            }
-        }
-    }
-
+impl Wait<'_> {
     /// Datagrams that this process has sent to a group to which none of its queue pairs is attached, though
     /// one of them waits.
     fn group_not_joined(&self, qp: &Qp) -> Option<Reason> {
-        if qp.receives.list.is_empty() || qp.sends_posted > 0 {
+        if qp.receives.is_empty() || qp.sends.posted() > 0 {
             return None;
         }
         let of_device = |of: &&Qp| of.context == qp.context && of.kind == IBV_QPT_UD;
-        let group_of = |of: &Qp| match of.last_remote_qpn {
-            0xff_ffff => self
-                .group_ahs
-                .get(&of.last_ah)
-                .map(|group| (of.number, *group)),
+        let group_of = |of: &Qp| match of.sends.last_datagram() {
+            (0xff_ffff, ah) => self.ahs.group_of(ah).map(|group| (of.number, group)),
             _ => None,
         };
         let (sender, group) = self.qps.values().filter(of_device).find_map(group_of)?;
-        let is_joined = self.qps.values().any(|of| of.groups.contains(&group));
+        let is_joined = self.qps.values().any(|of| of.is_attached_to(&group));
         (!is_joined).then(|| {
             let (number, group) = (qp.number, gid::address(&group));
             (
@@ -44,8 +29,7 @@ impl Shadow {
                     "no queue pair of this process is attached to the multicast group {group}, to which \
                      queue pair {sender:#x} has sent its last datagram; queue pair {number:#x} waits"
                 ),
-                "call ibv_attach_mcast with the receiving queue pair and the GID of the group (with \
-                 librdmacm: rdma_join_multicast)",
+                ATTACH,
             )
         })
     }
@@ -60,20 +44,24 @@ impl Shadow {
         }
         let mut senders = self.qps.values().filter(of_device);
         let lost = senders.find(|of| {
-            let to = of.last_remote_qpn;
+            let (to, _) = of.sends.last_datagram();
             // Multicast, and the general services interface.
             // A queue pair that sends and receives has its peers in other processes, as those of UCX.
             of.number != number
-                && of.sends_posted > 0
+                && of.sends.posted() > 0
                 && to > 1
                 && to != 0xff_ffff
-                && !self.has_number(of.context, to)
-        })?;
+                && !self.qps.has_number(of.context, to)
+        });
+        let Some(lost) = lost else {
+            return self.datagrams_of_others(qp);
+        };
         let why = format!(
             "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
              to {:#x}, \
              which is no queue pair of this process",
-            lost.number, lost.last_remote_qpn
+            lost.number,
+            lost.sends.last_datagram().0
         );
         Some((
             why,
@@ -81,6 +69,66 @@ impl Shadow {
         ))
     }
 }
+
+impl Wait<'_> {
+    /// The peer was in another process when the queue pair was connected, and is there no more. The CQ has no
+    /// other queue pair, whose messages the program may wait for.
+    pub(super) fn peer_has_gone(&self, qp: &Qp) -> Option<Reason> {
+        let mut others = self.qps.values();
+        let is_other = |of: &Qp| of.number != qp.number && of.recv_cq == qp.recv_cq;
+        let is_known = qp.evidence.searched && !qp.peer_place.is_empty();
+        if !is_known || others.any(is_other) {
+            return None;
+        }
+        let why = format!(
+            "the peer's queue pair {:#x}, which was {}, is there no more: it was destroyed, or its process \
+             has ended",
+            qp.connection.dest_qpn, qp.peer_place
+        );
+        Some((
+            why,
+            "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket \
+             that the numbers came from, or by a request now and then, which then fails",
+        ))
+    }
+
+    /// Datagrams that other processes have sent to a group to which no queue pair here is attached, or to a
+    /// queue pair of this host that no process has.
+    fn datagrams_of_others(&self, qp: &Qp) -> Option<Reason> {
+        let waits = qp.srq == 0 && !qp.receives.is_empty();
+        if !waits || qp.sends.posted() > 0 || qp.receives.completed() > 0 {
+            return None;
+        }
+        let number = qp.number;
+        let sent = |peer: &Peer, to: String| {
+            format!(
+                "no datagram has come to queue pair {number:#x}; queue pair {:#x}, {}, has sent its last one \
+                 to {to}",
+                peer.qpn.unwrap_or(0),
+                peer.place
+            )
+        };
+        qp.evidence.senders.iter().find_map(|peer| {
+            let Some((high, low)) = peer.group_high.zip(peer.group_low) else {
+                let to = peer.datagram_to.unwrap_or(0);
+                let to = format!("the queue pair {to:#x} of this host, which no observed process has");
+                return Some((sent(peer, to), "set wr.ud.remote_qpn to qp_num of this queue pair"));
+            };
+            let group = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+            let is_joined = self.qps.values().any(|of| of.is_attached_to(&group));
+            (!is_joined).then(|| {
+                let group = gid::address(&group);
+                let to = format!(
+                    "the multicast group {group}, to which no queue pair of this process is attached"
+                );
+                (sent(peer, to), ATTACH)
+            })
+        })
+    }
+}
+
+const ATTACH: &str = "call ibv_attach_mcast with the receiving queue pair and the GID of the group (with \
+                      librdmacm: rdma_join_multicast)";
 
 /// Datagrams that came to the queue pair, and that it dropped.
 pub(super) fn datagrams_dropped(qp: &Qp) -> Option<Reason> {
@@ -113,10 +161,10 @@ pub(super) fn datagrams_dropped(qp: &Qp) -> Option<Reason> {
 /// A queue pair that is connected to itself, waits, and has sent nothing.
 pub(super) fn is_own_peer(qp: &Qp, peer: &Peer) -> Option<Reason> {
     let number = u64::from(qp.number);
-    let is_itself = peer.place == super::IN_THIS_PROCESS
+    let is_itself = peer.place == IN_THIS_PROCESS
         && [peer.qpn, peer.dest_qpn] == [Some(number); 2]
         && qp.connection.dest_qpn == qp.number;
-    (is_itself && qp.sends_posted == 0).then(|| {
+    (is_itself && qp.sends.posted() == 0).then(|| {
         (
             format!(
                 "queue pair {number:#x} is connected to itself: dest_qp_num is its own number, and grh.dgid \
@@ -147,10 +195,11 @@ pub(super) fn overrun(qp: &Qp, signaled: usize, entries: u32) -> Option<Reason> 
 
 /// The program has moved the queue pair to a state in which nothing is outstanding.
 pub(super) fn ended(qp: &Qp) -> Option<Reason> {
-    let (state, sends, receives) = qp.ended.filter(|_| qp.sends.is_empty())?;
+    let ended = qp.ended().filter(|_| qp.sends.is_empty())?;
+    let (sends, receives) = (ended.sends, ended.receives);
     let number = qp.number;
-    match (state, sends + receives) {
-        (IBV_QPS_ERR, 0) if qp.receives.list.is_empty() => Some((
+    match (ended.state, sends + receives) {
+        (IBV_QPS_ERR, 0) if qp.receives.is_empty() => Some((
             format!(
                 "queue pair {number:#x} was modified to ERR when it had no request and no receive \
                  outstanding, so that nothing is flushed"
@@ -166,5 +215,131 @@ pub(super) fn ended(qp: &Qp) -> Option<Reason> {
             "modify it to ERR first, poll the completions of all that is flushed, and then to RESET",
         )),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::handles::Handles;
+    use super::super::qps::Qps;
+    use super::super::registry::Registry;
+    use super::super::tests::{new_qp, receive, request};
+    use super::super::{Cq, Srq};
+    use super::*;
+
+    const GROUP: [u8; 16] = [0xff; 16];
+
+    /// The parts of a wait for datagrams: the queue pair 0x11 has posted a receive and waits, and 0x12 sends.
+    struct Parts {
+        cqs: Registry<Cq>,
+        qps: Qps,
+        srqs: Registry<Srq>,
+        ahs: Handles,
+    }
+
+    impl Parts {
+        fn new() -> Parts {
+            let (mut cqs, mut qps) = (Registry::new(), Qps::new());
+            cqs.add(20, Cq::new(1, 100, (0, -1), false));
+            for (at, number) in [(30, 0x11), (31, 0x12)] {
+                let mut created = new_qp(number);
+                created.kind = IBV_QPT_UD;
+                let mut qp = Qp::new(at, created, false);
+                qp.state = IBV_QPS_RTS;
+                qps.add(at, qp);
+            }
+            qps.change(30, |qp| qp.receives.post([receive(1, 7)]));
+            let (srqs, ahs) = (Registry::new(), Handles::new());
+            Parts {
+                cqs,
+                qps,
+                srqs,
+                ahs,
+            }
+        }
+
+        /// The queue pair at `from` sends a datagram.
+        fn send(&mut self, from: usize, remote_qpn: u32, ah: usize) {
+            let mut datagram = request(1, 7);
+            (datagram.remote_qpn, datagram.ah) = (remote_qpn, ah);
+            self.qps.change(from, |qp| qp.sends.record([datagram]));
+        }
+
+        /// The reason why no datagram comes to 0x11.
+        fn reason(&self) -> String {
+            let wait = Wait {
+                cqs: &self.cqs,
+                qps: &self.qps,
+                srqs: &self.srqs,
+                ahs: &self.ahs,
+                unread: |_| Some(0),
+            };
+            let waits = self.qps.get(&30).expect("it was added");
+            wait.datagrams_elsewhere(waits).unwrap_or_default().0
+        }
+    }
+
+    #[test]
+    fn datagrams_to_a_number_that_no_queue_pair_has() {
+        let mut parts = Parts::new();
+        assert_eq!(parts.reason(), "");
+        parts.send(31, 0x11, 5);
+        assert_eq!(parts.reason(), "", "to the one that waits");
+        parts.send(31, 0x77, 5);
+        assert!(parts.reason().contains("has sent its last one to 0x77"));
+        parts.send(31, 1, 5);
+        assert_eq!(parts.reason(), "", "the general services interface");
+        parts.send(30, 0x77, 5);
+        assert_eq!(parts.reason(), "", "its own are for other processes");
+    }
+
+    #[test]
+    fn datagrams_to_a_group_without_members() {
+        let mut parts = Parts::new();
+        parts.ahs.create(5, 10, Some(GROUP), false);
+        parts.send(31, 0xff_ffff, 5);
+        assert!(
+            parts
+                .reason()
+                .contains("is attached to the multicast group")
+        );
+        parts.qps.change(30, |qp| qp.attach(GROUP, true));
+        assert_eq!(parts.reason(), "");
+        parts.qps.change(30, |qp| qp.attach(GROUP, false));
+        parts.send(30, 0x12, 6);
+        assert_eq!(parts.reason(), "", "it sends itself");
+    }
+
+    #[test]
+    fn queue_pairs_that_the_program_has_ended() {
+        let mut qp = Qp::new(30, new_qp(0x11), false);
+        assert_eq!(ended(&qp), None);
+        qp.enter_state(IBV_QPS_ERR);
+        assert!(ended(&qp).unwrap().0.contains("nothing is flushed"));
+        qp.enter_state(IBV_QPS_RTS);
+        qp.sends.record([request(1, 7)]);
+        qp.enter_state(IBV_QPS_ERR);
+        qp.sends.finish_to(0);
+        assert_eq!(ended(&qp), None, "what was outstanding is flushed");
+        qp.enter_state(IBV_QPS_RTS);
+        qp.sends.record([request(1, 7)]);
+        qp.receives.post(vec![receive(1, 7), receive(2, 7)]);
+        qp.enter_state(IBV_QPS_RESET);
+        let (why, _) = ended(&qp).unwrap();
+        assert!(why.contains("dropped 1 requests and 2 receives"), "{why}");
+        qp.sends.record([request(1, 7)]);
+        assert_eq!(ended(&qp), None, "it is used again");
+    }
+
+    #[test]
+    fn an_overrun_fails_the_queue_pair() {
+        let mut qp = Qp::new(30, new_qp(0x11), false);
+        qp.state = IBV_QPS_RTS;
+        assert_eq!(overrun(&qp, 3, 2), None);
+        qp.evidence.has_failed = true;
+        assert!(overrun(&qp, 3, 2).is_some());
+        assert_eq!(overrun(&qp, 2, 2), None, "it has room for all");
+        qp.state = IBV_QPS_ERR;
+        assert_eq!(overrun(&qp, 3, 2), None, "the program knows the state");
     }
 }

@@ -4,27 +4,22 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use ibverbs_abi::*;
-
-use super::post::post_state;
-use super::{MAX_RECORDED, Receive, Receives, Shadow};
-use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
-use crate::diagnose::report;
-use crate::diagnose::rules::Rule;
+use super::request::{MAX_RECORDED, Receive, Receives};
 
 /// The receives that were posted to a queue pair, or to an SRQ.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveQueue {
     /// The outstanding ones, unless they are too many to be recorded.
-    pub list: VecDeque<Receive>,
-    pub posted: u64,
-    pub completed: u64,
-    pub last_posted: Option<Instant>,
+    list: VecDeque<Receive>,
+    posted: u64,
+    completed: u64,
+    last_posted: Option<Instant>,
 }
 
 impl ReceiveQueue {
     /// Records receives that are about to be posted.
-    fn post(&mut self, receives: Receives) {
+    pub fn post(&mut self, receives: impl Into<Receives>) {
+        let receives = receives.into();
         self.posted += receives.len() as u64;
         self.last_posted = Some(Instant::now());
         self.list.extend(receives);
@@ -33,161 +28,100 @@ impl ReceiveQueue {
         }
     }
 
-    /// Takes out a receive that has completed.
+    /// Takes out a receive that has completed; an empty one if it is not known.
     pub fn take(&mut self, wr_id: u64) -> Receive {
+        self.finish(self.position(wr_id))
+    }
+
+    /// Takes out the receive at this place, which has completed; without a place one that is not known has.
+    pub fn finish(&mut self, at: Option<usize>) -> Receive {
         self.completed += 1;
-        let at = self.list.iter().position(|of| of.wr_id == wr_id);
         at.and_then(|at| self.list.remove(at)).unwrap_or_default()
     }
 
+    /// Takes out the oldest receive, if it has this wr_id.
+    #[inline]
+    pub fn finish_first(&mut self, wr_id: u64) -> bool {
+        let is_first = self.list.front().is_some_and(|of| of.wr_id == wr_id);
+        if is_first {
+            self.list.pop_front();
+            self.completed += 1;
+        }
+        is_first
+    }
+
     /// Takes back the last `count` receives, which the provider has refused. Returns how many are left.
-    fn take_back(&mut self, count: usize) -> usize {
+    pub fn take_back(&mut self, count: usize) -> usize {
         self.posted = self.posted.saturating_sub(count as u64);
         let left = self.list.len().saturating_sub(count);
         self.list.truncate(left);
         left
     }
+
+    /// The queue pair is reset: nothing is outstanding.
+    pub fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// The place of an outstanding receive.
+    pub fn position(&self, wr_id: u64) -> Option<usize> {
+        self.list.iter().position(|of| of.wr_id == wr_id)
+    }
+
+    /// The outstanding receives, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Receive> + Clone {
+        self.list.iter()
+    }
+
+    pub fn first(&self) -> Option<&Receive> {
+        self.list.front()
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// How many receives were posted, and not refused.
+    pub fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    pub fn last_posted(&self) -> Option<Instant> {
+        self.last_posted
+    }
 }
 
-/// Precedes the data of a datagram in its receive.
-const GRH_BYTES: u64 = 40;
+#[cfg(test)]
+mod tests {
+    use super::super::tests::receive;
+    use super::*;
 
-impl Shadow {
-    /// Receives are about to be posted to a queue pair. Reports one of a UD queue pair that has no room for
-    /// the GRH.
-    pub fn posting_receives(
-        &mut self,
-        address: usize,
-        receives: impl Into<Receives>,
-        thread: i32,
-    ) -> Option<Finding> {
-        let receives: Receives = receives.into();
-        const CALL: &str = "ibv_post_recv";
-        let qp = self.qps.get(&address);
-        let (number, context) = qp.map_or((0, 0), |qp| (qp.number, qp.context));
-        let object = Object::qp(address, number);
-        let mut sges = receives.iter().flat_map(|receive| &receive.sges);
-        let stack = report::stack();
-        let mut found = self.on_dead_stack(&object, context, &mut sges, thread, stack, CALL);
-        if let Some(qp) = self.qps.get_mut(&address) {
-            if qp.kind == IBV_QPT_UD && found.is_none() {
-                let max = qp.cap.max_recv_sge as usize;
-                found = receives
-                    .iter()
-                    // The lists of longer ones are not read.
-                    .filter(|receive| receive.sges.len() <= max)
-                    .map(super::failure::room)
-                    .find(|room| *room < GRH_BYTES)
-                    .map(|room| {
-                        let outcome = Outcome::Called;
-                        Finding::new(Rule::GrhRoom, object, "ibv_post_recv", outcome)
-                            .with("room", room)
-                    });
-            }
-            qp.receives.post(receives);
-        }
-        found
-    }
-
-    /// The provider has refused the last `refused` of them, of which the first has `sges` elements.
-    pub fn receives_refused(
-        &mut self,
-        address: usize,
-        refused: usize,
-        sges: usize,
-        outcome: Outcome,
-    ) -> Vec<Finding> {
-        const CALL: &str = "ibv_post_recv";
-        let object = self.qp_object(address);
-        let Some(qp) = self.qps.get_mut(&address) else {
-            return Vec::new();
-        };
-        let left = qp.receives.take_back(refused);
-        let finding = |rule| Finding::new(rule, object.clone(), CALL, outcome.clone());
-        let argument = |what: &str, why: &str, todo: &str| {
-            let found = finding(Rule::Argument).with("what", what);
-            found.with("why", why).with("todo", todo)
-        };
-        let found = if qp.kind == IBV_QPT_XRC_RECV {
-            argument(
-                "the queue pair is the receiving end of XRC",
-                "its messages name the SRQ that they consume a receive of",
-                "post receives to the XRC SRQ with ibv_post_srq_recv",
-            )
-        } else if qp.kind == IBV_QPT_XRC_SEND {
-            argument(
-                "the queue pair is the sending end of XRC",
-                "it has no receive queue: messages come to an XRC SRQ, by a queue pair of type XRC_RECV",
-                "post receives to the XRC SRQ of this side with ibv_post_srq_recv",
-            )
-        } else if qp.srq != 0 {
-            argument(
-                "the queue pair was created with an SRQ",
-                "it takes its receives from there, and has no receive queue of its own",
-                "post receives to the SRQ with ibv_post_srq_recv",
-            )
-        } else if qp.cap.max_recv_wr == 0 || qp.cap.max_recv_sge == 0 {
-            argument(
-                "the queue pair was created with max_recv_wr = 0 or max_recv_sge = 0",
-                "its receive queue has no room for a receive",
-                "create the queue pair with cap.max_recv_wr and cap.max_recv_sge of 1 at least",
-            )
-        } else if sges > qp.cap.max_recv_sge as usize {
-            finding(Rule::SgeLimit)
-                .with("count", sges)
-                .with("member", "max_recv_sge")
-                .with("max", qp.cap.max_recv_sge)
-        } else if qp.state == IBV_QPS_RESET {
-            post_state(finding(Rule::PostState), qp.state, CALL, "INIT")
-        } else if outcome.is(libc::ENOMEM) && left > 0 {
-            finding(Rule::RecvQueueFull)
-                .with("outstanding", left)
-                .with("max", qp.cap.max_recv_wr)
-        } else {
-            return Vec::new();
-        };
-        vec![found]
-    }
-
-    /// Receives are about to be posted to a shared receive queue: they are recorded before.
-    pub fn srq_posting(&mut self, address: usize, receives: Receives) {
-        if let Some(srq) = self.srqs.get_mut(&address) {
-            srq.receives.post(receives);
-        }
-    }
-
-    /// The provider has refused the last `refused` receives, of which the first has `sges` elements.
-    pub fn srq_refused(
-        &mut self,
-        address: usize,
-        refused: usize,
-        sges: usize,
-        outcome: Outcome,
-    ) -> Vec<Finding> {
-        let Some(srq) = self.srqs.get_mut(&address) else {
-            return Vec::new();
-        };
-        srq.receives.take_back(refused);
-        let object = Object::at(Kind::Srq, address);
-        let finding = |rule| Finding::new(rule, object, "ibv_post_srq_recv", outcome.clone());
-        if sges > srq.max_sge as usize {
-            return vec![
-                finding(Rule::SgeLimit)
-                    .with("count", sges)
-                    .with("member", "max_sge")
-                    .with("max", srq.max_sge),
-            ];
-        }
-        if outcome.is(libc::ENOMEM) {
-            return vec![
-                finding(Rule::RecvQueueFull)
-                    .with(
-                        "outstanding",
-                        srq.receives.posted.saturating_sub(srq.receives.completed),
-                    )
-                    .with("max", srq.max),
-            ];
-        }
-        Vec::new()
+    #[test]
+    fn receives_come_and_go() {
+        let mut queue = ReceiveQueue::default();
+        queue.post(vec![
+            receive(1, 7),
+            receive(2, 7),
+            receive(3, 7),
+            receive(4, 7),
+        ]);
+        assert_eq!(queue.take_back(1), 3);
+        assert!(!queue.finish_first(2) && queue.finish_first(1));
+        assert_eq!(queue.take(3), receive(3, 7));
+        assert_eq!(queue.take(9), Receive::default(), "it is not known");
+        assert_eq!(queue.first(), Some(&receive(2, 7)));
+        assert_eq!((queue.posted(), queue.completed(), queue.len()), (3, 3, 1));
+        queue.clear();
+        assert!(queue.is_empty() && queue.last_posted().is_some());
+        queue.post(vec![receive(1, 7); MAX_RECORDED + 1]);
+        assert!(queue.is_empty(), "too many");
     }
 }

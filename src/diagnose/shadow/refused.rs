@@ -2,101 +2,66 @@
 
 use ibverbs_abi::*;
 
-use super::failure::too_small;
-use super::{Mr, Qp, SendRequest, Shadow};
+use super::failure::Failure;
+use super::{Mr, Qp, SendRequest};
 use crate::diagnose::check::key::{self, Access, Side};
-use crate::diagnose::check::reasons::operation;
-use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::finding::Finding;
 use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
 
-impl Shadow {
+impl Failure<'_> {
     /// A message has come to this queue pair that names a key of it, which cannot be invalidated.
-    pub(super) fn not_invalidated(&self, qp: &Qp, peer: Option<&Qp>, finding: Finding) -> Finding {
-        let mut sent = peer.into_iter().flat_map(|peer| &peer.sends);
-        let rkey = sent.find(|of| of.invalidates != 0).map(|of| of.invalidates);
-        let of = |mr: &&Mr| mr.context == qp.context && Some(mr.rkey) == rkey;
-        if let Some(mr) = self.mrs.values().find(of) {
-            let rkey = rkey.unwrap_or(0);
+    pub(super) fn not_invalidated(&self) -> Finding {
+        let finding = self.finding(Rule::Argument);
+        let sent = self.peer().into_iter().flat_map(|peer| peer.sends.iter());
+        let rkey = sent.map(|of| of.invalidates).find(|rkey| *rkey != 0);
+        let region = rkey.and_then(|rkey| Some((rkey, self.own_region(rkey)?)));
+        if let Some((rkey, mr)) = region {
             return super::requests::invalidates_region(finding, rkey, &key::region(mr));
         }
         finding
-            .with(
-                "what",
+            .with_texts(
                 "the message that consumed the receive names a key of this side to invalidate, and that was \
                  not possible",
-            )
-            .with(
-                "why",
                 "only the key of a memory window of type 2 that is bound, in the PD of this queue pair, can \
                  be invalidated, and not that of a region that ibv_reg_mr has made",
-            )
-            .with(
-                "todo",
                 "bind a window and send its rkey to the peer; or let the peer use SEND in place of SEND with \
                  invalidate",
             )
     }
 
     /// A SEND that the peer has refused: its receive is too small, if that is seen there.
-    fn refused_send(
-        &self,
-        object: &Object,
-        qp: &Qp,
-        request: &SendRequest,
-        status: u32,
-        call: &'static str,
-    ) -> Vec<Finding> {
-        let Some(peer) = &qp.evidence.peer else {
-            return Vec::new();
-        };
+    fn refused_send(&self, request: &SendRequest) -> Option<Finding> {
+        let peer = self.qp.evidence.peer.as_ref()?;
         let length = request.length();
         let room = match peer.error_status {
             // The peer's own completion, which has taken the receive out, was polled before.
-            Some(status) if status == u64::from(IBV_WC_LOC_LEN_ERR) => Some("fewer".into()),
+            Some(status) if status == u64::from(IBV_WC_LOC_LEN_ERR) => "fewer".into(),
             // Of an SRQ it is not known which receive comes next.
-            _ if peer.has_srq == Some(1) => None,
-            _ => peer
-                .room
-                .filter(|room| *room < length)
-                .map(|room| room.to_string()),
+            _ if peer.has_srq == Some(1) => return None,
+            _ => peer.room.filter(|room| *room < length)?.to_string(),
         };
-        room.map(|room| too_small(object, qp, call, status, length.to_string(), room))
-            .into_iter()
-            .collect()
+        Some(self.too_small(length.to_string(), room))
     }
 
     /// A request that the peer has refused.
-    pub(super) fn refused_by_peer(
-        &self,
-        object: &Object,
-        qp: &Qp,
-        in_process: Option<&Qp>,
-        request: &SendRequest,
-        status: u32,
-        call: &'static str,
-    ) -> Vec<Finding> {
+    pub(super) fn refused_by_peer(&self, request: &SendRequest) -> Option<Finding> {
         let Some(remote) = request.remote else {
-            let found = self.refused_send(object, qp, request, status, call);
-            let key = || {
-                refused_key(object, qp, request, status, call)
-                    .into_iter()
-                    .collect()
-            };
-            return if found.is_empty() { key() } else { found };
+            let found = self.refused_send(request);
+            return found.or_else(|| self.refused_key(request));
         };
         let (right, _) = key::rights_of(request.opcode);
-        let operation = operation(request.opcode);
         let finding = |rule| {
-            Finding::new(rule, object.clone(), call, Outcome::Completion(status))
-                .with("operation", operation)
+            self.finding(rule)
+                .with("operation", request.operation())
                 .with("wr_id", request.wr_id)
                 .with("addr", format!("{:#x}", remote.addr))
         };
         let is_atomic = right == IBV_ACCESS_REMOTE_ATOMIC;
-        if status == IBV_WC_REM_INV_REQ_ERR && is_atomic && remote.addr % 8 != 0 {
-            return vec![finding(Rule::AtomicUnaligned)];
+        if self.status == IBV_WC_REM_INV_REQ_ERR && is_atomic && remote.addr % 8 != 0 {
+            return Some(finding(Rule::AtomicUnaligned));
         }
+        let in_process = self.peer();
         let access = Access {
             side: Side::Remote,
             key: remote.rkey,
@@ -105,73 +70,99 @@ impl Shadow {
             pd: in_process.map_or(0, |peer| peer.pd),
             right,
         };
-        let of_key = |rule| Finding::new(rule, object.clone(), call, Outcome::Completion(status));
-        let seen = qp.evidence.peer.as_ref().and_then(|peer| {
-            by_queue_pair(qp, peer, right, status, &finding).or_else(|| match in_process {
-                Some(of) => self.judge_here(&access, of, peer, object, status, call),
-                None => by_key(peer, &access, of_key),
+        let seen = self.qp.evidence.peer.as_ref().and_then(|peer| {
+            let by_queue_pair = by_queue_pair(self.qp, peer, right, self.status, &finding);
+            by_queue_pair.or_else(|| match in_process {
+                Some(of) => self.judge_here(&access, of, peer),
+                None => by_key(peer, &access, |rule| self.finding(rule)),
             })
         });
-        match seen {
-            Some(mut found) => {
-                let is_unknown = found.rule == Rule::KeyUnknown && in_process.is_none();
-                let own = self.own_region(qp, remote.rkey).filter(|_| is_unknown);
-                found.notes.extend(own.map(own_key));
-                vec![found]
-            }
-            None => {
-                let own = self.own_region(qp, remote.rkey);
-                let own = own.filter(|_| in_process.is_none());
-                vec![unseen(finding(Rule::KeyRemote), qp, &access, own)]
-            }
+        let own = self.own_region(remote.rkey);
+        let own = own.filter(|_| in_process.is_none());
+        let seen = seen.or_else(|| self.peer_freed(finding(Rule::MemoryGone)));
+        let Some(mut found) = seen else {
+            return Some(unseen(finding(Rule::KeyRemote), self.qp, &access, own));
+        };
+        let note = match found.rule {
+            _ if in_process.is_some() => None,
+            Rule::KeyUnknown => own.map(own_key),
+            Rule::KeyRange => self.own_memory(access.addr).map(own_address),
+            _ => None,
+        };
+        if let Some(note) = note {
+            found.notes = vec![note];
         }
+        Some(found)
     }
 
-    /// The text that the regions and windows of this process give for an access that a queue pair of it
-    /// has refused.
-    fn judge_here(
-        &self,
-        access: &Access,
-        of: &Qp,
-        peer: &Peer,
-        object: &Object,
-        status: u32,
-        call: &'static str,
-    ) -> Option<Finding> {
-        let is_window = self.window_part(of.context, access.key).is_some()
-            || self.window_state(of.context, access.key).is_some();
-        if is_window {
-            return self.judge_window(access, of.context, of.number, |rule| {
-                Finding::new(rule, object.clone(), call, Outcome::Completion(status))
-            });
+    /// Why the regions and windows of this process refuse an access that came to a queue pair of it.
+    fn judge_here(&self, access: &Access, of: &Qp, peer: &Peer) -> Option<Finding> {
+        let windows = &self.all.mws;
+        if windows.has_key(of.context, access.key) {
+            let finding = |rule| self.finding(rule);
+            return windows.refused(access, of.context, of.number, finding);
         }
-        match peer.had_windows {
-            Some(1) => self.judge_known(access, of, object, status, call),
-            _ => self.judge(access, of.context, object, status, call),
-        }
+        // Of a key that no region has, others may be windows.
+        let is_known = || self.all.mrs.by_rkey(of.context, access.key).is_some();
+        let judges = peer.had_windows != Some(1) || is_known();
+        judges.then(|| self.judge(access, of.context))?
+    }
+
+    /// The peer's region allows the access, and its memory is not there any more.
+    fn peer_freed(&self, mut found: Finding) -> Option<Finding> {
+        let peer = self.qp.evidence.peer.as_ref()?;
+        let is_refused = self.status == IBV_WC_REM_ACCESS_ERR && peer.key_is_live == Some(1);
+        (is_refused && peer.mr_unmapped == Some(1)).then(|| {
+            let note = format!("the memory is that of the peer, {}", peer.place);
+            found.notes.push(note);
+            found
+        })
+    }
+
+    /// The region of this side that contains an address.
+    fn own_memory(&self, addr: u64) -> Option<&Mr> {
+        let contains = |mr: &&Mr| addr.checked_sub(mr.start).is_some_and(|at| at < mr.length);
+        let mut all = self.all.mrs.of_context(self.qp.context);
+        all.find(|mr| mr.is_memory && contains(mr))
     }
 
     /// The region of this side that has a key.
-    fn own_region(&self, qp: &Qp, rkey: u32) -> Option<&Mr> {
-        let mut all = self.mrs.values();
-        all.find(|mr| mr.context == qp.context && mr.rkey == rkey)
+    fn own_region(&self, rkey: u32) -> Option<&Mr> {
+        self.all.mrs.by_rkey(self.qp.context, rkey)
     }
 
-    /// Judges an access by the regions of this process, if the key is that of one. Others may be
-    /// windows.
-    fn judge_known(
-        &self,
-        access: &Access,
-        peer: &Qp,
-        object: &Object,
-        status: u32,
-        call: &'static str,
-    ) -> Option<Finding> {
-        let known = self
-            .mrs
-            .values()
-            .any(|mr| mr.context == peer.context && mr.rkey == access.key);
-        known.then(|| self.judge(access, peer.context, object, status, call))?
+    /// The peer refuses the key that a SEND with invalidate names, or the SRQ that a request of XRC names.
+    fn refused_key(&self, request: &SendRequest) -> Option<Finding> {
+        let finding = self.finding(Rule::Argument);
+        let peer = self.qp.evidence.peer.as_ref();
+        let key_is_live = peer.is_some_and(|peer| peer.key_is_live == Some(1));
+        if request.invalidates != 0 && key_is_live {
+            let start = peer.and_then(|peer| peer.mr_start).unwrap_or(0);
+            let region = format!("of the peer at {start:#x}");
+            return Some(super::requests::invalidates_region(
+                finding,
+                request.invalidates,
+                &region,
+            ));
+        }
+        (self.qp.kind == IBV_QPT_XRC_SEND).then(|| {
+            let number = request.remote_srqn;
+            let hint = match number {
+                0 => ": it was not set",
+                _ => "",
+            };
+            let what = format!(
+                "the peer refused the message (wr_id {}), which names the SRQ number {number:#x}{hint}",
+                request.wr_id
+            );
+            finding.with_texts(
+                what,
+                "possible: the number is not that of an SRQ of the XRC domain of the peer's queue pair; \
+                 or the message does not fit the receive of that SRQ",
+                "have the peer send the number that ibv_get_srq_num returns, and put it into \
+                 qp_type.xrc.remote_srqn of each request",
+            )
+        })
     }
 }
 
@@ -180,6 +171,14 @@ fn own_key(mr: &Mr) -> String {
     format!(
         "the key is the rkey of this side's own region {}: address and key of the region that the peer has \
          sent are needed here",
+        key::region(mr)
+    )
+}
+
+/// A request names an address of this side's own memory.
+fn own_address(mr: &Mr) -> String {
+    format!(
+        "the address is in this side's own region {}: the one that the peer has sent is needed here",
         key::region(mr)
     )
 }
@@ -281,50 +280,4 @@ fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Op
         found.notes.push(note);
     }
     Some(found)
-}
-
-/// The peer refuses the key that a SEND with invalidate names, or the SRQ that a request of XRC names.
-fn refused_key(
-    object: &Object,
-    qp: &Qp,
-    request: &SendRequest,
-    status: u32,
-    call: &'static str,
-) -> Option<Finding> {
-    let outcome = Outcome::Completion(status);
-    let finding = Finding::new(Rule::Argument, object.clone(), call, outcome);
-    let peer = qp.evidence.peer.as_ref();
-    let key_is_live = peer.is_some_and(|peer| peer.key_is_live == Some(1));
-    if request.invalidates != 0 && key_is_live {
-        let start = peer.and_then(|peer| peer.mr_start).unwrap_or(0);
-        let region = format!("of the peer at {start:#x}");
-        return Some(super::requests::invalidates_region(
-            finding,
-            request.invalidates,
-            &region,
-        ));
-    }
-    (qp.kind == IBV_QPT_XRC_SEND).then(|| {
-        let number = request.remote_srqn;
-        let hint = match number {
-            0 => ": it was not set",
-            _ => "",
-        };
-        let what = format!(
-            "the peer refused the message (wr_id {}), which names the SRQ number {number:#x}{hint}",
-            request.wr_id
-        );
-        finding
-            .with("what", what)
-            .with(
-                "why",
-                "possible: the number is not that of an SRQ of the XRC domain of the peer's queue pair; or \
-                 the message does not fit the receive of that SRQ",
-            )
-            .with(
-                "todo",
-                "have the peer send the number that ibv_get_srq_num returns, and put it into \
-                 qp_type.xrc.remote_srqn of each request",
-            )
-    })
 }

@@ -1,6 +1,12 @@
-//! Posted requests and receives, as copies of what the program has passed.
+//! Posted requests and receives, and completions, as copies of what the program has passed or got.
 
 use smallvec::SmallVec;
+
+use crate::diagnose::check::reasons::operation;
+
+/// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
+/// the program polls by a provider's own functions.
+pub const MAX_RECORDED: usize = 1 << 16;
 
 /// A scatter/gather element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +78,11 @@ impl SendRequest {
         let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
         sges + self.inline_length
     }
+
+    /// The operation as messages name it.
+    pub fn operation(&self) -> &'static str {
+        operation(self.opcode)
+    }
 }
 
 /// A posted receive.
@@ -79,4 +90,23 @@ impl SendRequest {
 pub struct Receive {
     pub wr_id: u64,
     pub sges: Sges,
+}
+
+impl Receive {
+    /// The length of the longest message that fits.
+    pub fn room(&self) -> u64 {
+        self.sges.iter().map(|sge| u64::from(sge.length)).sum()
+    }
+}
+
+/// The members of a work completion that the rules use.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Completion {
+    /// 0 if the program's CQ does not report it.
+    pub qpn: u32,
+    pub wr_id: u64,
+    pub status: u32,
+    /// Valid without error only.
+    pub opcode: u32,
+    pub vendor_err: u32,
 }

@@ -3,11 +3,12 @@
 
 use ibverbs_abi::*;
 
-use super::{Mr, Qp, SendRequest, Shadow};
+use super::post::Post;
+use super::qps::Qps;
+use super::{Qp, SendRequest};
 use crate::diagnose::check::key;
-use crate::diagnose::check::reasons::operation;
 use crate::diagnose::check::state::type_name;
-use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::finding::{Finding, Kind, Outcome};
 use crate::diagnose::rules::Rule;
 
 /// Flags of verbs.h for a request.
@@ -44,47 +45,38 @@ fn is_atomic(opcode: u32) -> bool {
     )
 }
 
-impl Shadow {
+impl Qps {
+    /// A list of requests that contains itself.
+    pub fn looping(&self, address: usize, count: usize, call: &'static str) -> Finding {
+        let object = self.object(address);
+        Finding::new(Rule::ChainLoop, object, call, Outcome::Called).with("count", count)
+    }
+}
+
+impl Post<'_> {
     /// The first mistake of each request.
-    pub(super) fn check_requests(
-        &self,
-        object: &Object,
-        qp: &Qp,
-        requests: &[SendRequest],
-        call: &'static str,
-    ) -> Vec<Finding> {
-        let of = |request: &SendRequest| {
+    pub(super) fn check_requests(&self, requests: &[SendRequest]) -> Vec<Finding> {
+        let qp = self.qp;
+        let of = |(at, request): (usize, &SendRequest)| {
             let finding = |rule| {
-                Finding::new(rule, object.clone(), call, Outcome::Called)
-                    .with("operation", operation(request.opcode))
+                Finding::new(rule, self.object.clone(), self.call, Outcome::Called)
+                    .with("operation", request.operation())
                     .with("wr_id", request.wr_id)
             };
             by_type(qp, request, &finding)
                 .or_else(|| not_asked_for(qp, request, &finding))
                 .or_else(|| of_arguments(request, &finding))
-                .or_else(|| self.of_keys(qp, request, &finding))
-                .or_else(|| self.of_datagram(qp, request, &finding))
+                .or_else(|| self.of_keys(request, &finding))
+                .or_else(|| self.of_datagram(request, &finding))
                 .or_else(|| without_data(request, &finding))
+                .or_else(|| (at > 0).then(|| not_filled_in(request, &finding))?)
         };
-        let mut found = Vec::new();
-        for request in requests {
-            if let Some(finding) = of(request) {
-                found.push(finding);
-            }
-        }
-        found
-    }
-
-    /// A list of requests that contains itself.
-    pub fn looping(&self, address: usize, count: usize, call: &'static str) -> Finding {
-        let object = self.qp_object(address);
-        Finding::new(Rule::ChainLoop, object, call, Outcome::Called).with("count", count)
+        requests.iter().enumerate().filter_map(of).collect()
     }
 
     /// Checks a request that binds a window or invalidates a key.
     fn of_keys(
         &self,
-        qp: &Qp,
         request: &SendRequest,
         finding: &impl Fn(Rule) -> Finding,
     ) -> Option<Finding> {
@@ -109,8 +101,8 @@ impl Shadow {
         if request.opcode != IBV_WR_LOCAL_INV {
             return None;
         }
-        let of = |mr: &&Mr| mr.context == qp.context && mr.rkey == request.invalidates;
-        let region = self.mrs.values().find(of)?;
+        let regions = &self.all.mrs;
+        let region = regions.by_rkey(self.qp.context, request.invalidates)?;
         Some(invalidates_region(
             finding(Rule::Argument),
             request.invalidates,
@@ -120,10 +112,10 @@ impl Shadow {
 
     fn of_datagram(
         &self,
-        qp: &Qp,
         request: &SendRequest,
         finding: &impl Fn(Rule) -> Finding,
     ) -> Option<Finding> {
+        let (qp, pds) = (self.qp, &self.all.pds);
         // The address of one that was built is looked for when it is complete.
         if qp.kind != IBV_QPT_UD || request.is_built && request.ah == 0 {
             return None;
@@ -132,15 +124,15 @@ impl Shadow {
             let found = finding(Rule::NullObject);
             return Some(found.with("member", "wr.ud.ah").with("kind", "AH"));
         }
-        let pd = self.ahs.get(&request.ah).copied();
-        if pd.is_none() && self.is_gone(Kind::Ah, request.ah) {
+        let pd = self.all.ahs.pd_of(request.ah);
+        if pd.is_none() && self.all.is_gone(Kind::Ah, request.ah) {
             let found = finding(Rule::DeadObject).with("member", "wr.ud.ah");
             let shown = format!("{:#x}", request.ah);
             return Some(found.with("kind", "AH").with("address", shown));
         }
         let pd = pd?;
-        if pd != qp.pd && self.base_pd(pd) != self.base_pd(qp.pd) {
-            let (of_ah, of_qp) = (self.base_pd(pd), self.base_pd(qp.pd));
+        if pd != qp.pd && !pds.are_same(pd, qp.pd) {
+            let (of_ah, of_qp) = (pds.base(pd), pds.base(qp.pd));
             let found = finding(Rule::AhPd).with("ah_pd", format!("{of_ah:#x}"));
             return Some(found.with("qp_pd", format!("{of_qp:#x}")));
         }
@@ -159,20 +151,14 @@ impl Shadow {
 
 /// A datagram to the queue pair 0, which only the subnet manager's packets have.
 fn to_no_queue_pair(finding: Finding, wr_id: u64) -> Finding {
-    finding
-        .with(
-            "what",
-            format!("the datagram (wr_id {wr_id}) is for the queue pair 0: wr.ud.remote_qpn was not set"),
-        )
-        .with(
-            "why",
-            "no queue pair of a program has this number, so the datagram is dropped, and the request \
+    finding.with_texts(
+        format!(
+            "the datagram (wr_id {wr_id}) is for the queue pair 0: wr.ud.remote_qpn was not set"
+        ),
+        "no queue pair of a program has this number, so the datagram is dropped, and the request \
              completes without an error",
-        )
-        .with(
-            "todo",
-            "set wr.ud.remote_qpn to qp_num of the peer's queue pair, which the peer has to send",
-        )
+        "set wr.ud.remote_qpn to qp_num of the peer's queue pair, which the peer has to send",
+    )
 }
 
 /// A SEND or WRITE with a scatter/gather list of which nothing is used.
@@ -191,20 +177,34 @@ fn without_data(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Op
     Some(finding(Rule::NoData).with("how", how).with("todo", todo))
 }
 
+/// A request behind others of which every member is 0, as behind the end of an array.
+fn not_filled_in(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
+    let is_zero = request.opcode == 0
+        && request.wr_id == 0
+        && request.flags == 0
+        && request.sges.is_empty()
+        && !request.is_built
+        && request
+            .remote
+            .is_some_and(|of| of.addr == 0 && of.rkey == 0);
+    is_zero.then(|| {
+        finding(Rule::NoData)
+            .with("how", "it is behind another one, and all its members are 0")
+            .with(
+                "todo",
+                "set next of the request before it to NULL: it points to a request that was not filled in, \
+                 perhaps behind the last of an array",
+            )
+    })
+}
+
 /// The key of a memory region is to be invalidated.
 pub(super) fn invalidates_region(finding: Finding, rkey: u32, region: &str) -> Finding {
     finding
-        .with(
-            "what",
+        .with_texts(
             format!("the key {rkey:#x}, which is to be invalidated, is that of the memory region {region}"),
-        )
-        .with(
-            "why",
             "the key of a region that ibv_reg_mr has made is valid until ibv_dereg_mr; only those of memory \
              windows of type 2 can be invalidated",
-        )
-        .with(
-            "todo",
             "bind a window to the region, and invalidate its rkey; or use SEND, and deregister the region",
         )
 }
@@ -261,15 +261,13 @@ fn not_asked_for(
             "the {} (wr_id {}) is built by a function of ibv_wr_*, and send_ops_flags of the queue \
              pair lacks \
              {name}",
-            operation(request.opcode),
+            request.operation(),
             request.wr_id
         );
         let why = "only the functions of the operations in send_ops_flags are there: on other devices the \
                    pointer is NULL, and the program ends";
         finding(Rule::Argument)
-            .with("what", what)
-            .with("why", why)
-            .with("todo", format!("add {name} to send_ops_flags of ibv_create_qp_ex"))
+            .with_texts(what, why, format!("add {name} to send_ops_flags of ibv_create_qp_ex"))
     })
 }
 
@@ -343,12 +341,8 @@ mod tests {
         let shadow = shadow_with_qp(IBV_QPS_RTS);
         let mut wr = request(1, 7);
         change(&mut wr);
-        rules(&shadow.check_requests(
-            &Object::qp(30, 17),
-            &shadow.qps[&30],
-            &[wr],
-            "ibv_post_send",
-        ))
+        let post = Post::of(&shadow, 30, "ibv_post_send").unwrap();
+        rules(&post.check_requests(&[wr]))
     }
 
     #[test]
@@ -396,17 +390,22 @@ mod tests {
         let shadow = |others: Vec<Receive>, vary: bool| {
             let mut shadow = shadow_with_qp(IBV_QPS_RTS);
             let qp = shadow.qps.get_mut(&30).unwrap();
-            qp.receives.list.extend(others);
-            qp.receives.completed = 1;
+            qp.receives.post(others);
+            qp.receives.finish(None);
             // It is its own peer.
             qp.connection.receives = true;
             qp.connection.dest_qpn = 17;
-            qp.messages_vary = vary;
+            let digests = if vary { [5, 6] } else { [5, 5] };
+            let sent = digests.map(|digest| SendRequest {
+                digest,
+                ..request(1, 7)
+            });
+            qp.sends.record(Vec::from(sent));
             shadow
         };
         let judge = |others: Vec<Receive>, vary: bool| {
             let found = shadow(others, vary).received(30, &at(1, 0x1000));
-            rules(found.as_slice())
+            rules(&found)
         };
         assert_eq!(judge(vec![at(2, 0x1010)], true), []);
         assert_eq!(judge(vec![at(2, 0x100f)], false), [Rule::ReceivesOverlap]);
@@ -419,8 +418,12 @@ mod tests {
         let mut later = shadow(vec![at(2, 0x1000)], false);
         assert_eq!(later.received(30, &at(1, 0x1000)), None);
         let qp = later.qps.get_mut(&30).unwrap();
-        qp.receives.completed = 2;
-        qp.messages_vary = true;
+        qp.receives.finish(None);
+        let other = SendRequest {
+            digest: 6,
+            ..request(1, 7)
+        };
+        qp.sends.record([other]);
         assert!(later.received(30, &at(2, 0x1000)).is_some());
     }
 }

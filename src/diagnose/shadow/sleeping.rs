@@ -1,16 +1,21 @@
 //! A thread that sleeps until an event of a completion channel, and none comes.
 
-use super::quiet::Reason;
-use super::waiting::{Unread, limit};
-use super::{Armed, Shadow};
+use std::collections::BTreeMap;
+
+use super::Shadow;
+use super::cq::Armed;
+use super::limit::limit;
+use super::wait::{Reason, Unread, Wait};
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
+use crate::diagnose::watch::Awaited;
 
 impl Shadow {
     /// Why no event comes to a completion channel on which a thread sleeps. `alone`: it is the only thread
     /// of the program.
     pub fn slept_too_long(&self, channel: usize, alone: bool, unread: Unread) -> Option<Finding> {
-        let (why, todo) = self.no_event(channel, alone, unread)?;
+        let (why, todo) = self.wait(unread).no_event(channel, alone)?;
         let object = Object::at(Kind::Channel, channel);
         Some(
             Finding::new(Rule::NoEvent, object, "ibv_get_cq_event", Outcome::Called)
@@ -20,13 +25,33 @@ impl Shadow {
         )
     }
 
-    pub(super) fn no_event(&self, channel: usize, alone: bool, unread: Unread) -> Option<Reason> {
-        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
-        if let Some(reason) = self.other_channel(channel, unread) {
+    /// The descriptors on which a thread may sleep, what for, and a number that changes whenever something
+    /// happens to that.
+    pub fn awaited(&self) -> BTreeMap<i32, (Awaited, u64)> {
+        let mut all = BTreeMap::new();
+        for (at, context) in self.devices.iter() {
+            if context.async_fd >= 0 && context.pid == facts::pid() {
+                all.insert(context.async_fd, (Awaited::Async(*at), 0));
+            }
+        }
+        for cq in self.cqs.values().filter(|cq| cq.channel_fd >= 0) {
+            let what = (Awaited::Channel(cq.channel), self.qps.requests());
+            let (_, activity) = all.entry(cq.channel_fd).or_insert(what);
+            *activity += cq.activity();
+        }
+        all
+    }
+}
+
+impl Wait<'_> {
+    /// Why no event comes to a completion channel.
+    pub(super) fn no_event(&self, channel: usize, alone: bool) -> Option<Reason> {
+        let of_channel = || self.cqs.of_channel(channel);
+        if let Some(reason) = self.other_channel(channel) {
             return Some(reason);
         }
         for (at, cq) in of_channel() {
-            let waiting = unread(*at).unwrap_or(0);
+            let waiting = (self.unread)(*at).unwrap_or(0);
             let held = match waiting {
                 0 => String::new(),
                 _ => format!(", and {waiting} completions wait in it"),
@@ -54,6 +79,17 @@ impl Shadow {
                         "set IBV_SEND_SOLICITED in the peer's request, or arm with solicited_only = 0",
                     ));
                 }
+                Armed::Any if (1..cq.moderation.0.into()).contains(&waiting) => {
+                    let (count, period) = cq.moderation;
+                    return Some((
+                        format!(
+                            "the CQ {at:#x} is armed{held}, and ibv_modify_cq has moderated its events: one \
+                             comes with {count} completions (cq_count), or after cq_period, which is \
+                             {period} us"
+                        ),
+                        "set a smaller cq_count, or a cq_period that is not 0",
+                    ));
+                }
                 Armed::Any if waiting > 0 => {
                     return Some((
                         format!(
@@ -66,13 +102,13 @@ impl Shadow {
             }
         }
         of_channel()
-            .find_map(|(at, _)| self.no_completion(*at, unread))
+            .find_map(|(at, _)| self.no_completion(*at))
             .or_else(|| self.nothing_outstanding(channel, alone))
     }
 
     /// A channel that has what this one's thread waits for.
-    fn other_channel(&self, channel: usize, unread: Unread) -> Option<Reason> {
-        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
+    fn other_channel(&self, channel: usize) -> Option<Reason> {
+        let of_channel = || self.cqs.of_channel(channel);
         let is_used = |at: usize| {
             let mut qps = self.qps.values();
             qps.any(|qp| qp.send_cq == at || qp.recv_cq == at)
@@ -81,7 +117,7 @@ impl Shadow {
             return None;
         }
         let mut others = self.cqs.iter().filter(|(_, cq)| cq.channel != channel);
-        let (at, other) = others.find(|(at, _)| unread(**at).unwrap_or(0) > 0)?;
+        let (at, other) = others.find(|(at, _)| (self.unread)(**at).unwrap_or(0) > 0)?;
         let whose = match other.channel {
             0 => "which has no channel".into(),
             other => format!("whose channel is {other:#x}"),
@@ -95,13 +131,9 @@ impl Shadow {
     }
 
     fn nothing_outstanding(&self, channel: usize, alone: bool) -> Option<Reason> {
-        let of_channel = || self.cqs.iter().filter(|(_, cq)| cq.channel == channel);
-        let outstanding = of_channel().any(|(at, _)| self.outstanding_on(*at) != (0, 0));
-        let from_srq = |at: usize| {
-            let mut qps = self.qps.values();
-            qps.any(|qp| qp.recv_cq == at && qp.srq != 0)
-        };
-        if !alone || outstanding || of_channel().any(|(at, _)| from_srq(*at)) {
+        let of_channel = || self.cqs.of_channel(channel);
+        let outstanding = of_channel().any(|(at, _)| self.qps.outstanding_on(*at) != (0, 0));
+        if !alone || outstanding || of_channel().any(|(at, _)| self.qps.receives_from_srq(*at)) {
             return None;
         }
         let why = "neither a signaled request nor a receive is outstanding on the CQs of this \

@@ -30,8 +30,10 @@ pub fn new_qp(number: u32) -> NewQp {
 
 pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
     let mut shadow = Shadow::new();
-    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
-    shadow.add_pd(
+    shadow
+        .devices
+        .opened(1, "uroce0".into(), "uroce".into(), -1);
+    shadow.pds.add(
         10,
         Pd {
             context: 1,
@@ -40,14 +42,7 @@ pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
             had_windows: false,
         },
     );
-    shadow.add_cq(
-        20,
-        Cq {
-            context: 1,
-            entries: 100,
-            ..Cq::default()
-        },
-    );
+    shadow.add_cq(20, Cq::new(1, 100, (0, -1), false));
     shadow.add_qp(30, new_qp(17));
     if let Some(qp) = shadow.qps.get_mut(&30) {
         qp.state = state;
@@ -57,9 +52,7 @@ pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
 
 /// A queue pair that no shadow knows.
 pub fn qp(number: u32) -> Qp {
-    let mut shadow = Shadow::new();
-    shadow.add_qp(1, new_qp(number));
-    shadow.qps.remove(&1).expect("it was added")
+    Qp::new(1, new_qp(number), false)
 }
 
 pub fn mr(lkey: u32, rkey: u32) -> Mr {
@@ -99,9 +92,10 @@ pub fn receive(wr_id: u64, lkey: u32) -> Receive {
 }
 
 /// The rules of findings, whose texts have all values.
-pub fn rules(found: &[Finding]) -> Vec<Rule> {
-    for finding in found {
+pub fn rules<'a>(found: impl IntoIterator<Item = &'a Finding>) -> Vec<Rule> {
+    let rule = |finding: &Finding| {
         assert!(is_complete(finding), "{}", finding.line());
-    }
-    found.iter().map(|finding| finding.rule).collect()
+        finding.rule
+    };
+    found.into_iter().map(rule).collect()
 }

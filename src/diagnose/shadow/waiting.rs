@@ -6,75 +6,26 @@
 //! A program may wait for hours for a peer that has nothing to say. So nothing is said of receives that stay
 //! posted, unless something was seen that keeps them there; requests that are sent must complete.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
 use ibverbs_abi::*;
 
-use super::quiet::{Reason, ended};
-use super::{Armed, Qp, SendRequest, Shadow};
+use super::cq::Armed;
+use super::limit::limit;
+use super::quiet::{self, ended};
+use super::sends::consumes_receive;
+use super::wait::{Reason, Unread, Wait};
+use super::{IN_THIS_PROCESS, Qp, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
 
-/// Seconds without a completion; 0 stands for no limit.
-static LIMIT: AtomicU64 = AtomicU64::new(5);
-/// The most queue pairs of a CQ of which both ends are examined.
-const MAX_EXAMINED: usize = 8;
-
-/// Sets the time after which a wait is reported, in seconds. 0: never.
-pub fn set_limit(seconds: u64) {
-    LIMIT.store(seconds, Ordering::Relaxed);
-}
-
-/// The time after which a wait is reported; None: never.
-pub fn limit() -> Option<Duration> {
-    let seconds = LIMIT.load(Ordering::Relaxed);
-    (seconds > 0).then(|| Duration::from_secs(seconds))
-}
-
-/// How long a CQ has been empty.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Waiting {
-    since: Option<Instant>,
-    reported: bool,
-}
-
-/// The function that asks a device how many completions of a CQ were not polled.
-pub type Unread = fn(cq: usize) -> Option<usize>;
-
 impl Shadow {
     /// A poll of a CQ has returned nothing. If that has been so for long, the queue pairs of which both ends
     /// are to be examined; once.
     pub fn overdue(&mut self, address: usize) -> Option<Vec<usize>> {
-        let limit = limit()?;
-        let now = Instant::now();
-        let waiting = &mut self.cqs.get_mut(&address)?.waiting;
-        let elapsed = now.duration_since(*waiting.since.get_or_insert(now));
-        if waiting.reported || elapsed < limit {
-            return None;
-        }
-        waiting.reported = true;
-        Some(self.qps_of(&[address]))
-    }
-
-    /// Milliseconds since when a CQ that is still polled is empty; None if it is not polled.
-    pub(super) fn waits_ms(&self, cq: usize) -> Option<u64> {
-        let cq = self.cqs.get(&cq)?;
-        let polled = cq
-            .last_poll
-            .is_some_and(|last| last.elapsed() < limit().unwrap_or_default());
-        let since = cq.waiting.since.filter(|_| polled)?;
-        Some(since.elapsed().as_millis() as u64)
-    }
-
-    /// Queue pairs with completions on these CQs; the first few.
-    pub fn qps_of(&self, cqs: &[usize]) -> Vec<usize> {
-        let uses = |qp: &Qp| cqs.contains(&qp.send_cq) || cqs.contains(&qp.recv_cq);
-        let all = self.qps.iter().filter(|(_, qp)| uses(qp));
-        all.map(|(at, _)| *at).take(MAX_EXAMINED).collect()
+        let is_overdue = self.cqs.empty_for_long(address);
+        is_overdue.then(|| self.qps.on_cqs(&[address]))
     }
 
     /// Why no completion comes to a CQ that is polled.
@@ -85,7 +36,7 @@ impl Shadow {
         unread: Unread,
     ) -> Option<Finding> {
         let seconds = limit()?.as_secs();
-        let (why, todo) = self.no_completion(address, unread)?;
+        let (why, todo) = self.wait(unread).no_completion(address)?;
         let object = Object::at(Kind::Cq, address);
         Some(
             Finding::new(Rule::NoCompletion, object, call, Outcome::Succeeded)
@@ -94,9 +45,11 @@ impl Shadow {
                 .with("todo", todo),
         )
     }
+}
 
+impl Wait<'_> {
     /// Why no completion comes to a CQ; None if that may be right.
-    pub(super) fn no_completion(&self, cq: usize, unread: Unread) -> Option<Reason> {
+    pub(super) fn no_completion(&self, cq: usize) -> Option<Reason> {
         let on_sends = |qp: &&Qp| qp.send_cq == cq;
         let on_receives = |qp: &&Qp| qp.recv_cq == cq;
         let uses = |qp: &&Qp| on_sends(qp) || on_receives(qp);
@@ -105,8 +58,8 @@ impl Shadow {
             let of_error = qps().find_map(failed);
             return of_error.or_else(|| qps().filter(|qp| qp.srq == 0).find_map(ended));
         }
-        let (signaled, receives) = self.outstanding_on(cq);
-        if let Some(reason) = self.asks_for_none(cq, unread) {
+        let (signaled, receives) = self.qps.outstanding_on(cq);
+        if let Some(reason) = self.asks_for_none(cq) {
             return Some(reason);
         }
         let mut sending = self.qps.iter().filter(|(_, qp)| on_sends(qp));
@@ -117,11 +70,11 @@ impl Shadow {
             .or_else(|| {
                 sending.clone().find_map(|(_, qp)| {
                     let entries = self.cqs.get(&cq).map_or(0, |cq| cq.entries);
-                    super::quiet::overrun(qp, signaled, entries).or_else(|| sends_stay(qp))
+                    quiet::overrun(qp, signaled, entries).or_else(|| sends_stay(qp))
                 })
             })
             .or_else(|| {
-                let (other, todo) = self.elsewhere(cq, qps().next().is_none(), unread)?;
+                let (other, todo) = self.elsewhere(cq, qps().next().is_none())?;
                 let waits_only = signaled == 0 && receives == 0;
                 let here = || sending.clone().find_map(|(_, qp)| unsignaled(qp));
                 Some(match waits_only.then(here).flatten() {
@@ -129,9 +82,17 @@ impl Shadow {
                     None => (other, todo),
                 })
             })
-            .or_else(|| receiving.find_map(|(_, qp)| self.receives_stay(qp)))
             .or_else(|| {
-                let nothing_else = signaled == 0 && receives == 0 && self.only_polled(cq);
+                let (why, todo) = receiving.find_map(|(_, qp)| self.receives_stay(qp))?;
+                let sent = sending.clone().find_map(|(_, qp)| unsignaled(qp));
+                Some(match sent {
+                    // Which of both the program waits for is not known.
+                    Some((sent, _)) => (format!("{sent}; and of the receives: {why}"), EITHER),
+                    None => (why, todo),
+                })
+            })
+            .or_else(|| {
+                let nothing_else = signaled == 0 && receives == 0 && self.cqs.is_only_polled(cq);
                 let of = nothing_else.then(|| {
                     let has_srq = qps().any(|qp| qp.srq != 0);
                     let ended = || qps().filter(|_| !has_srq).find_map(ended);
@@ -142,9 +103,9 @@ impl Shadow {
     }
 
     /// Polls with room for no completion.
-    fn asks_for_none(&self, cq: usize, unread: Unread) -> Option<Reason> {
+    fn asks_for_none(&self, cq: usize) -> Option<Reason> {
         let (_, asked) = self.cqs.get(&cq)?.notify.last_poll?;
-        let waiting = unread(cq).filter(|waiting| *waiting > 0)?;
+        let waiting = (self.unread)(cq).filter(|waiting| *waiting > 0)?;
         (asked == 0 || asked > i32::MAX as u32).then(|| {
             let asked = asked as i32;
             (
@@ -157,35 +118,16 @@ impl Shadow {
         })
     }
 
-    /// Whether the program polls no other CQ of the device.
-    fn only_polled(&self, cq: usize) -> bool {
-        let Some(limit) = limit() else { return false };
-        let Some(this) = self.cqs.get(&cq) else {
-            return false;
-        };
-        let now = Instant::now();
-        self.cqs.iter().all(|(at, other)| {
-            let recent = |last: Instant| now.duration_since(last) < limit;
-            *at == cq || other.context != this.context || !other.last_poll.is_some_and(recent)
-        })
-    }
-
     /// Completions on a CQ that the program does not poll. `unused`: no queue pair has the CQ that it polls.
-    fn elsewhere(&self, cq: usize, unused: bool, unread: Unread) -> Option<Reason> {
-        let this = self.cqs.get(&cq)?;
-        let limit = limit()?;
-        let now = Instant::now();
+    fn elsewhere(&self, cq: usize, unused: bool) -> Option<Reason> {
+        limit()?;
         let todo = "poll send_cq of a queue pair for its requests, and recv_cq for its receives";
-        let neglected = self.cqs.iter().filter(|(at, other)| {
-            let recent = |last: Instant| now.duration_since(last) < limit;
-            **at != cq && other.context == this.context && !other.last_poll.is_some_and(recent)
-        });
         let beginning = match unused {
             true => "no queue pair has this CQ as its send_cq or recv_cq, and",
             false => "nothing has come to this CQ, and",
         };
-        for (at, other) in neglected {
-            let waiting = unread(*at).unwrap_or(0);
+        for (at, other) in self.cqs.neglected(cq) {
+            let waiting = (self.unread)(*at).unwrap_or(0);
             if waiting > 0 && other.is_armed == Armed::No {
                 return Some((
                     format!(
@@ -194,7 +136,7 @@ impl Shadow {
                     todo,
                 ));
             }
-            let (signaled, receives) = self.outstanding_on(*at);
+            let (signaled, receives) = self.qps.outstanding_on(*at);
             if unused && signaled + receives > 0 {
                 return Some((
                     format!(
@@ -212,9 +154,9 @@ impl Shadow {
     fn receives_stay(&self, qp: &Qp) -> Option<Reason> {
         let number = qp.number;
         let srq = self.srqs.get(&qp.srq);
-        let posted = !qp.receives.list.is_empty()
-            || srq.is_some_and(|srq| srq.receives.posted > srq.receives.completed);
-        if let Some(reason) = super::quiet::datagrams_dropped(qp) {
+        let posted = !qp.receives.is_empty()
+            || srq.is_some_and(|srq| srq.receives.posted() > srq.receives.completed());
+        if let Some(reason) = quiet::datagrams_dropped(qp) {
             return Some(reason);
         }
         if qp.kind == IBV_QPT_UD && (qp.state > IBV_QPS_INIT || !posted) {
@@ -225,18 +167,26 @@ impl Shadow {
                 .evidence
                 .counter("send_rnr_err")
                 .filter(|naks| *naks > 0)?;
+            let (whose, todo) = match qp.srq {
+                0 => (
+                    "",
+                    "post receives: one is consumed by each SEND and WRITE with immediate data",
+                ),
+                _ => (
+                    "the SRQ of ",
+                    "post receives to the SRQ with ibv_post_srq_recv: one is consumed by each SEND and WRITE \
+                     with immediate data",
+                ),
+            };
             let why = format!(
-                "queue pair {number:#x} has no receive posted, and has answered {count} messages of its peer \
-                 with RNR NAKs"
+                "{whose}queue pair {number:#x} has no receive posted, and has answered {count} messages of \
+                 its peer with RNR NAKs"
             );
-            return Some((
-                why,
-                "post receives: one is consumed by each SEND and WRITE with immediate data",
-            ));
+            return Some((why, todo));
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT) {
             // Receives of an SRQ are there before its queue pairs are connected.
-            if qp.srq != 0 || !self.only_polled(qp.recv_cq) {
+            if qp.srq != 0 || !self.cqs.is_only_polled(qp.recv_cq) {
                 return None;
             }
             let others = self.qps.values().filter(|of| of.recv_cq == qp.recv_cq);
@@ -254,8 +204,10 @@ impl Shadow {
 
     /// Why the peer's messages do not come, if it is observed.
     fn peer_is_silent(&self, qp: &Qp) -> Option<Reason> {
-        let peer = qp.evidence.peer.as_ref()?;
-        if let Some(reason) = super::quiet::is_own_peer(qp, peer) {
+        let Some(peer) = &qp.evidence.peer else {
+            return self.peer_has_gone(qp);
+        };
+        if let Some(reason) = quiet::is_own_peer(qp, peer) {
             return Some(reason);
         }
         let of = |text: String| {
@@ -271,7 +223,7 @@ impl Shadow {
         let peer_waits = peer.waits_ms.is_some_and(|waits| waits >= limit);
         let peer_has_receive = peer.posted > peer.consumed;
         match (peer.sends_posted, peer.sends_consuming) {
-            (Some(0), _) if qp.sends_posted == 0 && peer_waits && peer_has_receive => Some((
+            (Some(0), _) if qp.sends.posted() == 0 && peer_waits && peer_has_receive => Some((
                 of("has posted receives and no request, as this one has, and its program polls, too: both \
                     sides wait for the first message"
                     .into()),
@@ -279,7 +231,7 @@ impl Shadow {
             )),
             // A program that sends too may look at memory besides polling.
             (Some(posted @ 1..), Some(0))
-                if qp.sends_posted == 0 && self.only_polled(qp.recv_cq) =>
+                if qp.sends.posted() == 0 && self.cqs.is_only_polled(qp.recv_cq) =>
             {
                 let why = format!(
                     "has posted {posted} requests, none of which consumes a receive: only SEND and \
@@ -291,8 +243,8 @@ impl Shadow {
                     "wait on the memory that is written, or use RDMA WRITE with immediate data",
                 ))
             }
-            (Some(_), Some(sent)) if qp.kind == IBV_QPT_UC && sent > qp.receives.completed => {
-                let done = qp.receives.completed;
+            (Some(_), Some(sent)) if qp.kind == IBV_QPT_UC && sent > qp.receives.completed() => {
+                let done = qp.receives.completed();
                 let why = format!(
                     "has sent {sent} messages that consume a receive, of which {done} have arrived: UC \
                      drops a message without a word if no receive was posted when it came, if the receive \
@@ -315,9 +267,6 @@ impl Shadow {
     }
 }
 
-/// The text by which messages name a peer in this process.
-pub const IN_THIS_PROCESS: &str = "in this process";
-
 /// Requests that were built and not posted.
 fn not_completed(qp: &Qp) -> Option<Reason> {
     let count = qp.building.len();
@@ -334,10 +283,13 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
     })
 }
 
+const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the program waits for; if it \
+                      waits for a receive, let the peer send what consumes one";
+
 /// Requests of which none causes a completion.
 fn unsignaled(qp: &Qp) -> Option<Reason> {
     let count = qp.sends.len();
-    (count > 0 && !qp.ever_signaled).then(|| {
+    (count > 0 && !qp.sends.ever_signaled()).then(|| {
         let number = qp.number;
         (
             format!(
@@ -351,9 +303,9 @@ fn unsignaled(qp: &Qp) -> Option<Reason> {
 
 /// Why signaled requests do not complete.
 fn sends_stay(qp: &Qp) -> Option<Reason> {
-    let first = qp.sends.front()?;
+    let first = qp.sends.first()?;
     let (number, count) = (qp.number, qp.sends.len());
-    if !qp.sends.iter().any(|request| request.signaled) {
+    if qp.sends.signaled() == 0 {
         return None;
     }
     if qp.state != IBV_QPS_RTS {
@@ -373,6 +325,10 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
         .and_then(|peer| at_peer(qp, peer, first))
     {
         return Some(reason);
+    }
+    if let (Some(naming), None) = (&qp.evidence.naming, &qp.evidence.peer) {
+        let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
+        return Some((connection::other_number(qp, naming), todo));
     }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
     if let Some(naks) = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
@@ -430,8 +386,12 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
         };
         let naks = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0);
         let naks = naks.map_or(String::new(), |naks| format!(" ({naks} RNR NAKs came)"));
+        let where_ = match peer.has_srq {
+            Some(1) => "has an SRQ without a receive",
+            _ => "has no receive posted",
+        };
         return Some((
-            of(format!("has no receive posted, and {retries}{naks}")),
+            of(format!("{where_}, and {retries}{naks}")),
             "post receives before the peer sends; with rnr_retry less than 7 it fails instead",
         ));
     }
@@ -459,13 +419,6 @@ fn failed(qp: &Qp) -> Option<Reason> {
         ),
         "remove the cause of that error, then modify the queue pair to RESET and connect it anew",
     ))
-}
-
-pub(super) fn consumes_receive(request: &SendRequest) -> bool {
-    matches!(
-        request.opcode,
-        IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV | IBV_WR_RDMA_WRITE_WITH_IMM
-    )
 }
 
 #[cfg(test)]

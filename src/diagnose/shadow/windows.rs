@@ -1,8 +1,11 @@
 //! Memory windows: what they are bound to, and the keys that they had.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use ibverbs_abi::*;
 
-use super::{Mr, Shadow};
+use super::regions::Mr;
+use super::registry::Registry;
 use crate::diagnose::check::key::{self, Access};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::rules::Rule;
@@ -15,7 +18,7 @@ const MAX_GONE: usize = 1024;
 /// The memory that a window is bound to.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
-    region: usize,
+    pub region: usize,
     addr: u64,
     length: u64,
     access: u32,
@@ -38,6 +41,7 @@ pub struct Window {
     /// The bound part of the region; its length is 0 when the window is not bound.
     part: Mr,
     is_bound: bool,
+    was_bound: bool,
     /// The number of the queue pair that has bound it, the only one that it is for; 0 if it is of type 1.
     by: u32,
     /// The keys that it had before.
@@ -51,18 +55,88 @@ enum Found<'a> {
     Gone,
 }
 
-impl Shadow {
-    /// A bind of a window has been posted. It has the key `rkey` from then on. `qp`: the queue pair to which
-    /// a window of type 2 is bound, or 0.
-    pub fn bound(&mut self, mw: usize, rkey: u32, to: Binding, qp: usize) {
-        let by = self.qps.get(&qp).map_or(0, |qp| qp.number);
-        let region = self.mrs.get(&to.region).copied();
-        let (Some(pd), Some(context)) = (
-            self.mws.get(&mw).copied(),
-            self.context_of(crate::diagnose::finding::Kind::Mw, mw),
-        ) else {
-            return;
+/// The memory windows of the process.
+pub struct Windows {
+    /// The PD of each.
+    domains: Registry<usize>,
+    /// The windows that have been bound.
+    bound: BTreeMap<usize, Window>,
+    /// The keys of windows that are gone, with their contexts, the latest last.
+    gone: VecDeque<(usize, u32)>,
+}
+
+impl Windows {
+    pub const fn new() -> Windows {
+        Windows {
+            domains: Registry::new(),
+            bound: BTreeMap::new(),
+            gone: VecDeque::new(),
+        }
+    }
+
+    pub fn add(&mut self, mw: usize, pd: usize) {
+        self.domains.add(mw, pd);
+    }
+
+    /// A window was allocated, with this key in this context, which gives no access.
+    pub fn allocate(&mut self, mw: usize, pd: usize, (context, rkey): (usize, u32)) {
+        self.add(mw, pd);
+        let part = Mr {
+            context,
+            pd,
+            start: 0,
+            length: 0,
+            lkey: 0,
+            rkey,
+            access: 0,
+            stack_of: 0,
+            is_memory: false,
         };
+        let window = Window {
+            part,
+            is_bound: false,
+            was_bound: false,
+            by: 0,
+            past: Vec::new(),
+        };
+        match rkey {
+            // The device gives it a key when it is bound.
+            0 => self.bound.remove(&mw),
+            _ => self.bound.insert(mw, window),
+        };
+    }
+
+    /// Takes a window out, before it is deallocated. Returns its PD. [`Windows::add`] puts it back.
+    pub fn take(&mut self, mw: usize) -> Option<usize> {
+        self.domains.take(mw)
+    }
+
+    /// Takes out the windows of these domains. Returns their addresses.
+    pub fn close(&mut self, pds: &[usize]) -> Vec<usize> {
+        self.domains.take_all(|pd| pds.contains(pd))
+    }
+
+    pub fn pd_of(&self, mw: usize) -> Option<usize> {
+        self.domains.get(&mw).copied()
+    }
+
+    /// The windows of a domain.
+    pub fn of_domain(&self, pd: usize) -> impl Iterator<Item = usize> {
+        let of = self.domains.iter().filter(move |(_, of)| **of == pd);
+        of.map(|(at, _)| *at)
+    }
+
+    /// A bind of a window has been posted. It has the key `rkey` from then on. `by` is the number of the
+    /// queue pair to which a window of type 2 is bound, or 0; `is_memory` is that of the region.
+    pub fn bind(
+        &mut self,
+        mw: usize,
+        (context, rkey): (usize, u32),
+        to: Binding,
+        by: u32,
+        is_memory: bool,
+    ) {
+        let Some(pd) = self.pd_of(mw) else { return };
         let part = Mr {
             context,
             pd,
@@ -75,10 +149,10 @@ impl Shadow {
             rkey,
             access: to.access,
             stack_of: 0,
-            is_memory: region.is_some_and(|region| region.is_memory),
+            is_memory,
         };
         let mut past = self
-            .windows
+            .bound
             .remove(&mw)
             .map_or_else(Vec::new, |window| window.with_past());
         past.retain(|key| *key != rkey);
@@ -86,80 +160,64 @@ impl Shadow {
         let window = Window {
             part,
             is_bound: to.length > 0,
+            was_bound: true,
             by,
             past,
         };
-        self.windows.insert(mw, window);
+        self.bound.insert(mw, window);
     }
 
-    /// A bind is built in a queue pair.
-    pub fn binding(&mut self, qp: usize, mw: usize, rkey: u32, to: Binding) {
-        if let Some(qp) = self.qps.get_mut(&qp) {
-            qp.binds.push((mw, rkey, to));
-        }
-    }
-
-    /// Ends the binds that were built in a queue pair: they are posted, or dropped, as `posted`
-    /// says.
-    pub fn bindings_end(&mut self, qp: usize, posted: bool) {
-        let taken = self
-            .qps
-            .get_mut(&qp)
-            .map(|qp| core::mem::take(&mut qp.binds));
-        for (mw, rkey, to) in taken.unwrap_or_default().into_iter().filter(|_| posted) {
-            self.bound(mw, rkey, to, qp);
-        }
-    }
-
-    /// The window is gone.
-    pub fn unbound(&mut self, mw: usize) {
-        if let Some(window) = self.windows.remove(&mw) {
-            if self.gone_windows.len() == MAX_GONE {
-                self.gone_windows.pop_front();
+    /// A window is deallocated.
+    pub fn forget(&mut self, mw: usize) {
+        if let Some(window) = self.bound.remove(&mw) {
+            if self.gone.len() == MAX_GONE {
+                self.gone.pop_front();
             }
             let key = (window.part.context, window.part.rkey);
-            self.gone_windows.push_back(key);
+            self.gone.push_back(key);
         }
     }
 
     /// The window of this key has been invalidated.
-    pub fn invalidated(&mut self, context: usize, rkey: u32) {
-        let mut all = self.windows.values_mut();
+    pub fn invalidate(&mut self, context: usize, rkey: u32) {
+        let mut all = self.bound.values_mut();
         let of = |window: &&mut Window| window.part.rkey == rkey && window.part.context == context;
         if let Some(window) = all.find(of) {
             window.is_bound = false;
         }
     }
 
-    fn window_of(&self, context: usize, rkey: u32) -> Option<Found<'_>> {
-        let of = || {
-            self.windows
-                .values()
-                .filter(|of| of.part.context == context)
-        };
+    fn by_key(&self, context: usize, rkey: u32) -> Option<Found<'_>> {
+        let of = || self.bound.values().filter(|of| of.part.context == context);
         let current = of()
             .find(|window| window.part.rkey == rkey)
             .map(Found::Current);
         current.or_else(|| {
             let past = of().any(|window| window.past.contains(&rkey));
-            let gone = || self.gone_windows.contains(&(context, rkey));
+            let gone = || self.gone.contains(&(context, rkey));
             let gone = || gone().then_some(Found::Gone);
             past.then_some(Found::Past).or_else(gone)
         })
     }
 
     /// The part of memory that a key of a context gives access to, if it is that of a window that is bound.
-    pub fn window_part(&self, context: usize, rkey: u32) -> Option<Mr> {
-        match self.window_of(context, rkey)? {
+    pub fn part(&self, context: usize, rkey: u32) -> Option<Mr> {
+        match self.by_key(context, rkey)? {
             Found::Current(window) if window.is_bound => Some(window.part),
             _ => None,
         }
     }
 
+    /// Whether a key of a context is that of a window, or was.
+    pub fn has_key(&self, context: usize, rkey: u32) -> bool {
+        self.by_key(context, rkey).is_some()
+    }
+
     /// Why a key of a window does not give access: its text.
-    pub fn window_state(&self, context: usize, rkey: u32) -> Option<&'static str> {
-        match self.window_of(context, rkey)? {
+    pub fn lost_because(&self, context: usize, rkey: u32) -> Option<&'static str> {
+        match self.by_key(context, rkey)? {
             Found::Current(window) if window.is_bound => None,
+            Found::Current(window) if !window.was_bound => Some(NEVER_BOUND),
             Found::Current(_) => Some(INVALIDATED),
             Found::Past => Some(REBOUND),
             Found::Gone => Some(DEALLOCATED),
@@ -167,17 +225,17 @@ impl Shadow {
     }
 
     /// Why an access with the key of a window of this process is refused, to the queue pair of this number.
-    pub(super) fn judge_window(
+    pub fn refused(
         &self,
         access: &Access,
         context: usize,
         number: u32,
         finding: impl Fn(Rule) -> Finding,
     ) -> Option<Finding> {
-        if let Some(state) = self.window_state(context, access.key) {
+        if let Some(state) = self.lost_because(context, access.key) {
             return Some(lost(finding(Rule::Argument), access.key, state));
         }
-        let Some(Found::Current(window)) = self.window_of(context, access.key) else {
+        let Some(Found::Current(window)) = self.by_key(context, access.key) else {
             return None;
         };
         if window.by != 0 && window.by != number {
@@ -207,6 +265,7 @@ impl Window {
     }
 }
 
+const NEVER_BOUND: &str = "before any bind: it is not bound yet";
 const REBOUND: &str = "before it was bound again";
 const DEALLOCATED: &str = "until it was deallocated";
 const INVALIDATED: &str = "until it was invalidated, or bound to nothing";
@@ -214,19 +273,12 @@ const INVALIDATED: &str = "until it was invalidated, or bound to nothing";
 /// A window of type 2 that another queue pair has bound.
 fn of_other(finding: Finding, rkey: u32, by: u32, number: u32) -> Finding {
     finding
-        .with(
-            "what",
+        .with_texts(
             format!(
                 "the remote key {rkey:#x} is that of a memory window of type 2, which the queue pair {by:#x} \
                  has bound, and the request came to the queue pair {number:#x}"
             ),
-        )
-        .with(
-            "why",
             "a window of type 2 gives access only to the peer of the queue pair to which its bind was posted",
-        )
-        .with(
-            "todo",
             "post the bind to the queue pair of the connection that is to use the key, or use a window of \
              type 1",
         )
@@ -239,13 +291,9 @@ pub(super) fn lost(finding: Finding, rkey: u32, state: &str) -> Finding {
         _ => "each bind gives a window a new key, and from then on the old one gives no access",
     };
     finding
-        .with(
-            "what",
+        .with_texts(
             format!("the remote key {rkey:#x} is that of a memory window of the peer, which it had {state}"),
-        )
-        .with("why", why)
-        .with(
-            "todo",
+            why,
             "send the peer mw->rkey (type 1: as it is after ibv_bind_mw; type 2: the rkey of the request) \
              each time that the window is bound",
         )
@@ -253,34 +301,81 @@ pub(super) fn lost(finding: Finding, rkey: u32, state: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::shadow_with_qp;
     use super::*;
+    use crate::diagnose::finding::{Object, Outcome};
 
     #[test]
     fn keys_of_windows() {
-        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        shadow.add_mw(50, 10);
+        const CONTEXT: usize = 1;
+        let mut windows = Windows::new();
+        windows.allocate(50, 10, (CONTEXT, 6));
+        assert_eq!(windows.lost_because(CONTEXT, 6), Some(NEVER_BOUND));
         let mut info = Binding {
             region: 0,
             addr: 0x1000,
             length: 64,
             access: IBV_ACCESS_REMOTE_WRITE,
         };
-        shadow.bound(50, 7, info, 0);
-        let context = shadow
-            .context_of(crate::diagnose::finding::Kind::Mw, 50)
-            .unwrap();
-        assert_eq!(shadow.window_part(context, 7).unwrap().length, 64);
-        shadow.bound(50, 8, info, 30);
-        assert_eq!(shadow.window_state(context, 7), Some(REBOUND));
-        assert_eq!(shadow.window_state(context, 8), None);
-        shadow.invalidated(context, 8);
-        assert_eq!(shadow.window_state(context, 8), Some(INVALIDATED));
+        windows.bind(50, (CONTEXT, 7), info, 0, true);
+        assert_eq!(windows.lost_because(CONTEXT, 6), Some(REBOUND));
+        assert_eq!(windows.part(CONTEXT, 7).unwrap().length, 64);
+        windows.bind(50, (CONTEXT, 8), info, 17, true);
+        assert_eq!(windows.lost_because(CONTEXT, 7), Some(REBOUND));
+        assert_eq!(windows.lost_because(CONTEXT, 8), None);
+        windows.invalidate(CONTEXT, 8);
+        assert_eq!(windows.lost_because(CONTEXT, 8), Some(INVALIDATED));
         info.length = 0;
-        shadow.bound(50, 9, info, 0);
-        assert!(shadow.window_part(context, 9).is_none());
-        shadow.unbound(50);
-        assert_eq!(shadow.window_state(context, 9), Some(DEALLOCATED));
-        assert!(shadow.window_of(context, 99).is_none());
+        windows.bind(50, (CONTEXT, 9), info, 0, true);
+        assert!(windows.part(CONTEXT, 9).is_none());
+        windows.forget(50);
+        assert_eq!(windows.lost_because(CONTEXT, 9), Some(DEALLOCATED));
+        assert!(windows.has_key(CONTEXT, 9) && !windows.has_key(CONTEXT, 99));
+        assert!(!windows.has_key(CONTEXT + 1, 9));
+    }
+
+    #[test]
+    fn a_window_of_type_2_is_for_one_queue_pair() {
+        let mut windows = Windows::new();
+        windows.add(50, 10);
+        let info = Binding {
+            region: 0,
+            addr: 0x1000,
+            length: 64,
+            access: IBV_ACCESS_REMOTE_WRITE,
+        };
+        windows.bind(50, (1, 7), info, 17, true);
+        let access = Access {
+            side: key::Side::Remote,
+            key: 7,
+            addr: 0x1000,
+            length: 64,
+            pd: 10,
+            right: IBV_ACCESS_REMOTE_WRITE,
+        };
+        let judge = |access: &Access, number| {
+            let object = Object::qp(30, number);
+            let finding = |rule| Finding::new(rule, object.clone(), "call", Outcome::Called);
+            let found = windows.refused(access, 1, number, finding);
+            found.map(|found| found.rule)
+        };
+        assert_eq!(judge(&access, 17), None);
+        assert_eq!(judge(&access, 18), Some(Rule::Argument));
+        let longer = Access {
+            length: 65,
+            ..access
+        };
+        assert_eq!(judge(&longer, 17), Some(Rule::KeyRange));
+    }
+
+    #[test]
+    fn windows_of_domains() {
+        let mut windows = Windows::new();
+        for (mw, pd) in [(1, 10), (2, 11), (3, 10)] {
+            windows.add(mw, pd);
+        }
+        assert_eq!(windows.of_domain(10).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(windows.take(3), Some(10));
+        assert_eq!(windows.close(&[10]), [1]);
+        assert_eq!((windows.pd_of(1), windows.pd_of(2)), (None, Some(11)));
     }
 }

@@ -34,7 +34,7 @@ const NOT_SAID: (&str, &str) = ("mr-in-use", "key-deregistered");
 /// Scenes that do not run on rxe.
 const NOT_ON_RXE: &[&str] = &[
     // How a READ with max_rd_atomic 0 fails depends on the device.
-    "rd-atomic-zero", // It has no device memory.
+    "rd-atomic-zero", // Its provider imports no objects.
     "call-failed",
     // Which status the peer's wrong key causes here depends on the device.
     "request-failed",

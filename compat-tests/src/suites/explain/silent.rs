@@ -51,6 +51,16 @@ pub const TRUE: &[(&str, &[&str], &str)] = &[
         "it deallocates its PD before it deregisters its MR",
     ),
     (
+        "qperf-cm/*",
+        &["argument", "crash"],
+        "its server destroys the queue pair of an id that has none, and ends with SIGSEGV in ibv_destroy_qp",
+    ),
+    (
+        "rdmacm/rping*",
+        &["cm-qp"],
+        "its server destroys an id before the queue pair, and both ends use ibv_destroy_qp for that",
+    ),
+    (
         "qperf-cm/u*",
         &["gid-no-grh"],
         "it addresses its peer by LID, and fails",

@@ -58,7 +58,7 @@ fn padded<const N: usize>(given: [Arg; N]) -> [Arg; 4] {
 }
 
 macro_rules! functions {
-    ($($name:ident($($arg:ident),*);)*) => {
+    ($($name:ident($($arg:ident),*) $(-> $ret:ident)?;)*) => {
         static CALLS: [Redirection; [$(stringify!($name)),*].len()] = [
             $(Redirection {
                 name: match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -78,19 +78,28 @@ macro_rules! functions {
                 return -1;
             };
             // SAFETY: the function is librdmacm's of this name, whose arguments are pointers and integers,
-            // passed like words on these machines, and which returns an int.
+            // passed like words on these machines, and which returns an int, or nothing.
             let real = unsafe {
-                type Function = unsafe extern "C" fn($(functions!(@word $arg)),*) -> c_int;
+                type Function =
+                    unsafe extern "C" fn($(functions!(@word $arg)),*) -> functions!(@type $($ret)?);
                 core::mem::transmute::<usize, Function>(real)
             };
             let call = begin(name, padded([$($arg),*]));
             // SAFETY: the arguments are the program's.
-            let ret = unsafe { real($($arg),*) };
+            let ret = unsafe { functions!(@int real($($arg),*) $(, $ret)?) };
             end(call, ret);
             ret
         })*
     };
     (@word $arg:ident) => { Arg };
+    (@type) => { c_int };
+    (@type void) => { () };
+    (@int $call:expr) => { $call };
+    // The caller reads no result of these.
+    (@int $call:expr, void) => {{
+        $call;
+        0
+    }};
 }
 
 functions! {
@@ -103,6 +112,10 @@ functions! {
     rdma_create_qp_ex(id, attr);
     rdma_create_srq(id, pd, attr);
     rdma_create_srq_ex(id, attr);
+    rdma_destroy_ep(id) -> void;
+    rdma_destroy_event_channel(channel) -> void;
+    rdma_destroy_id(id);
+    rdma_destroy_qp(id) -> void;
     rdma_disconnect(id);
     rdma_get_cm_event(channel, event);
     rdma_get_request(listener, id);

@@ -16,7 +16,7 @@ fn failed(shadow: &mut Shadow, wr_id: u64, status: u32) -> Vec<Rule> {
 
 fn shadow_with(requests: Vec<SendRequest>) -> Shadow {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-    shadow.qps.get_mut(&30).unwrap().sends.extend(requests);
+    shadow.qps.get_mut(&30).unwrap().sends.record(requests);
     shadow
 }
 
@@ -67,7 +67,7 @@ fn a_queue_pair_in_error() {
 #[test]
 fn local_keys() {
     let mut shadow = shadow_with(vec![request(1, 99)]);
-    shadow.add_mr(40, mr(7, 8));
+    shadow.mrs.add(40, mr(7, 8));
     assert_eq!(
         failed(&mut shadow, 1, IBV_WC_LOC_PROT_ERR),
         [Rule::KeyUnknown]
@@ -77,8 +77,7 @@ fn local_keys() {
         .get_mut(&30)
         .unwrap()
         .receives
-        .list
-        .push_back(receive(2, 8));
+        .post([receive(2, 8)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_PROT_ERR),
         [Rule::KeySwapped]
@@ -89,7 +88,7 @@ fn local_keys() {
         .get_mut(&30)
         .unwrap()
         .sends
-        .push_back(request(3, 7));
+        .record([request(3, 7)]);
     assert_eq!(
         failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR),
         [Rule::RequestFailed]
@@ -108,15 +107,14 @@ fn rxe_flushes_requests_with_wrong_keys() {
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_ERR;
     assert_eq!(flushed(&mut shadow), []);
     let mut shadow = shadow_with(vec![request(1, 7)]);
-    shadow.add_mr(40, mr(7, 8));
+    shadow.mrs.add(40, mr(7, 8));
     assert_eq!(flushed(&mut shadow), []);
     shadow
         .qps
         .get_mut(&30)
         .unwrap()
         .receives
-        .list
-        .push_back(receive(2, 99));
+        .post([receive(2, 99)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_QP_OP_ERR),
         [Rule::KeyUnknown]
@@ -131,8 +129,7 @@ fn messages_that_are_too_long() {
         .get_mut(&30)
         .unwrap()
         .receives
-        .list
-        .push_back(receive(2, 7));
+        .post([receive(2, 7)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_LEN_ERR),
         [Rule::ReceiveTooSmall]
@@ -180,7 +177,7 @@ fn keys_of_the_peer() {
     let requests = [(1, 8), (2, 8), (3, 99), (4, 8), (5, 99)];
     let requests = requests.map(|(id, rkey)| write(id, rkey));
     let mut shadow = shadow_with(requests.into());
-    shadow.add_mr(40, mr(7, 8));
+    shadow.mrs.add(40, mr(7, 8));
     let refused = |shadow: &mut Shadow, id| failed(shadow, id, IBV_WC_REM_ACCESS_ERR);
     // The peer is in another process.
     assert_eq!(refused(&mut shadow, 1), [Rule::KeyRemote]);
@@ -202,7 +199,7 @@ fn keys_of_the_peer() {
     assert_eq!(refused(&mut shadow, 3), [Rule::KeyUnknown]);
     assert_eq!(refused(&mut shadow, 4), [Rule::KeyAccess]);
     // The key may have been that of a window, which was bound and deallocated.
-    shadow.add_mw(50, 10);
-    shadow.mws.remove(&50);
+    shadow.add_mw(50, 10, (1, 0));
+    shadow.mws.take(50);
     assert_eq!(refused(&mut shadow, 5), [Rule::KeyRemote]);
 }

@@ -1,8 +1,8 @@
 //! Tests of `objects.rs`.
 
-use super::super::tests::{new_qp, request};
+use super::super::Pd;
+use super::super::tests::{new_qp, request, rules};
 use super::*;
-use crate::diagnose::finding::is_complete;
 
 const PD: Pd = Pd {
     context: 1,
@@ -24,24 +24,14 @@ const MR: Mr = Mr {
 
 fn shadow() -> Shadow {
     let mut shadow = Shadow::new();
-    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
-    shadow.add_pd(10, PD);
-    shadow.add_cq(
-        20,
-        Cq {
-            context: 1,
-            channel: 50,
-            ..Cq::default()
-        },
-    );
-    shadow.add_qp(30, new_qp(17));
-    shadow.add_mr(40, MR);
     shadow
-}
-
-fn rules(found: &[Finding]) -> Vec<Rule> {
-    assert!(found.iter().all(is_complete), "{found:?}");
-    found.iter().map(|finding| finding.rule).collect()
+        .devices
+        .opened(1, "uroce0".into(), "uroce".into(), -1);
+    shadow.pds.add(10, PD);
+    shadow.add_cq(20, Cq::new(1, 0, (50, -1), false));
+    shadow.add_qp(30, new_qp(17));
+    shadow.mrs.add(40, MR);
+    shadow
 }
 
 #[test]
@@ -50,20 +40,17 @@ fn users_of_busy_objects_are_named() {
     let busy = |shadow: &Shadow, kind, at| {
         let found = shadow.busy(kind, at, "call", Outcome::of(libc::EBUSY));
         rules(&found);
-        found.first().map(|finding| finding.values[0].1.clone())
+        found.map(|finding| finding.values[0].1.clone())
     };
     let users = busy(&shadow, Kind::Pd, 10).unwrap();
     assert_eq!(users, "QP 0x11, MR 0x1000..0x2000 (lkey 0x7)");
     assert_eq!(busy(&shadow, Kind::Cq, 20).unwrap(), "QP 0x11");
     assert_eq!(busy(&shadow, Kind::Channel, 50).unwrap(), "CQ 0x14");
     assert_eq!(busy(&shadow, Kind::Channel, 51), None);
-    assert!(
-        shadow
-            .busy(Kind::Pd, 10, "call", Outcome::of(libc::EIO))
-            .is_empty()
-    );
+    let failed = shadow.busy(Kind::Pd, 10, "call", Outcome::of(libc::EIO));
+    assert_eq!(failed, None);
     for address in 100..110 {
-        shadow.add_mr(address, MR);
+        shadow.mrs.add(address, MR);
     }
     assert!(
         busy(&shadow, Kind::Pd, 10)
@@ -76,16 +63,20 @@ fn users_of_busy_objects_are_named() {
 fn regions_and_handles_in_use() {
     let mut shadow = shadow();
     assert!(shadow.take_mr(40).1.is_empty());
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.sends.push_back(request(5, 7));
+    qp.sends.record([request(5, 7)]);
     // A queue pair that is not connected does not access memory.
     assert!(shadow.take_mr(40).1.is_empty());
-    shadow.add_mr(40, MR);
+    shadow.mrs.add(40, MR);
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
     assert_eq!(rules(&shadow.take_mr(40).1), [Rule::MrInUse]);
     assert!(shadow.ah_in_use(99).is_empty());
-    shadow.qps.get_mut(&30).unwrap().sends[0].ah = 99;
+    let to = SendRequest {
+        ah: 99,
+        ..request(6, 7)
+    };
+    shadow.qps.change(30, |qp| qp.sends.record([to]));
     assert_eq!(rules(&shadow.ah_in_use(99)), [Rule::AhInUse]);
 }
 
@@ -95,39 +86,16 @@ fn what_is_left_at_close() {
     let found = shadow.closed(1);
     assert_eq!(rules(&found), [Rule::Leak]);
     assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
-    assert!(shadow.qps.is_empty() && shadow.numbers.is_empty());
-    shadow.opened(1, "uroce0".into(), "uroce".into(), -1);
+    assert!(shadow.qps.values().next().is_none() && !shadow.qps.has_number(1, 17));
+    shadow
+        .devices
+        .opened(1, "uroce0".into(), "uroce".into(), -1);
     assert!(shadow.closed(1).is_empty());
 }
 
 #[test]
-fn a_child_is_another_process() {
+fn a_child_does_not_leak_what_its_parent_has() {
     let mut shadow = shadow();
-    assert!(shadow.check_process(1, "ibv_post_send").is_empty());
-    assert!(shadow.check_process(2, "ibv_post_send").is_empty());
-    shadow.contexts.get_mut(&1).unwrap().pid += 1;
-    shadow.opened_by += 1;
-    assert_eq!(
-        rules(&shadow.check_process(1, "ibv_post_send")),
-        [Rule::ChildVerb]
-    );
+    shadow.devices.opened_by_another_process();
     assert!(shadow.closed(1).is_empty());
-}
-
-#[test]
-fn places_of_destroyed_objects_are_given_back() {
-    let mut shadow = shadow();
-    for round in 0..100 {
-        for at in [40, 41] {
-            shadow.created_from(at, round.to_string());
-        }
-        shadow.destroyed(Kind::Mr, 40);
-        assert!(shadow.created.contains_key(&40));
-        shadow.destroyed(Kind::Mr, 41);
-        assert!(shadow.created.len() == 1);
-    }
-    // Another object has got the address.
-    shadow.created_from(41, "new".into());
-    shadow.destroyed(Kind::Mr, 40);
-    assert_eq!(shadow.created.get(&41).unwrap(), "new");
 }

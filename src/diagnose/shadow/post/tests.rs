@@ -48,7 +48,13 @@ fn full_queues() {
 #[test]
 fn completed_requests_are_not_counted_as_outstanding() {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-    shadow.qps.get_mut(&30).unwrap().created.cap.max_send_wr = 2;
+    shadow
+        .qps
+        .get_mut(&30)
+        .unwrap()
+        .created_mut()
+        .cap
+        .max_send_wr = 2;
     let sends = (1..4).map(|id| SendRequest {
         signaled: id == 1,
         ..request(id, 7)
@@ -57,7 +63,7 @@ fn completed_requests_are_not_counted_as_outstanding() {
     let (posted, _) = shadow.posting(30, vec![request(4, 7)], 0, CALL);
     let found = shadow.posted(30, posted, 0, CALL, Outcome::of(libc::ENOMEM));
     assert_eq!(rules(&found), [Rule::NeverSignaled]);
-    assert!(found[0].values.contains(&("outstanding", "2".into())));
+    assert!(found.unwrap().values.contains(&("outstanding", "2".into())));
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn threads_overlap_only_within_a_domain() {
     };
     begin(&mut shadow, 1);
     assert_eq!(begin(&mut shadow, 2).1, []);
-    shadow.qps.get_mut(&30).unwrap().single_threaded = true;
+    shadow.qps.get_mut(&30).unwrap().one_thread = super::super::overlap::OneThread::required(true);
     let (posted, found) = begin(&mut shadow, 1);
     assert_eq!(found, []);
     assert_eq!(begin(&mut shadow, 2).1, [Rule::ThreadDomain]);
@@ -110,12 +116,16 @@ fn threads_overlap_only_within_a_domain() {
 fn receives() {
     let mut shadow = shadow_with_qp(IBV_QPS_INIT);
     shadow.posting_receives(30, vec![Receive::default(); 3], 1);
-    let refused = shadow.receives_refused(30, 1, 1, Outcome::of(libc::ENOMEM));
-    assert_eq!(rules(&refused), [Rule::RecvQueueFull]);
-    assert_eq!(shadow.qps[&30].receives.posted, 2);
-    let refused = shadow.receives_refused(30, 0, 9, Outcome::of(libc::EINVAL));
-    assert_eq!(rules(&refused), [Rule::SgeLimit]);
+    let refuse = |shadow: &mut Shadow, count, sges, errno| {
+        let refused = |qp: &mut Qp| qp.receives_refused(count, sges, Outcome::of(errno));
+        rules(&shadow.qps.change(30, refused))
+    };
+    let full = refuse(&mut shadow, 1, 1, libc::ENOMEM);
+    assert_eq!(full, [Rule::RecvQueueFull]);
+    assert_eq!(shadow.qps[&30].receives.posted(), 2);
+    let many = refuse(&mut shadow, 0, 9, libc::EINVAL);
+    assert_eq!(many, [Rule::SgeLimit]);
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RESET;
-    let refused = shadow.receives_refused(30, 0, 1, Outcome::of(libc::EINVAL));
-    assert_eq!(rules(&refused), [Rule::PostState]);
+    let early = refuse(&mut shadow, 0, 1, libc::EINVAL);
+    assert_eq!(early, [Rule::PostState]);
 }

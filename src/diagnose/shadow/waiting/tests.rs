@@ -12,7 +12,7 @@ fn two(_cq: usize) -> Option<usize> {
 }
 
 fn why(shadow: &Shadow) -> String {
-    shadow.no_completion(20, none).unwrap_or_default().0
+    shadow.wait(none).no_completion(20).unwrap_or_default().0
 }
 
 #[test]
@@ -21,12 +21,12 @@ fn the_cq_of_no_queue_pair() {
     let cq = shadow.cqs[&20].clone();
     shadow.add_cq(99, cq);
     // Nothing is outstanding anywhere: the program may be waiting for a peer.
-    assert_eq!(shadow.no_completion(99, none), None);
-    let waits = shadow.no_completion(99, two).unwrap().0;
+    assert_eq!(shadow.wait(none).no_completion(99), None);
+    let waits = shadow.wait(two).no_completion(99).unwrap().0;
     assert!(waits.starts_with("no queue pair") && waits.contains("2 completions wait"));
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.receives.list.push_back(receive(1, 7));
-    let waits = shadow.no_completion(99, none).unwrap().0;
+    qp.receives.post([receive(1, 7)]);
+    let waits = shadow.wait(none).no_completion(99).unwrap().0;
     assert!(
         waits.contains("1 receives are outstanding on the CQ 0x14"),
         "{waits}"
@@ -41,10 +41,10 @@ fn requests() {
         signaled: false,
         ..request(1, 7)
     };
-    shadow.qps.get_mut(&30).unwrap().sends.push_back(unsignaled);
+    shadow.qps.get_mut(&30).unwrap().sends.record([unsignaled]);
     assert!(why(&shadow).contains("none is signaled"));
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.sends.push_back(request(2, 7));
+    qp.sends.record([request(2, 7)]);
     assert!(why(&shadow).contains("timeout 0 never notices"));
     let qp = shadow.qps.get_mut(&30).unwrap();
     qp.evidence.own = vec![("rcvd_rnr_err", 3)];
@@ -52,7 +52,7 @@ fn requests() {
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_SQD;
     assert!(why(&shadow).contains("is in SQD"));
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.building.push(request(3, 7));
+    qp.building.push(request(3, 7), "ibv_wr_send");
     assert!(why(&shadow).contains("ibv_wr_complete, which was not called"));
 }
 
@@ -60,7 +60,7 @@ fn requests() {
 fn receives_of_an_idle_server_are_right() {
     let mut shadow = shadow_with_qp(IBV_QPS_INIT);
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.receives.list.push_back(receive(1, 7));
+    qp.receives.post([receive(1, 7)]);
     assert!(why(&shadow).contains("is in INIT"));
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
     assert_eq!(why(&shadow), "");
@@ -73,7 +73,7 @@ fn receives_of_an_idle_server_are_right() {
         assert!(why(&shadow).contains(text), "{}", why(&shadow));
     }
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.receives.list.clear();
+    qp.receives.clear();
     qp.evidence.own = vec![("send_rnr_err", 2)];
     assert!(why(&shadow).contains("answered 2 messages"));
 }
@@ -81,10 +81,11 @@ fn receives_of_an_idle_server_are_right() {
 #[test]
 fn a_queue_pair_in_error() {
     let mut shadow = shadow_with_qp(IBV_QPS_ERR);
-    shadow.qps.get_mut(&30).unwrap().first_error = Some(super::super::FirstError {
+    shadow.qps.get_mut(&30).unwrap().first_error = Some(super::super::qp::FirstError {
         wr_id: 3,
         operation: "SEND",
         status: 12,
+        serial: 0,
     });
     assert!(why(&shadow).contains("a SEND (wr_id 3) completed with status 12"));
 }
@@ -93,18 +94,24 @@ fn a_queue_pair_in_error() {
 fn events() {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);
     shadow.cqs.get_mut(&20).unwrap().channel = 50;
-    let why = |shadow: &Shadow, unread| shadow.no_event(50, false, unread).unwrap_or_default().0;
+    let why = |shadow: &Shadow, unread| {
+        shadow
+            .wait(unread)
+            .no_event(50, false)
+            .unwrap_or_default()
+            .0
+    };
     assert!(why(&shadow, none).contains("was never armed: only"));
     shadow.armed(20, false);
     assert_eq!(why(&shadow, none), "");
     assert!(why(&shadow, two).contains("came before it was armed"));
-    let alone = shadow.no_event(50, true, none).unwrap().0;
+    let alone = shadow.wait(none).no_event(50, true).unwrap().0;
     assert!(alone.contains("neither a signaled request nor a receive"));
-    shadow.completion_event(20);
+    shadow.cqs.completion_event(20);
     assert!(why(&shadow, none).contains("was not armed again"));
     shadow.armed(20, true);
     assert!(why(&shadow, two).contains("solicited completions only"));
     let qp = shadow.qps.get_mut(&30).unwrap();
-    qp.sends.push_back(request(1, 7));
+    qp.sends.record([request(1, 7)]);
     assert!(why(&shadow, none).contains("are not acknowledged"));
 }

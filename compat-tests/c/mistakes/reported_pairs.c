@@ -1,0 +1,203 @@
+/* Mistakes of `reported.c` that two processes make. */
+#define _GNU_SOURCE
+#include "mistakes.h"
+
+#include <sys/mman.h>
+
+struct card {
+	uint32_t qpn, rkey;
+	uint64_t addr;
+	union ibv_gid gid;
+};
+
+/* Sends what this side has, and receives the same of the other. */
+static struct card swap(int peer, struct card mine)
+{
+	struct card other;
+
+	NEED(write(peer, &mine, sizeof(mine)) == sizeof(mine));
+	NEED(read(peer, &other, sizeof(other)) == sizeof(other));
+	return other;
+}
+
+static void meet(int peer)
+{
+	swap(peer, (struct card){ 0 });
+}
+
+/* A queue pair that is connected, and memory of the server that the client may write to. */
+static struct ibv_qp *connected(struct rig *rig, int peer, bool server, struct ibv_mr *mr, struct card *other)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+
+	*other = swap(peer, (struct card){ qp->qp_num, mr->rkey, (uintptr_t)mr->addr, rig->gid });
+	NEED(link_to(rig, qp, &link, other->qpn, other->gid, server) == 0);
+	meet(peer);
+	return qp;
+}
+
+static int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 79, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
+
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = rkey;
+	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	return next_status(rig->cq);
+}
+
+/* Memory that is nowhere in the other process: the sizes differ. */
+static struct ibv_mr *map(struct rig *rig, bool server)
+{
+	void *memory = mmap(NULL, server ? SIZE : 64 << 20, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(memory != MAP_FAILED);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, SIZE, ALL_ACCESS);
+	NEED(mr);
+	return mr;
+}
+
+/* The client writes to its own address with the server's key. */
+static void far_own_address(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct ibv_mr *mr = map(rig, server);
+	struct card other;
+	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
+
+	if (!server) {
+		uint64_t addr = wrong ? (uintptr_t)mr->addr : other.addr;
+
+		CHECK((write_to(rig, qp, addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+	}
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0);
+}
+
+/* The server unmaps its memory while the client uses it. */
+static void far_unmapped(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct ibv_mr *mr = map(rig, server);
+	struct card other;
+	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
+
+	if (server && wrong)
+		munmap(mr->addr, SIZE);
+	meet(peer);
+	if (!server)
+		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0);
+}
+
+/* The client sends a datagram; the server waits for it. */
+static void datagram(struct rig *rig, int peer, bool server, union ibv_gid *group, bool attaches, int64_t off)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = swap(peer, (struct card){ .qpn = qp->qp_num, .gid = rig->gid });
+
+	NEED(link_to(rig, qp, &link, 0, rig->gid, false) == 0);
+	if (server)
+		NEED(post_recv(qp, rig, 1, 4096, 104) == 0);
+	if (server && attaches)
+		NEED(ibv_attach_mcast(qp, group, 0) == 0);
+	meet(peer);
+	if (!server) {
+		struct ibv_ah_attr to = { .is_global = 1,
+					  .port_num = PORT,
+					  .grh = { .dgid = group ? *group : other.gid,
+						   .sgid_index = rig->gid_index,
+						   .hop_limit = 1 } };
+		struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
+		struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+		struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+		NEED(ah);
+		wr.wr.ud.ah = ah;
+		wr.wr.ud.remote_qpn = group ? 0xffffff : other.qpn + off;
+		wr.wr.ud.remote_qkey = QKEY;
+		NEED(ibv_post_send(qp, &wr, &bad) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
+		meet(peer);
+		CHECK(ibv_destroy_ah(ah) == 0);
+	} else {
+		bool lost = group ? !attaches : off != 0;
+
+		CHECK(poll_for(rig->cq, 1, lost ? LONG : 5) == !lost);
+		meet(peer);
+	}
+	if (server && attaches)
+		CHECK(ibv_detach_mcast(qp, group, 0) == 0);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The receiver of a group's datagrams has not attached its queue pair. */
+static void far_group(struct rig *rig, int peer, bool server, bool wrong)
+{
+	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+
+	datagram(rig, peer, server, &group, !wrong, 0);
+}
+
+/* The sender has a wrong number. */
+static void far_number(struct rig *rig, int peer, bool server, bool wrong)
+{
+	datagram(rig, peer, server, NULL, false, wrong ? 1 << 20 : 0);
+}
+
+/* The client's number of the server's queue pair went through 16 bits. */
+static void far_short_number(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = swap(peer,
+				 (struct card){ qp->qp_num, rig->mr->rkey, (uintptr_t)rig->buf, rig->gid });
+	uint32_t dest = !server && wrong ? (uint16_t)other.qpn : other.qpn;
+
+	NEED(link_to(rig, qp, &link, dest, other.gid, server) == 0);
+	meet(peer);
+	if (!server)
+		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The client waits for a message of the server, which has ended. */
+static void far_ended(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = swap(peer, (struct card){ qp->qp_num, 0, 0, rig->gid });
+
+	/* The client is the last, so that it has seen the server. */
+	if (!server)
+		meet(peer);
+	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
+	if (server)
+		meet(peer);
+	meet(peer);
+	if (server && wrong)
+		_exit(0);
+	if (server)
+		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
+	else
+		CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
+	if (!wrong)
+		meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+const struct mistake reported_pairs[] = {
+	{ "far-short-number", NULL, "retry-exceeded", "its lower 16 bits are the same", far_short_number },
+	{ "far-ended", NULL, "no-completion", "is there no more", far_ended },
+	{ "far-own-address", NULL, "key-range", "in this side's own region", far_own_address },
+	{ "far-unmapped", NULL, "memory-gone", "the memory is that of the peer, in process", far_unmapped },
+	{ "far-group", NULL, "no-completion", "to which no queue pair of this process is attached",
+	  far_group },
+	{ "far-number", NULL, "no-completion", "which no observed process has", far_number },
+	{ NULL },
+};

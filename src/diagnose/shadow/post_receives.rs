@@ -1,0 +1,102 @@
+//! Checks of receives when they are posted, and when the provider has refused them.
+
+use ibverbs_abi::*;
+
+use super::post::post_state;
+use super::{Qp, Receive, Receives, Shadow};
+use crate::diagnose::finding::{Finding, Outcome};
+use crate::diagnose::report;
+use crate::diagnose::rules::Rule;
+
+/// Precedes the data of a datagram in its receive.
+const GRH_BYTES: u64 = 40;
+
+impl Shadow {
+    /// Receives are about to be posted to a queue pair. Reports one of a UD queue pair that has no room for
+    /// the GRH.
+    pub fn posting_receives(
+        &mut self,
+        address: usize,
+        receives: impl Into<Receives>,
+        thread: i32,
+    ) -> Option<Finding> {
+        const CALL: &str = "ibv_post_recv";
+        let receives: Receives = receives.into();
+        let qp = self.qps.get_mut(&address)?;
+        let object = qp.object();
+        let sges = receives.iter().flat_map(|receive| &receive.sges);
+        let by = (thread, report::stack());
+        let mut found = self.mrs.on_dead_stack(&object, qp.context, sges, by, CALL);
+        if qp.kind == IBV_QPT_UD && found.is_none() {
+            let max = qp.cap.max_recv_sge as usize;
+            found = receives
+                .iter()
+                // The lists of longer ones are not read.
+                .filter(|receive| receive.sges.len() <= max)
+                .map(Receive::room)
+                .find(|room| *room < GRH_BYTES)
+                .map(|room| {
+                    Finding::new(Rule::GrhRoom, object, CALL, Outcome::Called).with("room", room)
+                });
+        }
+        qp.receives.post(receives);
+        found
+    }
+}
+
+impl Qp {
+    /// The provider has refused the last `refused` receives, of which the first has `sges` elements.
+    pub fn receives_refused(
+        &mut self,
+        refused: usize,
+        sges: usize,
+        outcome: Outcome,
+    ) -> Vec<Finding> {
+        const CALL: &str = "ibv_post_recv";
+        let left = self.receives.take_back(refused);
+        let finding = |rule| Finding::new(rule, self.object(), CALL, outcome.clone());
+        let argument = |what: &str, why: &str, todo: &str| {
+            let found = finding(Rule::Argument).with("what", what);
+            found.with("why", why).with("todo", todo)
+        };
+        let found = if self.kind == IBV_QPT_XRC_RECV {
+            argument(
+                "the queue pair is the receiving end of XRC",
+                "its messages name the SRQ that they consume a receive of",
+                "post receives to the XRC SRQ with ibv_post_srq_recv",
+            )
+        } else if self.kind == IBV_QPT_XRC_SEND {
+            argument(
+                "the queue pair is the sending end of XRC",
+                "it has no receive queue: messages come to an XRC SRQ, by a queue pair of type XRC_RECV",
+                "post receives to the XRC SRQ of this side with ibv_post_srq_recv",
+            )
+        } else if self.srq != 0 {
+            argument(
+                "the queue pair was created with an SRQ",
+                "it takes its receives from there, and has no receive queue of its own",
+                "post receives to the SRQ with ibv_post_srq_recv",
+            )
+        } else if self.cap.max_recv_wr == 0 || self.cap.max_recv_sge == 0 {
+            argument(
+                "the queue pair was created with max_recv_wr = 0 or max_recv_sge = 0",
+                "its receive queue has no room for a receive",
+                "create the queue pair with cap.max_recv_wr and cap.max_recv_sge of 1 at least",
+            )
+        } else if sges > self.cap.max_recv_sge as usize {
+            finding(Rule::SgeLimit)
+                .with("count", sges)
+                .with("member", "max_recv_sge")
+                .with("max", self.cap.max_recv_sge)
+        } else if self.state == IBV_QPS_RESET {
+            post_state(finding(Rule::PostState), self.state, (CALL, "INIT"), "")
+        } else if outcome.is(libc::ENOMEM) && left > 0 {
+            finding(Rule::RecvQueueFull)
+                .with("outstanding", left)
+                .with("max", self.cap.max_recv_wr)
+        } else {
+            return Vec::new();
+        };
+        vec![found]
+    }
+}
