@@ -254,7 +254,7 @@ pub fn event_not_read(channel: usize, fd: i32) {
 #[cold]
 pub unsafe fn not_extended(qp: *mut ibverbs_abi::ibv_qp) {
     if is_enabled() {
-        shadow::observe(|shadow| shadow.not_extended(qp as usize));
+        shadow::observe(|shadow| shadow.qps.get(&(qp as usize)).map(shadow::Qp::not_extended));
     }
 }
 

@@ -543,7 +543,7 @@ const struct mistake connected_mistakes[] = {
 	{ "region-for-messages", region_for_messages, "key-access", "lacks IBV_ACCESS_REMOTE_WRITE" },
 	{ "post-without-region", post_without_region, "key-unknown",
 	  "the mr of an rdma_post_* function was NULL" },
-	{ "connect-twice", connect_twice, "cm-failed", "connected or connecting" },
+	{ "connect-twice", connect_twice, "argument", "connected already" },
 	{ "accept-without-qp", accept_without_qp, "argument", "the id has no queue pair" },
 	{ "server-rejects", server_rejects, "cm-event", "has called rdma_reject" },
 	{ "send-before-established", send_before_established, "post-state",

@@ -149,7 +149,7 @@ fn posting(
     let mut posted = Posted::default();
     observe(|shadow| {
         let of_process = shadow.devices.check_process(context as usize, call);
-        let of_list = loops.then(|| shadow.looping(address, list.len(), call));
+        let of_list = loops.then(|| shadow.qps.looping(address, list.len(), call));
         let (these, of_requests) = shadow.posting(address, list, thread, call);
         posted = these;
         of_process.into_iter().chain(of_list).chain(of_requests)

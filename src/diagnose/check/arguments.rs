@@ -185,7 +185,7 @@ fn object_is_wrong(
             .with("member", member)
             .with("kind", kind.name())
             .with("address", shown);
-        found.notes.extend(shadow.how_gone(kind, address));
+        found.notes.extend(shadow.gone.how(kind, address));
         return Some(found);
     }
     let other = shadow.context_of(kind, address)?;

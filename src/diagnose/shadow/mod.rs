@@ -113,7 +113,7 @@ pub struct Shadow {
     /// The identifiers of librdmacm.
     pub cm_ids: CmIds,
     pub names: Names,
-    gone: Gone,
+    pub gone: Gone,
     pub places: Places,
     pub reported: Reported,
     /// The provider's functions of extended queue pairs and CQs.

@@ -125,11 +125,6 @@ impl Shadow {
         self.gone.contains(kind, address) && self.context_of(kind, address).is_none()
     }
 
-    /// How a destroyed object went, if that was not by a call of its own.
-    pub fn how_gone(&self, kind: Kind, address: usize) -> Option<String> {
-        self.gone.how(kind, address)
-    }
-
     /// The context of an object; None if it is not known.
     pub fn context_of(&self, kind: Kind, address: usize) -> Option<usize> {
         let of_pd = |pd: usize| self.pds.get(&pd).map(|pd| pd.context);
@@ -153,18 +148,6 @@ impl Shadow {
             Kind::Context => self.devices.object(address),
             _ => Object::at(kind, address),
         }
-    }
-
-    /// A queue pair without functions that build requests was asked for them.
-    pub fn not_extended(&self, address: usize) -> Option<Finding> {
-        let object = self.qps.get(&address)?.object();
-        let what =
-            "the queue pair was created without send_ops_flags: ibv_qp_to_qp_ex returns NULL";
-        let why = "only an extended queue pair has the functions ibv_wr_*";
-        let todo = "create it with ibv_create_qp_ex, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS in comp_mask and the \
-                    operations in send_ops_flags";
-        let found = Finding::new(Rule::Argument, object, "ibv_qp_to_qp_ex", Outcome::Called);
-        Some(found.with_texts(what, why, todo))
     }
 
     /// An object that could not be destroyed.

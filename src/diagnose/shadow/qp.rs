@@ -11,8 +11,9 @@ use super::overlap::{OneThread, overlap};
 use super::receives::ReceiveQueue;
 use super::request::Requests;
 use super::sends::SendQueue;
-use crate::diagnose::finding::{Finding, Object};
+use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::peer::Evidence;
+use crate::diagnose::rules::Rule;
 
 /// The arguments with which a program creates a queue pair.
 #[derive(Clone, Copy)]
@@ -226,6 +227,18 @@ impl Qp {
         unfinished.or_else(|| self.enter(thread, call))
     }
 
+    /// Functions that build requests are asked for, which the queue pair does not have.
+    pub fn not_extended(&self) -> Finding {
+        let object = self.object();
+        let what =
+            "the queue pair was created without send_ops_flags: ibv_qp_to_qp_ex returns NULL";
+        let why = "only an extended queue pair has the functions ibv_wr_*";
+        let todo = "create it with ibv_create_qp_ex, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS in comp_mask and the \
+                    operations in send_ops_flags";
+        let found = Finding::new(Rule::Argument, object, "ibv_qp_to_qp_ex", Outcome::Called);
+        found.with_texts(what, why, todo)
+    }
+
     /// ibv_wr_abort was called.
     pub fn abort_building(&mut self) {
         self.building.abort();
@@ -254,7 +267,6 @@ impl Qp {
 mod tests {
     use super::super::tests::{new_qp, receive, request, rules};
     use super::*;
-    use crate::diagnose::rules::Rule;
 
     #[test]
     fn recorded_requests_have_serial_numbers() {

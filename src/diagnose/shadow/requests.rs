@@ -4,7 +4,8 @@
 use ibverbs_abi::*;
 
 use super::post::Post;
-use super::{Qp, SendRequest, Shadow};
+use super::qps::Qps;
+use super::{Qp, SendRequest};
 use crate::diagnose::check::key;
 use crate::diagnose::check::state::type_name;
 use crate::diagnose::finding::{Finding, Kind, Outcome};
@@ -44,10 +45,10 @@ fn is_atomic(opcode: u32) -> bool {
     )
 }
 
-impl Shadow {
+impl Qps {
     /// A list of requests that contains itself.
     pub fn looping(&self, address: usize, count: usize, call: &'static str) -> Finding {
-        let object = self.qps.object(address);
+        let object = self.object(address);
         Finding::new(Rule::ChainLoop, object, call, Outcome::Called).with("count", count)
     }
 }
