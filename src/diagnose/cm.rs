@@ -36,6 +36,8 @@ struct Destroying {
     events: Option<u32>,
     call: &'static str,
     since: Instant,
+    /// The end of the call is observed, too.
+    is_observed: bool,
 }
 
 /// The ids of librdmacm, and the threads that destroy one.
@@ -127,6 +129,7 @@ impl CmIds {
                 events: Some(events),
                 call: "rdma_destroy_id",
                 since,
+                is_observed: cm_calls::is_inside(),
             };
             self.destroying.insert(thread, destroying);
         }
@@ -140,11 +143,13 @@ impl CmIds {
             events: None,
             call: MIGRATE,
             since: Instant::now(),
+            is_observed: true,
         });
         self.destroying.extend(moved.map(|moved| (thread, moved)));
     }
 
-    fn migrated(&mut self, thread: i32) {
+    /// A call of librdmacm that this thread has made is over.
+    fn returned(&mut self, thread: i32) {
         self.destroying.remove(&thread);
     }
 
@@ -154,7 +159,8 @@ impl CmIds {
         let of = *self.destroying.get(&thread)?;
         let is_condition = |at: u64| (of.uid..of.uid.saturating_add(ID_SIZE)).contains(&at);
         let is_over = !futex.is_some_and(is_condition);
-        if !is_over && of.since.elapsed() < limit {
+        // A thread that does not wait may not have come to that yet.
+        if of.since.elapsed() < limit && !is_over || is_over && of.is_observed {
             return None;
         }
         self.destroying.remove(&thread);
@@ -205,10 +211,8 @@ fn notice(notice: &CmNotice) {
             None
         }
         CmNotice::Returned { call, failed } => {
-            if call.name == MIGRATE {
-                let thread = facts::thread();
-                shadow::with(|shadow| shadow.cm_ids.migrated(thread));
-            }
+            let thread = facts::thread();
+            shadow::with(|shadow| shadow.cm_ids.returned(thread));
             kept.set();
             match failed {
                 true => cm_calls::failed(call),

@@ -303,18 +303,6 @@ static void vlan_stripping(struct rig *rig, bool wrong)
 		CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-static void vlan_of_completions(struct rig *rig, bool wrong)
-{
-	struct ibv_cq_init_attr_ex attr = {
-		.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS | (wrong ? IBV_WC_EX_WITH_CVLAN : 0)
-	};
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &attr);
-
-	CHECK(!cq == wrong);
-	if (cq)
-		CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
-}
-
 /* Advice about a region whose pages are pinned. */
 static void advice_if_pinned(struct rig *rig, bool wrong)
 {
@@ -356,7 +344,6 @@ static void closed_file_of_domain(struct rig *rig, bool wrong)
 const struct mistake reported_mistakes[] = {
 	{ "write-on-ud", write_on_ud, "argument", "UD queue pairs do not have the operations of 0x1" },
 	{ "vlan-stripping", vlan_stripping, "argument", "IBV_QP_CREATE_CVLAN_STRIPPING" },
-	{ "vlan-of-completions", vlan_of_completions, "argument", "wc_flags has IBV_WC_EX_WITH_CVLAN" },
 	{ "advice-if-pinned", advice_if_pinned, "argument", "lacks IBV_ACCESS_ON_DEMAND" },
 	{ "destroyed-cq-polled", destroyed_cq_polled, "dead-object", "has been destroyed" },
 	{ "closed-file-of-domain", closed_file_of_domain, "call-failed",

@@ -201,7 +201,6 @@ pub unsafe fn create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_att
                 (*attr).wc_flags,
                 IBV_CREATE_CQ_SUP_WC_FLAGS.into(),
             ),
-            unsupported::wc_flags((*attr).wc_flags),
         ];
         if mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
             let known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;

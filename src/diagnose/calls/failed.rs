@@ -3,8 +3,8 @@
 //! call (attr-range).
 //!
 //! Programs probe for features, so a verb that a device does not have is not reported (EOPNOTSUPP, ENOSYS),
-//! except for the registration of memory, and for what `unsupported.rs` knows of queue pairs and CQs. An
-//! error that IBV_FAULTS has injected is reported as injected only.
+//! except for the registration of memory, and for what `unsupported.rs` knows of queue pairs. An error that
+//! IBV_FAULTS has injected is reported as injected only.
 
 use core::ffi::{c_int, c_uint, c_void};
 

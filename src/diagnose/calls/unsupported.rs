@@ -1,4 +1,4 @@
-//! Features that a device lacks and a create call asks for (EOPNOTSUPP): the type, a flag, an operation.
+//! Features that a device lacks and ibv_create_qp_ex asks for (EOPNOTSUPP): the type, a flag, an operation.
 
 use ibverbs_abi::*;
 
@@ -107,25 +107,6 @@ fn ops_of(kind: ibv_qp_type) -> u64 {
         IBV_QPT_UC => !(1 << 4 | 1 << 5 | 1 << 6 | 1 << 11 | 1 << 12),
         _ => u64::MAX,
     }
-}
-
-/// The members of completions that ibv_create_cq_ex asks for, without those that every device has.
-pub fn wc_flags(flags: u64) -> Argument {
-    const STANDARD: u64 = 0x7f;
-    const OTHERS: [(u64, &str); 5] = [
-        (1 << 7, "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP"),
-        (1 << 8, "IBV_WC_EX_WITH_CVLAN"),
-        (1 << 9, "IBV_WC_EX_WITH_FLOW_TAG"),
-        (1 << 10, "IBV_WC_EX_WITH_TM_INFO"),
-        (1 << 11, "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK"),
-    ];
-    let others = flags & !STANDARD;
-    reason(
-        is_unsupported() && others != 0,
-        format!("wc_flags has {}", names(others, &OTHERS)),
-        "the completions of the device do not have one of these members",
-        "create the CQ without them, or on a device that has them",
-    )
 }
 
 #[cfg(test)]
