@@ -22,7 +22,7 @@ pub struct Id {
     pub channel: usize,
     context: usize,
     pub qp: *mut ibv_qp,
-    route: [u64; 39],
+    route: Route,
     space: u32,
     port: u8,
     event: usize,
@@ -33,6 +33,34 @@ pub struct Id {
     srq: usize,
     pd: *mut ibv_pd,
     qp_type: u32,
+}
+
+/// The members of `struct rdma_route` that matter here.
+#[repr(C)]
+struct Route {
+    source: SocketAddress,
+    destination: SocketAddress,
+    others: [u64; 7],
+}
+
+/// `struct sockaddr_storage`.
+#[repr(C, align(8))]
+struct SocketAddress {
+    family: u16,
+    data: [u8; 126],
+}
+
+impl SocketAddress {
+    /// It has neither a port nor an address. Binding an id gives its destination the family of its source.
+    fn is_empty(&self) -> bool {
+        let bytes = match i32::from(self.family) {
+            libc::AF_UNSPEC => return true,
+            libc::AF_INET => 6,
+            libc::AF_INET6 => 22,
+            _ => return false,
+        };
+        self.data[..bytes].iter().all(|byte| *byte == 0)
+    }
 }
 
 const _: () = assert!(core::mem::offset_of!(Id, space) == 344);
@@ -240,7 +268,11 @@ unsafe fn wrong(call: &CmCall) -> Option<Wrong> {
             }
             "rdma_connect" | "rdma_accept" => {
                 let param = (second as *const Param).as_ref();
-                connected(id()).or_else(|| private_data(param?))
+                let is_accept = call.name == "rdma_accept";
+                let wrong = is_accept.then(|| without_peer(id())).flatten();
+                wrong
+                    .or_else(|| connected(id()))
+                    .or_else(|| private_data(param?))
             }
             "rdma_destroy_qp" => without_qp(id()),
             "rdma_resolve_route" => unresolved(id()),
@@ -378,11 +410,25 @@ fn synchronous(channel: usize) -> Option<Wrong> {
     })
 }
 
-/// The connection of the id is there already.
+/// librdmacm fills in the destination of the id of a request, and of none that listens.
+fn without_peer(id: &Id) -> Option<Wrong> {
+    id.route.destination.is_empty().then(|| {
+        (
+            "the id has no peer: it listens, or is not the id of a request".into(),
+            "an id that listens stays one: each request for a connection comes with an id of its own",
+            "pass the id of the event RDMA_CM_EVENT_CONNECT_REQUEST (event->id), or the one that \
+             rdma_get_request returns, to rdma_create_qp and rdma_accept"
+                .into(),
+        )
+    })
+}
+
+/// The connection of the id is there already. A queue pair for datagrams is in RTS from its creation on.
 fn connected(id: &Id) -> Option<Wrong> {
-    let state =
-        shadow::with(|shadow| shadow.qps.get(&(id.qp as usize)).map(|qp| qp.state)).flatten();
-    matches!(state, Some(IBV_QPS_RTR | IBV_QPS_RTS)).then(|| {
+    let is_connected =
+        |qp: &shadow::Qp| matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS) && qp.kind != IBV_QPT_UD;
+    let found = shadow::with(|shadow| shadow.qps.get(&(id.qp as usize)).is_some_and(is_connected));
+    found?.then(|| {
         (
             "the id is connected already: its queue pair is in RTR or RTS".into(),
             "an id makes one connection, and a request is accepted once",

@@ -9,9 +9,8 @@ pub fn meaning(event: u32, status: i32) -> Option<(&'static str, &'static str, &
     Some(match (event, status) {
         (1, _) => (
             "RDMA_CM_EVENT_ADDR_ERROR",
-            "the destination address was not resolved: no route, no answer to ARP or NDP, or no \
-             RDMA device on \
-             the way",
+            "the destination address was not resolved: no route, no answer to ARP or NDP, or no RDMA device \
+             on the way",
             "check `ip route get` and `ping` for the destination, and that its interface has an RDMA device",
         ),
         (3, _) => (
@@ -39,15 +38,13 @@ pub fn meaning(event: u32, status: i32) -> Option<(&'static str, &'static str, &
         (8, INVALID_SERVICE_ID) => (
             "RDMA_CM_EVENT_REJECTED",
             "nobody listens at this address and port in the port space of this id",
-            "start the server first, compare address, port and port space (RDMA_PS_TCP), and check \
-             that it has \
-             called rdma_listen",
+            "start the server first, compare address, port (with htons() at both ends) and port space \
+             (RDMA_PS_TCP), and check that it has called rdma_listen",
         ),
         (8, _) => (
             "RDMA_CM_EVENT_REJECTED",
-            "the peer's connection manager has refused the connection: its backlog is full, or its \
-             program has \
-             ended",
+            "the peer's connection manager has refused the connection: its backlog is full, or its program \
+             has ended",
             "check the peer's program, and the reason (status) in the specification, table 109",
         ),
         _ => return None,

@@ -27,16 +27,21 @@ static int qp_for(struct rdma_cm_id *id, struct ibv_pd *pd, enum ibv_qp_type typ
 }
 
 /* The listener is there, the client is resolved and has a queue pair. */
-static struct pair prepare(void)
+static struct pair prepare_in(enum rdma_port_space space, enum ibv_qp_type type)
 {
-	struct pair p = { .listener = begin(), .client = begin(), .buf = calloc(2, SIZE) };
+	struct pair p = { .listener = begin_in(space), .client = begin_in(space), .buf = calloc(2, SIZE) };
 	struct sockaddr_in local = address("127.0.0.1");
 
 	CHECK(rdma_bind_addr(p.listener.id, (struct sockaddr *)&local) == 0);
 	CHECK(rdma_listen(p.listener.id, 1) == 0);
 	resolve(p.client, true);
-	CHECK(qp_for(p.client.id, NULL, IBV_QPT_RC) == 0);
+	CHECK(qp_for(p.client.id, NULL, type) == 0);
 	return p;
+}
+
+static struct pair prepare(void)
+{
+	return prepare_in(RDMA_PS_TCP, IBV_QPT_RC);
 }
 
 static void connect_it(struct pair *p, struct rdma_conn_param param)
@@ -284,6 +289,39 @@ static void connect_twice(bool wrong)
 
 	if (wrong)
 		CHECK(rdma_connect(p.client.id, &param) != 0);
+	drop(p);
+}
+
+/* The id that listens gets the queue pair and is accepted, in place of the request's. */
+static void accept_listener_with_qp(bool wrong)
+{
+	struct pair p = prepare();
+	struct rdma_conn_param param = usual();
+
+	connect_it(&p, usual());
+	if (!wrong) {
+		accept_it(&p, usual());
+		drop(p);
+		return;
+	}
+	CHECK(qp_for(p.listener.id, p.client.id->pd, IBV_QPT_RC) == 0);
+	CHECK(rdma_accept(p.listener.id, &param) != 0);
+	rdma_destroy_qp(p.listener.id);
+	drop(p);
+}
+
+/* Datagrams, whose queue pairs are in RTS before they are connected: the request is accepted twice. */
+static void accept_datagrams(bool wrong)
+{
+	struct pair p = prepare_in(RDMA_PS_UDP, IBV_QPT_UD);
+	struct rdma_conn_param param = usual();
+
+	connect_it(&p, usual());
+	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_UD) == 0);
+	CHECK(rdma_accept(p.server, &param) == 0);
+	CHECK(next(p.client) == RDMA_CM_EVENT_ESTABLISHED);
+	if (wrong)
+		CHECK(rdma_accept(p.server, &param) != 0);
 	drop(p);
 }
 
@@ -544,6 +582,8 @@ const struct mistake connected_mistakes[] = {
 	{ "post-without-region", post_without_region, "key-unknown",
 	  "the mr of an rdma_post_* function was NULL" },
 	{ "connect-twice", connect_twice, "argument", "connected already" },
+	{ "accept-listener-with-qp", accept_listener_with_qp, "argument", "the id has no peer" },
+	{ "accept-datagrams", accept_datagrams, "cm-failed", "the id is in the state: connected" },
 	{ "accept-without-qp", accept_without_qp, "argument", "the id has no queue pair" },
 	{ "server-rejects", server_rejects, "cm-event", "has called rdma_reject" },
 	{ "send-before-established", send_before_established, "post-state",

@@ -296,7 +296,7 @@ static const struct mistake early_mistakes[] = {
 	{ "port-in-use", port_in_use, "cm-failed", "has the port" },
 	{ "waits-unresolved", waits_unresolved, "no-cm-event", "no call is under way" },
 	{ "destroy-unacked", destroy_unacked, "events-unacked", "rdma_ack_cm_event" },
-	{ "accept-listener", accept_listener, "cm-failed", "and not the listening one" },
+	{ "accept-listener", accept_listener, "argument", "the id has no peer" },
 	{ "no-route", no_route, "cm-failed", "ip route get" },
 	{ "disconnect-early", disconnect_early, "cm-failed", "only a connection can be ended" },
 	{ "listen-in-child", listen_in_child, "cm-failed", "this one was forked later" },
