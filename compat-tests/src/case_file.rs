@@ -70,6 +70,7 @@ impl Row {
             ("clients", self.clients > 1),
             ("mtu", self.mtu.is_some()),
             ("port", self.port.is_some()),
+            ("checker", self.checker.is_some()),
         ];
         let is_one = |(field, given): &&(&str, bool)| *given && fields.contains(field);
         match given.iter().find(is_one) {

@@ -27,7 +27,7 @@ pub fn members() -> Result<Vec<Member>, String> {
 /// The rows of this testbed. If the host has built programs for the machine, these run.
 pub fn rows_of(testbed: &str, rows: Vec<(String, Row)>) -> Result<Vec<Member>, String> {
     let member = |(number, (group, row)): (usize, (String, Row))| {
-        row.has_none_of(&["times", "clients", "mtu"])?;
+        row.has_none_of(&["times", "clients", "mtu", "checker"])?;
         let name = format!("{group}/{}", row.name);
         let full = format!("{testbed}/{name}");
         let judge = move |cx: &Context| judge(cx, &name, &row, number as u16);

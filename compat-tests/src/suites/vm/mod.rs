@@ -27,7 +27,7 @@ pub mod setting;
 pub fn members() -> Result<Vec<Member>, String> {
     let rows = rows::of_testbed("vm")?.into_iter().enumerate();
     let member = |(number, (group, row)): (usize, (String, Row))| {
-        row.has_none_of(&["times", "clients", "mtu", "port"])?;
+        row.has_none_of(&["times", "clients", "mtu", "port", "checker"])?;
         Ok(member(number as u16, &group, row))
     };
     rows.map(member).collect()
