@@ -246,7 +246,21 @@ static void srq_unpolled(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_srq(link.srq) == 0 && ibv_destroy_cq(cq) == 0);
 }
 
+/* The access begins in the region of the peer, and runs past its end. */
+static void write_past_end(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf + 4096, 4096, ALL_ACCESS);
+
+	NEED(mr && post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 64, wrong ? 8186 : 8128, mr->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
 const struct mistake trial_mistakes[] = {
+	{ "write-past-end", write_past_end, "key-range", "by 58 bytes behind its end" },
 	{ "datagrams-too-early", datagrams_too_early, "no-completion", "it receives in RTR and later" },
 	{ "key-of-other-context", key_of_other_context, "key-unknown", "of another context" },
 	{ "key-of-nobody", key_of_nobody, "key-unknown", "rkey was not received" },
