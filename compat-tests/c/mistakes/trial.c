@@ -259,7 +259,61 @@ static void write_past_end(struct rig *rig, bool wrong)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
+/* `next` of the only receive is that of a request of which nothing else is set. */
+static void stale_receive(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, stale = { .num_sge = 9 };
+	struct ibv_recv_wr wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1, .next = wrong ? &stale : NULL };
+
+	CHECK(!ibv_post_recv(ends.b, &wr, &bad) == !wrong);
+	unlink_qps(ends);
+}
+
+/* The same with an SRQ, and a negative number. */
+static void stale_srq_receive(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, stale = { .num_sge = -1515870811 };
+	struct ibv_recv_wr wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1, .next = wrong ? &stale : NULL };
+
+	NEED(srq);
+	CHECK(!ibv_post_srq_recv(srq, &wr, &bad) == !wrong);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+/* The last request of an array points to memory behind it that was never set. */
+static void garbage_behind_last(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr[3];
+
+	memset(wr, 0x5a, sizeof(wr));
+	wr[2].next = NULL;
+	for (int i = 0; i < 2; i++) {
+		NEED(post_recv(ends.b, rig, i, 4096 + 64 * i, 64) == 0);
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = i, .next = wr + i + 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND
+		};
+	}
+	if (!wrong)
+		wr[1].next = NULL;
+	CHECK(!ibv_post_send(ends.a, wr, &bad) == !wrong);
+	CHECK(poll_for(rig->cq, 4, 3) == 4);
+	unlink_qps(ends);
+}
+
 const struct mistake trial_mistakes[] = {
+	{ "stale-receive", stale_receive, "sge-limit",
+	  "request 2 of the list, reached by `next` of wr_id 3" },
+	{ "stale-srq-receive", stale_srq_receive, "sge-limit", "of wr_id 3; if one request was meant" },
+	{ "garbage-behind-last", garbage_behind_last, "sge-limit", "request 3 of the list" },
 	{ "write-past-end", write_past_end, "key-range", "by 58 bytes behind its end" },
 	{ "datagrams-too-early", datagrams_too_early, "no-completion", "it receives in RTR and later" },
 	{ "key-of-other-context", key_of_other_context, "key-unknown", "of another context" },
