@@ -309,7 +309,36 @@ static void garbage_behind_last(struct rig *rig, bool wrong)
 	unlink_qps(ends);
 }
 
+static int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP };
+
+	wr.wr.atomic.swap = 1;
+	if (in_rdma) {
+		wr.wr.rdma.remote_addr = addr;
+		wr.wr.rdma.rkey = rkey;
+	} else {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = rkey;
+	}
+	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	return next_status(rig->cq);
+}
+
+/* The request of an atomic operation is filled in like that of a WRITE. */
+static void atomic_in_rdma(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	uint64_t addr = (uintptr_t)rig->buf + 4096;
+
+	CHECK((compare_and_swap(rig, ends.a, addr, rig->mr->rkey, wrong) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+}
+
 const struct mistake trial_mistakes[] = {
+	{ "atomic-in-rdma", atomic_in_rdma, "key-unknown", "wr.rdma was filled in" },
 	{ "stale-receive", stale_receive, "sge-limit",
 	  "request 2 of the list, reached by `next` of wr_id 3" },
 	{ "stale-srq-receive", stale_srq_receive, "sge-limit", "of wr_id 3; if one request was meant" },
