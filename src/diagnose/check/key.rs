@@ -117,7 +117,7 @@ fn unknown<'a>(
         let found = start(Rule::KeySwapped).with("region", region(mr));
         return found.with("other", other);
     }
-    let mut found = start(Rule::KeyUnknown);
+    let mut found = start(Rule::KeyUnknown).with("origin", NEVER);
     if access.key == 0 && access.side == Side::Remote {
         let note = "the key is 0: the peer's rkey was not received, or not put into the request";
         found.notes.push(note.into());
@@ -181,6 +181,9 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
             .into()
     })
 }
+
+/// Why a key is unknown, if nothing else is known of it.
+const NEVER: &str = "it was never one, or it was damaged on its way to this program";
 
 /// An address that is so far from a region is no wrong index or length.
 const FAR: u64 = 16 << 20;

@@ -87,7 +87,21 @@ impl Failure<'_> {
             Some(note) if is_seen => found.notes = vec![note],
             note => found.notes.extend(note),
         }
+        if let (Rule::KeyUnknown, Some(origin)) = (found.rule, self.origin(request, own)) {
+            found.set("origin", origin);
+        }
         Some(found)
+    }
+
+    /// Where a key that is unknown to the peer comes from. `own` as below.
+    fn origin(&self, request: &SendRequest, own: Option<&Mr>) -> Option<&'static str> {
+        match own {
+            _ if self.is_misplaced(request.misplaced_rkey) => {
+                Some("the rkey of the peer is in another member of the request")
+            }
+            Some(_) => Some("it is one of this side, and each side has keys of its own"),
+            None => None,
+        }
     }
 
     /// A note on the likely mistake behind a remote key or range, which replaces others. `own`: the region of
