@@ -337,7 +337,38 @@ static void atomic_in_rdma(struct rig *rig, bool wrong)
 	unlink_qps(ends);
 }
 
+/* A reply goes to the number of the receiver of the message, not to that of its sender. */
+static void reply_to_itself(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_ah_attr to = { .is_global = 1,
+				  .port_num = PORT,
+				  .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
+
+	NEED(ah && post_recv(ends.a, rig, 1, 4096, 104) == 0 && post_recv(ends.b, rig, 1, 4608, 104) == 0);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = ends.b->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0 && poll_for(rig->cq, 2, 3) == 2);
+	wr.wr.ud.remote_qpn = wrong ? ends.b->qp_num : ends.a->qp_num;
+	CHECK(ibv_post_send(ends.b, &wr, &bad) == 0);
+	CHECK(poll_for(rig->cq, 2, wrong ? 0.3 : 3) == 2 - wrong);
+	/* With a receive it may be meant. */
+	if (!wrong) {
+		wr.wr.ud.remote_qpn = ends.b->qp_num;
+		NEED(post_recv(ends.b, rig, 1, 4608, 104) == 0 && ibv_post_send(ends.b, &wr, &bad) == 0);
+		CHECK(poll_for(rig->cq, 2, 3) == 2);
+	}
+	unlink_qps(ends);
+	CHECK(ibv_destroy_ah(ah) == 0);
+}
+
 const struct mistake trial_mistakes[] = {
+	{ "reply-to-itself", reply_to_itself, "to-itself", "a reply goes to src_qp of the completion" },
 	{ "atomic-in-rdma", atomic_in_rdma, "key-unknown", "wr.rdma was filled in" },
 	{ "stale-receive", stale_receive, "sge-limit",
 	  "request 2 of the list, reached by `next` of wr_id 3" },

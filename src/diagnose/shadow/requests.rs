@@ -78,6 +78,14 @@ impl Qps {
 }
 
 impl Post<'_> {
+    /// Whether an address handle leads to this host, and this queue pair has no receive.
+    fn reaches_nothing_here(&self, ah: usize) -> bool {
+        let srq = self.all.srqs.get(&self.qp.srq);
+        let receives = srq.map_or(&self.qp.receives, |srq| &srq.receives);
+        let is_known = self.qp.srq == 0 || srq.is_some();
+        is_known && receives.has_none() && self.all.ahs.is_local(ah)
+    }
+
     /// The first mistake of each request.
     pub(super) fn check_requests(&self, requests: &[SendRequest]) -> Vec<Finding> {
         let qp = self.qp;
@@ -163,6 +171,9 @@ impl Post<'_> {
         }
         if request.remote_qpn == 0 {
             return Some(to_no_queue_pair(finding(Rule::Argument), request.wr_id));
+        }
+        if request.remote_qpn == qp.number && self.reaches_nothing_here(request.ah) {
+            return Some(finding(Rule::ToItself).with("qpn", format!("{:#x}", qp.number)));
         }
         let length = request.length();
         let is_one_packet = qp.port_mtu != 0 && request.opcode != IBV_WR_TSO;

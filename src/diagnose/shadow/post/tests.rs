@@ -129,3 +129,49 @@ fn receives() {
     let early = refuse(&mut shadow, 0, 1, libc::EINVAL);
     assert_eq!(early, [Rule::PostState]);
 }
+
+#[test]
+fn datagrams_to_itself() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    shadow.qps.get_mut(&30).unwrap().kind = IBV_QPT_UD;
+    shadow.ahs.create(5, 10, None, true);
+    shadow.ahs.create(6, 10, None, false);
+    let judge = |shadow: &Shadow, ah, remote_qpn| {
+        let datagram = SendRequest {
+            ah,
+            remote_qpn,
+            ..request(1, 7)
+        };
+        rules(
+            &Post::of(shadow, 30, CALL)
+                .unwrap()
+                .check_requests(&[datagram]),
+        )
+    };
+    assert_eq!(judge(&shadow, 5, 17), [Rule::ToItself]);
+    // Of another device, and of another queue pair.
+    assert_eq!(judge(&shadow, 6, 17), []);
+    assert_eq!(judge(&shadow, 5, 18), []);
+    let receive = Receive {
+        sges: request(1, 7).sges,
+        ..Receive::default()
+    };
+    shadow.posting_receives(30, vec![receive], 1);
+    assert_eq!(judge(&shadow, 5, 17), []);
+}
+
+#[test]
+fn requests_have_a_place_in_their_list() {
+    let shadow = shadow_with_qp(IBV_QPS_RTS);
+    let unset = SendRequest {
+        opcode: 0x5a5a_5a5a,
+        ..request(2, 7)
+    };
+    let judge = |list: &[SendRequest]| {
+        let found = Post::of(&shadow, 30, CALL).unwrap().check_requests(list);
+        found[0].notes.concat()
+    };
+    assert_eq!(judge(&[unset.clone()]), "");
+    let note = judge(&[request(1, 7), unset]);
+    assert!(note.starts_with("it is request 2 of the list, reached by `next` of wr_id 1; if one"));
+}
