@@ -64,7 +64,7 @@ macro_rules! before {
         let (mut wr, mut before) = ($first, Before::default());
         while !wr.is_null() && !ptr::eq(wr, $bad) {
             before.count += 1;
-            before.wr_id = (*wr).wr_id;
+            before.last = Some((*wr).wr_id);
             wr = (*wr).next;
         }
         before
@@ -114,21 +114,17 @@ pub unsafe extern "C" fn post_send(
     }
     let outcome = Outcome::of(ret);
     let before = match ret {
-        0 => Before::default(),
+        0 => Before::all(posted.count),
         // SAFETY: the list is still readable, and `bad_wr` is NULL or readable.
         _ => unsafe { before!(wr, refused!(wr, bad_wr)) },
     };
-    let accepted = match ret {
-        0 => posted.count,
-        _ => before.count,
-    };
     observe(|shadow| {
-        let found = shadow.posted(address, posted, accepted, CALL, outcome);
+        let found = shadow.posted(address, posted, before.count, CALL, outcome);
         found.map(|found| before.noted(found, false))
     });
     if changes_keys {
-        // SAFETY: the list is still readable, and the provider has taken the first `accepted`.
-        unsafe { keys_changed(qp, wr, accepted) };
+        // SAFETY: the list is still readable, and the provider has taken the first ones.
+        unsafe { keys_changed(qp, wr, before.count) };
     }
     ret
 }

@@ -8,28 +8,32 @@ use crate::diagnose::rules::Rule;
 pub struct Before {
     pub count: usize,
     /// `wr_id` of the last of them.
-    pub wr_id: u64,
+    pub last: Option<u64>,
 }
 
 /// More elements than this no device has.
 const SGES_ODD: i32 = 256;
 
 impl Before {
+    /// The whole list: a finding is about none of its requests.
+    pub fn all(count: usize) -> Before {
+        Before { count, last: None }
+    }
+
     /// Notes which request a finding is about, if it is not the first: it may be one that was not meant.
     /// `is_odd`: it looks like memory that was never set.
     pub fn noted(self, mut found: Finding, is_odd: bool) -> Finding {
-        if self.count == 0 {
+        let Some(last) = self.last else {
             return found;
-        }
+        };
         let doubtful = is_odd || matches!(found.rule, Rule::SgeLimit | Rule::UnknownBits);
         let meant = match doubtful {
             true => "; if one request was meant, `next` of the one before was not set to NULL",
             false => "",
         };
         let note = format!(
-            "it is request {} of the list, reached by `next` of wr_id {}{meant}",
-            self.count + 1,
-            self.wr_id
+            "it is request {} of the list, reached by `next` of wr_id {last}{meant}",
+            self.count + 1
         );
         found.notes.push(note);
         found
@@ -66,9 +70,18 @@ mod tests {
 
     #[test]
     fn the_first_request_needs_no_note() {
-        let before = |count| Before { count, wr_id: 3 };
-        let notes = |count, rule, is_odd| before(count).noted(finding(rule), is_odd).notes.concat();
-        assert_eq!(notes(0, Rule::SgeLimit, true), "");
+        let notes = |count: usize, rule, is_odd| {
+            let last = (count > 0).then_some(3);
+            let found = Before { count, last }.noted(finding(rule), is_odd);
+            found.notes.concat()
+        };
+        assert_eq!(
+            Before::all(2),
+            Before {
+                count: 2,
+                last: None
+            }
+        );
         let second = notes(1, Rule::PostState, false);
         assert_eq!(
             second,

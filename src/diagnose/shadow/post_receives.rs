@@ -35,8 +35,8 @@ impl Shadow {
                 |receive: &Receive| receive.sges.len() <= max && receive.room() < GRH_BYTES;
             found = receives.iter().position(is_short).map(|at| {
                 let found = Finding::new(Rule::GrhRoom, object, CALL, Outcome::Called);
-                let wr_id = receives[at.saturating_sub(1)].wr_id;
-                let before = Before { count: at, wr_id };
+                let last = at.checked_sub(1).map(|last| receives[last].wr_id);
+                let before = Before { count: at, last };
                 before.noted(found.with("room", receives[at].room()), false)
             });
         }

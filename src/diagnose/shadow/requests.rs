@@ -65,7 +65,7 @@ pub(super) fn before(requests: &[SendRequest], at: usize) -> Before {
     let last = last.filter(|_| !requests[at].is_built);
     last.map_or(Before::default(), |last| Before {
         count: at,
-        wr_id: last.wr_id,
+        last: Some(last.wr_id),
     })
 }
 

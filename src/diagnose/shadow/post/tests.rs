@@ -1,8 +1,8 @@
 //! Tests of `post.rs`.
 
-use super::super::tests::{request, rules, shadow_with_qp};
+use super::super::tests::{new_qp, request, rules, shadow_with_qp};
 use super::*;
-use crate::diagnose::shadow::{Receive, Sges};
+use crate::diagnose::shadow::{NewQp, Receive, Sges};
 
 const CALL: &str = "ibv_post_send";
 
@@ -133,7 +133,11 @@ fn receives() {
 #[test]
 fn datagrams_to_itself() {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-    shadow.qps.get_mut(&30).unwrap().kind = IBV_QPT_UD;
+    let of_datagrams = NewQp {
+        kind: IBV_QPT_UD,
+        ..new_qp(18)
+    };
+    shadow.add_qp(31, of_datagrams);
     shadow.ahs.create(5, 10, None, true);
     shadow.ahs.create(6, 10, None, false);
     let judge = |shadow: &Shadow, ah, remote_qpn| {
@@ -143,21 +147,21 @@ fn datagrams_to_itself() {
             ..request(1, 7)
         };
         rules(
-            &Post::of(shadow, 30, CALL)
+            &Post::of(shadow, 31, CALL)
                 .unwrap()
                 .check_requests(&[datagram]),
         )
     };
-    assert_eq!(judge(&shadow, 5, 17), [Rule::ToItself]);
+    assert_eq!(judge(&shadow, 5, 18), [Rule::ToItself]);
     // Of another device, and of another queue pair.
-    assert_eq!(judge(&shadow, 6, 17), []);
-    assert_eq!(judge(&shadow, 5, 18), []);
+    assert_eq!(judge(&shadow, 6, 18), []);
+    assert_eq!(judge(&shadow, 5, 17), []);
     let receive = Receive {
         sges: request(1, 7).sges,
         ..Receive::default()
     };
-    shadow.posting_receives(30, vec![receive], 1);
-    assert_eq!(judge(&shadow, 5, 17), []);
+    shadow.posting_receives(31, vec![receive], 1);
+    assert_eq!(judge(&shadow, 5, 18), []);
 }
 
 #[test]
