@@ -239,6 +239,12 @@ impl Finding {
         self
     }
 
+    /// Replaces a value.
+    pub fn set(&mut self, name: &'static str, value: impl ToString) {
+        self.values.retain(|(of, _)| *of != name);
+        self.values.push((name, value.to_string()));
+    }
+
     /// Adds the values of the general rules: what is wrong, why, and what to do.
     pub fn with_texts(
         self,

@@ -150,6 +150,8 @@ pub struct Evidence {
     /// A software device has this end in ERR.
     pub has_failed: bool,
     pub peer: Option<Peer>,
+    /// The peer, in another process, knows the key that the request has in a wrong place.
+    pub knows_misplaced: bool,
     /// A queue pair of another process that names this one as its peer, if the peer was not found.
     pub naming: Option<Peer>,
     /// Queue pairs of other processes that have sent datagrams, but not to this one.
@@ -222,6 +224,18 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
         }
     }
     found
+}
+
+/// Finds out whether the peer knows a key that the request has in a wrong place, if it is in another process
+/// and does not know that in the right place.
+pub fn look_for_misplaced(address: usize, rkey: u32, found: &mut Evidence) {
+    let is_unknown = |peer: &Peer| peer.knows_keys == Some(1) && peer.key_is_live.is_none();
+    let asked = shadow::with(|shadow| question(shadow, address)).flatten();
+    let asked = asked.filter(|asked| asked.peer.is_none());
+    if let (Some(asked), true) = (asked, found.peer.as_ref().is_some_and(is_unknown)) {
+        let peer = client::ask(asked.dest_qpn, asked.number, Some(rkey));
+        found.knows_misplaced = peer.is_some_and(|peer| peer.key_is_live == Some(1));
+    }
 }
 
 /// The most queue pairs of a process whose peers in other processes are compared when they are connected.

@@ -252,7 +252,7 @@ const struct mistake pair_mistakes[] = {
 	{ "far-psn", NULL, "retry-exceeded", "expects PSN 7777 first", far_psn },
 	{ "far-read-limit", NULL, "dest-rd-atomic", "is 0, and max_rd_atomic here is 4", far_read_limit },
 	{ "far-exited", NULL, "retry-exceeded", "its process has ended", far_exited },
-	{ "far-own-region", NULL, "key-unknown", "this side's own region", far_own_region },
+	{ "far-own-region", NULL, "key-unknown", "it is one of this side, and", far_own_region },
 	{ "far-key-order", NULL, "key-unknown", "htonl or ntohl is missing", far_key_order },
 	{ "far-own-number", NULL, "no-completion", "is connected to itself", far_own_number },
 	{ "far-deregistered", NULL, "key-deregistered", "has been deregistered", far_deregistered },

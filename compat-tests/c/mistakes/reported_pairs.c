@@ -191,7 +191,34 @@ static void far_ended(struct rig *rig, int peer, bool server, bool wrong)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+/* The client fills in an atomic operation like a WRITE. */
+static void far_atomic_in_rdma(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct ibv_mr *mr = map(rig, server);
+	struct card other;
+	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
+
+	if (!server) {
+		struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
+		struct ibv_send_wr *bad,
+			wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD };
+
+		if (wrong) {
+			wr.wr.rdma.remote_addr = other.addr;
+			wr.wr.rdma.rkey = other.rkey;
+		} else {
+			wr.wr.atomic.remote_addr = other.addr;
+			wr.wr.atomic.rkey = other.rkey;
+		}
+		NEED(ibv_post_send(qp, &wr, &bad) == 0);
+		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	}
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0);
+}
+
 const struct mistake reported_pairs[] = {
+	{ "far-atomic-in-rdma", NULL, "key-unknown", "wr.rdma was filled in", far_atomic_in_rdma },
 	{ "far-short-number", NULL, "retry-exceeded", "its lower 16 bits are the same", far_short_number },
 	{ "far-ended", NULL, "no-completion", "is there no more", far_ended },
 	{ "far-own-address", NULL, "key-range", "in this side's own region", far_own_address },

@@ -246,7 +246,135 @@ static void srq_unpolled(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_srq(link.srq) == 0 && ibv_destroy_cq(cq) == 0);
 }
 
+/* The access begins in the region of the peer, and runs past its end. */
+static void write_past_end(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf + 4096, 4096, ALL_ACCESS);
+
+	NEED(mr && post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 64, wrong ? 8186 : 8128, mr->rkey) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+/* `next` of the only receive is that of a request of which nothing else is set. */
+static void stale_receive(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, stale = { .num_sge = 9 };
+	struct ibv_recv_wr wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1, .next = wrong ? &stale : NULL };
+
+	CHECK(!ibv_post_recv(ends.b, &wr, &bad) == !wrong);
+	unlink_qps(ends);
+}
+
+/* The same with an SRQ, and a negative number. */
+static void stale_srq_receive(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, stale = { .num_sge = -1515870811 };
+	struct ibv_recv_wr wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1, .next = wrong ? &stale : NULL };
+
+	NEED(srq);
+	CHECK(!ibv_post_srq_recv(srq, &wr, &bad) == !wrong);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+/* The last request of an array points to memory behind it that was never set. */
+static void garbage_behind_last(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr[3];
+
+	memset(wr, 0x5a, sizeof(wr));
+	wr[2].next = NULL;
+	for (int i = 0; i < 2; i++) {
+		NEED(post_recv(ends.b, rig, i, 4096 + 64 * i, 64) == 0);
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = i, .next = wr + i + 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND
+		};
+	}
+	if (!wrong)
+		wr[1].next = NULL;
+	CHECK(!ibv_post_send(ends.a, wr, &bad) == !wrong);
+	CHECK(poll_for(rig->cq, 4, 3) == 4);
+	unlink_qps(ends);
+}
+
+static int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP };
+
+	wr.wr.atomic.swap = 1;
+	if (in_rdma) {
+		wr.wr.rdma.remote_addr = addr;
+		wr.wr.rdma.rkey = rkey;
+	} else {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = rkey;
+	}
+	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	return next_status(rig->cq);
+}
+
+/* The request of an atomic operation is filled in like that of a WRITE. */
+static void atomic_in_rdma(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	uint64_t addr = (uintptr_t)rig->buf + 4096;
+
+	CHECK((compare_and_swap(rig, ends.a, addr, rig->mr->rkey, wrong) == IBV_WC_SUCCESS) == !wrong);
+	unlink_qps(ends);
+}
+
+/* A reply goes to the number of the receiver of the message, not to that of its sender. */
+static void reply_to_itself(struct rig *rig, bool wrong)
+{
+	struct link link = { .type = IBV_QPT_UD };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_ah_attr to = { .is_global = 1,
+				  .port_num = PORT,
+				  .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
+
+	NEED(ah && post_recv(ends.a, rig, 1, 4096, 104) == 0 && post_recv(ends.b, rig, 1, 4608, 104) == 0);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = ends.b->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0 && poll_for(rig->cq, 2, 3) == 2);
+	wr.wr.ud.remote_qpn = wrong ? ends.b->qp_num : ends.a->qp_num;
+	CHECK(ibv_post_send(ends.b, &wr, &bad) == 0);
+	CHECK(poll_for(rig->cq, 2, wrong ? 0.3 : 3) == 2 - wrong);
+	/* With a receive it may be meant. */
+	if (!wrong) {
+		wr.wr.ud.remote_qpn = ends.b->qp_num;
+		NEED(post_recv(ends.b, rig, 1, 4608, 104) == 0 && ibv_post_send(ends.b, &wr, &bad) == 0);
+		CHECK(poll_for(rig->cq, 2, 3) == 2);
+	}
+	unlink_qps(ends);
+	CHECK(ibv_destroy_ah(ah) == 0);
+}
+
 const struct mistake trial_mistakes[] = {
+	{ "reply-to-itself", reply_to_itself, "to-itself", "a reply goes to src_qp of the completion" },
+	{ "atomic-in-rdma", atomic_in_rdma, "key-unknown", "wr.rdma was filled in" },
+	{ "stale-receive", stale_receive, "sge-limit",
+	  "request 2 of the list, reached by `next` of wr_id 3" },
+	{ "stale-srq-receive", stale_srq_receive, "sge-limit", "of wr_id 3; if one request was meant" },
+	{ "garbage-behind-last", garbage_behind_last, "sge-limit", "request 3 of the list" },
+	{ "write-past-end", write_past_end, "key-range", "by 58 bytes behind its end" },
 	{ "datagrams-too-early", datagrams_too_early, "no-completion", "it receives in RTR and later" },
 	{ "key-of-other-context", key_of_other_context, "key-unknown", "of another context" },
 	{ "key-of-nobody", key_of_nobody, "key-unknown", "rkey was not received" },

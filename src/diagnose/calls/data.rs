@@ -10,6 +10,7 @@ use core::{ptr, slice};
 use ibverbs_abi::*;
 use smallvec::SmallVec;
 
+use super::super::check::list::Before;
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests, Shadow};
@@ -57,15 +58,16 @@ macro_rules! refused {
     }};
 }
 
-/// How many requests of a list are before `bad`; all if that is NULL.
-macro_rules! count_before {
+/// The requests of a list that are before `bad`; all if that is NULL.
+macro_rules! before {
     ($first:expr, $bad:expr) => {{
-        let (mut wr, mut count) = ($first, 0);
+        let (mut wr, mut before) = ($first, Before::default());
         while !wr.is_null() && !ptr::eq(wr, $bad) {
-            count += 1;
+            before.count += 1;
+            before.last = Some((*wr).wr_id);
             wr = (*wr).next;
         }
-        count
+        before
     }};
 }
 
@@ -111,15 +113,18 @@ pub unsafe extern "C" fn post_send(
         return ret;
     }
     let outcome = Outcome::of(ret);
-    let accepted = match ret {
-        0 => posted.count,
+    let before = match ret {
+        0 => Before::all(posted.count),
         // SAFETY: the list is still readable, and `bad_wr` is NULL or readable.
-        _ => unsafe { count_before!(wr, refused!(wr, bad_wr)) },
+        _ => unsafe { before!(wr, refused!(wr, bad_wr)) },
     };
-    observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
+    observe(|shadow| {
+        let found = shadow.posted(address, posted, before.count, CALL, outcome);
+        found.map(|found| before.noted(found, false))
+    });
     if changes_keys {
-        // SAFETY: the list is still readable, and the provider has taken the first `accepted`.
-        unsafe { keys_changed(qp, wr, accepted) };
+        // SAFETY: the list is still readable, and the provider has taken the first ones.
+        unsafe { keys_changed(qp, wr, before.count) };
     }
     ret
 }
@@ -217,26 +222,27 @@ pub unsafe extern "C" fn post_recv(
     if ret != 0 {
         let outcome = Outcome::of(ret);
         // SAFETY: the list is still readable, and `bad_wr` is NULL or readable.
-        let (accepted, sges) = unsafe { rejected(wr, bad_wr) };
-        let refused = count.saturating_sub(accepted);
+        let (before, sges) = unsafe { rejected(wr, bad_wr) };
+        let refused = count.saturating_sub(before.count);
         observe(|shadow| {
             let refused = |qp: &mut Qp| qp.receives_refused(refused, sges, outcome);
-            shadow.qps.change(address, refused)
+            let found = shadow.qps.change(address, refused);
+            found.into_iter().map(|found| before.noted(found, false))
         });
     }
     ret
 }
 
-/// How many receives of a list are before the one that was refused, and the number of its SGEs.
+/// The receives of a list before the one that was refused, and the number of its SGEs.
 ///
 /// # Safety
 /// The list ends with NULL and is readable; `bad_wr` is NULL or readable.
-unsafe fn rejected(wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> (usize, usize) {
+unsafe fn rejected(wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> (Before, i32) {
     // SAFETY: both are readable, as the caller promises.
     unsafe {
         let bad = refused!(wr, bad_wr);
-        let sges = bad.as_ref().map_or(0, |bad| bad.num_sge.max(0) as usize);
-        (count_before!(wr, bad), sges)
+        let sges = bad.as_ref().map_or(0, |bad| bad.num_sge);
+        (before!(wr, bad), sges)
     }
 }
 
@@ -261,9 +267,12 @@ pub unsafe extern "C" fn post_srq_recv(
         let ret = (original(context).post_srq_recv)(srq, wr, bad_wr);
         if ret != 0 {
             let outcome = Outcome::of(ret);
-            let (accepted, sges) = rejected(wr, bad_wr);
-            let refused = count.saturating_sub(accepted);
-            observe(|shadow| shadow.srqs.refused(address, refused, sges, outcome));
+            let (before, sges) = rejected(wr, bad_wr);
+            let refused = count.saturating_sub(before.count);
+            observe(|shadow| {
+                let found = shadow.srqs.refused(address, refused, sges, outcome);
+                found.into_iter().map(|found| before.noted(found, false))
+            });
         }
         ret
     }

@@ -105,8 +105,14 @@ fn look_up(cq: usize, completions: &[Completion]) {
         qp::report_unread(address, "ibv_poll_cq");
     }
     let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
-    for (address, rkey) in found {
-        let evidence = preserving_errno(|| peer::look(address, rkey));
+    for (address, rkey, misplaced) in found {
+        let evidence = preserving_errno(|| {
+            let mut evidence = peer::look(address, rkey);
+            if misplaced != 0 {
+                peer::look_for_misplaced(address, misplaced, &mut evidence);
+            }
+            evidence
+        });
         with(|shadow| shadow.qps.change(address, |qp| qp.evidence = evidence));
     }
 }

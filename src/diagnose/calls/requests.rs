@@ -104,6 +104,11 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
         sges,
         num_sge: wr.num_sge,
         remote,
+        misplaced_rkey: match wr.opcode {
+            // SAFETY: both members of the union are plain numbers, of which this one has fewer.
+            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => unsafe { wr.wr.rdma.rkey },
+            _ => 0,
+        },
         ah,
         remote_qpn,
         remote_srqn: match of.kind {

@@ -117,7 +117,7 @@ fn unknown<'a>(
         let found = start(Rule::KeySwapped).with("region", region(mr));
         return found.with("other", other);
     }
-    let mut found = start(Rule::KeyUnknown);
+    let mut found = start(Rule::KeyUnknown).with("origin", NEVER);
     if access.key == 0 && access.side == Side::Remote {
         let note = "the key is 0: the peer's rkey was not received, or not put into the request";
         found.notes.push(note.into());
@@ -135,6 +135,13 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
     let is_inside = |addr: u64| (mr.start..mr.start.saturating_add(mr.length)).contains(&addr);
     let high = mr.start & !u64::from(u32::MAX);
     let addr = access.addr;
+    // The access begins where it should, and is too long.
+    if is_inside(addr) {
+        return (mr.length == POINTER && addr == mr.start).then(|| {
+            "the region is as long as a pointer: sizeof of a pointer was passed as its length, perhaps"
+                .into()
+        });
+    }
     if is_inside(addr.swap_bytes()) {
         return Some(format!(
             "with its bytes in reverse order the address is {:#x}, in the region: htobe64 or be64toh is \
@@ -156,12 +163,6 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
                 .into(),
         );
     }
-    if mr.length == POINTER && addr == mr.start {
-        return Some(
-            "the region is as long as a pointer: sizeof of a pointer was passed as its length, perhaps"
-                .into(),
-        );
-    }
     // A region of memory begins at no such address.
     if mr.start == 0 && addr >= mr.length {
         return Some(
@@ -172,7 +173,7 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
     }
     let distance = match addr < mr.start {
         true => mr.start - addr,
-        false => addr - mr.start.saturating_add(mr.length),
+        false => addr.saturating_sub(mr.start.saturating_add(mr.length)),
     };
     (access.side == Side::Remote && distance >= FAR).then(|| {
         "the address is far from the region: it may be that of a pointer (&buffer) in place of what it \
@@ -180,6 +181,9 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
             .into()
     })
 }
+
+/// Why a key is unknown, if nothing else is known of it.
+const NEVER: &str = "it was never one, or it was damaged on its way to this program";
 
 /// An address that is so far from a region is no wrong index or length.
 const FAR: u64 = 16 << 20;
@@ -353,6 +357,25 @@ mod tests {
         assert!(notes(7, 0xffff_ffff_1234_5000).contains("uint64_t"));
         assert!(notes(7, 0x40).contains("offset"));
         assert_eq!(notes(7, HIGH.start - 1), "");
+        let remote = |addr: u64, length: u64| {
+            let access = Access {
+                side: Side::Remote,
+                ..local(8, addr, length)
+            };
+            let finding = |rule| {
+                let outcome = Outcome::Completion(IBV_WC_REM_ACCESS_ERR);
+                Finding::new(rule, Object::qp(1, 2), "ibv_poll_cq", outcome)
+            };
+            let (live, same) = ([HIGH], |a: usize, b: usize| a == b);
+            let found = refused(&access, live.iter(), [].iter(), same, finding);
+            found.unwrap().notes.concat()
+        };
+        let end = HIGH.start + HIGH.length;
+        for (addr, length) in [(end - 6, 64), (end - 96, 200), (end - 6, 8), (end, 8)] {
+            assert_eq!(remote(addr, length), "");
+        }
+        assert!(remote(end + FAR, 8).contains("far from the region"));
+        assert!(remote(HIGH.start - FAR, 8).contains("far from the region"));
         assert!(notes(7_u32.swap_bytes(), HIGH.start).contains("htonl"));
         assert_eq!(notes(99, HIGH.start), "");
     }

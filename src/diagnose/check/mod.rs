@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod connection;
 pub mod gid;
 pub mod key;
+pub mod list;
 pub mod memory;
 pub mod reasons;
 pub mod state;

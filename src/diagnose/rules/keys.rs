@@ -5,8 +5,8 @@ macro_rules! keys {
 
     KeyUnknown "key-unknown" Keys Error:
         "the {side} key {key} belongs to no memory region that is known here",
-        "it was never a key of this {place}, or it was damaged on its way to this program",
-        "use {member} of the region that contains {addr}";
+        "it is no key of this {place}: {origin}",
+        "use {member} of the region of this {place} that contains {addr}";
     KeySwapped "key-swapped" Keys Error:
         "{key} was given as {side} key, and is the {other} of the memory region {region}",
         "a region has two keys, which differ on this device: lkey for this side, rkey for the peer",

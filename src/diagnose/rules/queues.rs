@@ -50,6 +50,13 @@ macro_rules! queues {
         "a datagram of {length} bytes (wr_id {wr_id}) is posted, and the MTU of the port is {mtu}",
         "a datagram is one packet: a device drops a longer one, or fails it",
         "send at most active_mtu of ibv_query_port, or use RC, which divides messages";
+    ToItself "to-itself" Queues Warning:
+        "the datagram (wr_id {wr_id}) is for this queue pair itself ({qpn}, at an address of this device), \
+         which has no receive",
+        "remote_qpn is the number of the sender, as qp_num of a completion is that of the receiver; without \
+         a receive the datagram is dropped",
+        "set wr.ud.remote_qpn to the peer's number: a reply goes to src_qp of the completion; or post a \
+         receive before, if the datagram is meant for itself";
     SendQueueRnic "send-queue-rnic" Queues Warning:
         "{outstanding} requests are posted without a polled completion to a send queue of {max}",
         "this device took them because the work was done; an RNIC frees slots only when a completion of a \

@@ -196,12 +196,16 @@ impl Shadow {
     }
 
     /// The queue pairs of completions with errors that the peer has a part in, and the remote keys of the
-    /// requests; each queue pair once.
-    pub fn to_look_up(&self, cq: usize, completions: &[Completion]) -> Vec<(usize, Option<u32>)> {
+    /// requests, also one that is misplaced, or 0; each queue pair once.
+    pub fn to_look_up(
+        &self,
+        cq: usize,
+        completions: &[Completion],
+    ) -> Vec<(usize, Option<u32>, u32)> {
         let Some(context) = self.cqs.get(&cq).map(|cq| cq.context) else {
             return Vec::new();
         };
-        let mut found: Vec<(usize, Option<u32>)> = Vec::new();
+        let mut found: Vec<(usize, Option<u32>, u32)> = Vec::new();
         for completion in completions {
             let matters = SENDS_ONLY.contains(&completion.status);
             let address = self
@@ -212,10 +216,11 @@ impl Shadow {
                 continue;
             };
             let address = address.unwrap_or(0);
-            if qp.first_error.is_none() && found.iter().all(|(of, _)| *of != address) {
+            if qp.first_error.is_none() && found.iter().all(|(of, ..)| *of != address) {
                 let mut sends = qp.sends.iter();
                 let request = sends.find(|request| request.wr_id == completion.wr_id);
-                found.push((address, request.and_then(key_at_peer)));
+                let misplaced = request.map_or(0, |request| request.misplaced_rkey);
+                found.push((address, request.and_then(key_at_peer), misplaced));
             }
         }
         found

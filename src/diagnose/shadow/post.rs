@@ -8,8 +8,10 @@
 
 use ibverbs_abi::*;
 
+use super::requests::before;
 use super::windows::Binding;
 use super::{Qp, Requests, SendRequest, Shadow};
+use crate::diagnose::check::list;
 use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::report;
@@ -24,11 +26,6 @@ pub struct Posted {
     /// Nothing is to be said, or recorded, once the provider has accepted all.
     pub is_plain: bool,
 }
-
-/// More elements than this no device has.
-const SGES_ODD: i32 = 256;
-const NOT_SET: &str =
-    "num_sge looks like memory that was never set: set the whole request to zero at first";
 
 impl Shadow {
     /// `thread` begins to post `requests`.
@@ -198,12 +195,13 @@ impl Post<'_> {
             && self.qp.state == IBV_QPS_RTS
             && self.qp.connection.sends
             && self.qp.connection.max_rd_atomic == 0;
-        let request = requests.iter().find(needs).filter(|_| applies)?;
-        Some(
-            self.finding(Rule::RdAtomicZero, Outcome::Called)
-                .with("operation", request.operation())
-                .with("wr_id", request.wr_id),
-        )
+        let at = requests.iter().position(|of| needs(&of));
+        let at = at.filter(|_| applies)?;
+        let found = self
+            .finding(Rule::RdAtomicZero, Outcome::Called)
+            .with("operation", requests[at].operation())
+            .with("wr_id", requests[at].wr_id);
+        Some(before(requests, at).noted(found, false))
     }
 
     /// The provider has refused a request.
@@ -219,14 +217,10 @@ impl Post<'_> {
             negative @ ..0 => negative,
             asked => asked.max(listed),
         };
-        if u32::try_from(count).is_err() || count as u32 > qp.cap.max_send_sge {
-            let mut found = finding(Rule::SgeLimit)
-                .with("count", count)
-                .with("member", "max_send_sge")
-                .with("max", qp.cap.max_send_sge);
-            let is_odd = !(0..=SGES_ODD).contains(&count);
-            found.notes.extend(is_odd.then(|| NOT_SET.into()));
-            return Some(found);
+        let max = qp.cap.max_send_sge;
+        if list::is_over(count, max) {
+            let finding = finding(Rule::SgeLimit);
+            return Some(list::sge_limit(finding, count, "max_send_sge", max));
         }
         if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
             let found = finding(Rule::PostState);

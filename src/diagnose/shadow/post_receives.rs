@@ -4,6 +4,7 @@ use ibverbs_abi::*;
 
 use super::post::post_state;
 use super::{Qp, Receive, Receives, Shadow};
+use crate::diagnose::check::list::{self, Before};
 use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::report;
 use crate::diagnose::rules::Rule;
@@ -29,15 +30,15 @@ impl Shadow {
         let mut found = self.mrs.on_dead_stack(&object, qp.context, sges, by, CALL);
         if qp.kind == IBV_QPT_UD && found.is_none() {
             let max = qp.cap.max_recv_sge as usize;
-            found = receives
-                .iter()
-                // The lists of longer ones are not read.
-                .filter(|receive| receive.sges.len() <= max)
-                .map(Receive::room)
-                .find(|room| *room < GRH_BYTES)
-                .map(|room| {
-                    Finding::new(Rule::GrhRoom, object, CALL, Outcome::Called).with("room", room)
-                });
+            // The lists of longer ones are not read.
+            let is_short =
+                |receive: &Receive| receive.sges.len() <= max && receive.room() < GRH_BYTES;
+            found = receives.iter().position(is_short).map(|at| {
+                let found = Finding::new(Rule::GrhRoom, object, CALL, Outcome::Called);
+                let last = at.checked_sub(1).map(|last| receives[last].wr_id);
+                let before = Before { count: at, last };
+                before.noted(found.with("room", receives[at].room()), false)
+            });
         }
         qp.receives.post(receives);
         found
@@ -49,7 +50,7 @@ impl Qp {
     pub fn receives_refused(
         &mut self,
         refused: usize,
-        sges: usize,
+        sges: i32,
         outcome: Outcome,
     ) -> Vec<Finding> {
         const CALL: &str = "ibv_post_recv";
@@ -83,11 +84,9 @@ impl Qp {
                 "its receive queue has no room for a receive",
                 "create the queue pair with cap.max_recv_wr and cap.max_recv_sge of 1 at least",
             )
-        } else if sges > self.cap.max_recv_sge as usize {
-            finding(Rule::SgeLimit)
-                .with("count", sges)
-                .with("member", "max_recv_sge")
-                .with("max", self.cap.max_recv_sge)
+        } else if list::is_over(sges, self.cap.max_recv_sge) {
+            let max = self.cap.max_recv_sge;
+            list::sge_limit(finding(Rule::SgeLimit), sges, "max_recv_sge", max)
         } else if self.state == IBV_QPS_RESET {
             post_state(finding(Rule::PostState), self.state, (CALL, "INIT"), "")
         } else if outcome.is(libc::ENOMEM) && left > 0 {

@@ -80,19 +80,49 @@ impl Failure<'_> {
         let own = self.own_region(remote.rkey);
         let own = own.filter(|_| in_process.is_none());
         let seen = seen.or_else(|| self.peer_freed(finding(Rule::MemoryGone)));
-        let Some(mut found) = seen else {
-            return Some(unseen(finding(Rule::KeyRemote), self.qp, &access, own));
-        };
-        let note = match found.rule {
-            _ if in_process.is_some() => None,
-            Rule::KeyUnknown => own.map(own_key),
-            Rule::KeyRange => self.own_memory(access.addr).map(own_address),
-            _ => None,
-        };
-        if let Some(note) = note {
-            found.notes = vec![note];
+        let is_seen = seen.is_some();
+        let mut found =
+            seen.unwrap_or_else(|| unseen(finding(Rule::KeyRemote), self.qp, &access, own));
+        match self.key_note(request, remote.addr, found.rule, own) {
+            Some(note) if is_seen => found.notes = vec![note],
+            note => found.notes.extend(note),
+        }
+        if let (Rule::KeyUnknown, Some(origin)) = (found.rule, self.origin(request, own)) {
+            found.set("origin", origin);
         }
         Some(found)
+    }
+
+    /// Where a key that is unknown to the peer comes from. `own` as below.
+    fn origin(&self, request: &SendRequest, own: Option<&Mr>) -> Option<&'static str> {
+        match own {
+            _ if self.is_misplaced(request.misplaced_rkey) => {
+                Some("the rkey of the peer is in another member of the request")
+            }
+            Some(_) => Some("it is one of this side, and each side has keys of its own"),
+            None => None,
+        }
+    }
+
+    /// A note on the likely mistake behind a remote key or range, which replaces others. `own`: the region of
+    /// this side that has the key, if the peer is another process.
+    fn key_note(
+        &self,
+        request: &SendRequest,
+        addr: u64,
+        rule: Rule,
+        own: Option<&Mr>,
+    ) -> Option<String> {
+        let misplaced = request.misplaced_rkey;
+        match rule {
+            Rule::KeyUnknown | Rule::KeyRemote if self.is_misplaced(misplaced) => {
+                Some(in_rdma(misplaced))
+            }
+            _ if self.peer().is_some() => None,
+            Rule::KeyUnknown => own.map(own_key),
+            Rule::KeyRange => self.own_memory(addr).map(own_address),
+            _ => None,
+        }
     }
 
     /// Why the regions and windows of this process refuse an access that came to a queue pair of it.
@@ -131,6 +161,16 @@ impl Failure<'_> {
         self.all.mrs.by_rkey(self.qp.context, rkey)
     }
 
+    /// Whether an atomic operation, whose own key is unknown, has a key where those of READs and WRITEs have
+    /// theirs.
+    fn is_misplaced(&self, rkey: u32) -> bool {
+        let at_peer = match self.peer() {
+            Some(of) => self.all.mrs.by_rkey(of.context, rkey).is_some(),
+            None => self.qp.evidence.knows_misplaced,
+        };
+        rkey != 0 && (at_peer || self.own_region(rkey).is_some())
+    }
+
     /// The peer refuses the key that a SEND with invalidate names, or the SRQ that a request of XRC names.
     fn refused_key(&self, request: &SendRequest) -> Option<Finding> {
         let finding = self.finding(Rule::Argument);
@@ -164,6 +204,15 @@ impl Failure<'_> {
             )
         })
     }
+}
+
+/// An atomic operation has its key in the wrong member of the union.
+fn in_rdma(rkey: u32) -> String {
+    format!(
+        "compare_add has {} in its lower half, which is the rkey of a region: wr.rdma was filled in, and \
+         an atomic operation has its address and its rkey in wr.atomic",
+        key::hex(rkey)
+    )
 }
 
 /// A request names this side's own region.

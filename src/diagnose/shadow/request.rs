@@ -44,6 +44,8 @@ pub struct SendRequest {
     /// `num_sge`, which may be more than the list that was read has.
     pub num_sge: i32,
     pub remote: Option<Remote>,
+    /// `wr.rdma.rkey` of an atomic operation, which has its key in `wr.atomic`; else 0.
+    pub misplaced_rkey: u32,
     /// The address handle of a UD request, or 0.
     pub ah: usize,
     /// The destination of a UD request.

@@ -7,6 +7,7 @@ use super::post::Post;
 use super::qps::Qps;
 use super::{Qp, SendRequest};
 use crate::diagnose::check::key;
+use crate::diagnose::check::list::{self, Before};
 use crate::diagnose::check::state::type_name;
 use crate::diagnose::finding::{Finding, Kind, Outcome};
 use crate::diagnose::rules::Rule;
@@ -45,6 +46,29 @@ fn is_atomic(opcode: u32) -> bool {
     )
 }
 
+/// Whether `opcode` is one of verbs.h.
+fn is_known(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        0..=IBV_WR_DRIVER1 | IBV_WR_FLUSH | IBV_WR_ATOMIC_WRITE
+    )
+}
+
+/// Whether a request looks like memory that was never set.
+fn looks_unset(qp: &Qp, request: &SendRequest) -> bool {
+    !is_known(request.opcode) || list::is_over(request.num_sge, qp.cap.max_send_sge)
+}
+
+/// The requests before one in a list. Those that were built are in none.
+pub(super) fn before(requests: &[SendRequest], at: usize) -> Before {
+    let last = at.checked_sub(1).and_then(|last| requests.get(last));
+    let last = last.filter(|_| !requests[at].is_built);
+    last.map_or(Before::default(), |last| Before {
+        count: at,
+        last: Some(last.wr_id),
+    })
+}
+
 impl Qps {
     /// A list of requests that contains itself.
     pub fn looping(&self, address: usize, count: usize, call: &'static str) -> Finding {
@@ -54,6 +78,14 @@ impl Qps {
 }
 
 impl Post<'_> {
+    /// Whether an address handle leads to this host, and this queue pair has no receive.
+    fn reaches_nothing_here(&self, ah: usize) -> bool {
+        let srq = self.all.srqs.get(&self.qp.srq);
+        let receives = srq.map_or(&self.qp.receives, |srq| &srq.receives);
+        let is_known = self.qp.srq == 0 || srq.is_some();
+        is_known && receives.has_none() && self.all.ahs.is_local(ah)
+    }
+
     /// The first mistake of each request.
     pub(super) fn check_requests(&self, requests: &[SendRequest]) -> Vec<Finding> {
         let qp = self.qp;
@@ -70,6 +102,7 @@ impl Post<'_> {
                 .or_else(|| self.of_datagram(request, &finding))
                 .or_else(|| without_data(request, &finding))
                 .or_else(|| (at > 0).then(|| not_filled_in(request, &finding))?)
+                .map(|found| before(requests, at).noted(found, looks_unset(qp, request)))
         };
         requests.iter().enumerate().filter_map(of).collect()
     }
@@ -138,6 +171,9 @@ impl Post<'_> {
         }
         if request.remote_qpn == 0 {
             return Some(to_no_queue_pair(finding(Rule::Argument), request.wr_id));
+        }
+        if request.remote_qpn == qp.number && self.reaches_nothing_here(request.ah) {
+            return Some(finding(Rule::ToItself).with("qpn", format!("{:#x}", qp.number)));
         }
         let length = request.length();
         let is_one_packet = qp.port_mtu != 0 && request.opcode != IBV_WR_TSO;
@@ -279,11 +315,7 @@ fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Op
     };
     let wr_id = request.wr_id;
     let length = request.length();
-    let is_known = matches!(
-        request.opcode,
-        0..=IBV_WR_DRIVER1 | IBV_WR_FLUSH | IBV_WR_ATOMIC_WRITE
-    );
-    if !is_known {
+    if !is_known(request.opcode) {
         return argument(
             format!(
                 "the opcode of the request (wr_id {wr_id}) is {}, which verbs.h does not have",

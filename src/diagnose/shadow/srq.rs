@@ -3,6 +3,7 @@
 use super::receives::ReceiveQueue;
 use super::registry::Registry;
 use super::request::Receives;
+use crate::diagnose::check::list;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -30,7 +31,7 @@ impl Registry<Srq> {
         &mut self,
         address: usize,
         refused: usize,
-        sges: usize,
+        sges: i32,
         outcome: Outcome,
     ) -> Vec<Finding> {
         let Some(srq) = self.get_mut(&address) else {
@@ -39,13 +40,9 @@ impl Registry<Srq> {
         srq.receives.take_back(refused);
         let object = Object::at(Kind::Srq, address);
         let finding = |rule| Finding::new(rule, object, "ibv_post_srq_recv", outcome.clone());
-        if sges > srq.max_sge as usize {
-            return vec![
-                finding(Rule::SgeLimit)
-                    .with("count", sges)
-                    .with("member", "max_sge")
-                    .with("max", srq.max_sge),
-            ];
+        if list::is_over(sges, srq.max_sge) {
+            let finding = finding(Rule::SgeLimit);
+            return vec![list::sge_limit(finding, sges, "max_sge", srq.max_sge)];
         }
         if outcome.is(libc::ENOMEM) {
             let outstanding = srq

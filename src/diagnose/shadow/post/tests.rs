@@ -1,8 +1,8 @@
 //! Tests of `post.rs`.
 
-use super::super::tests::{request, rules, shadow_with_qp};
+use super::super::tests::{new_qp, request, rules, shadow_with_qp};
 use super::*;
-use crate::diagnose::shadow::{Receive, Sges};
+use crate::diagnose::shadow::{NewQp, Receive, Sges};
 
 const CALL: &str = "ibv_post_send";
 
@@ -128,4 +128,54 @@ fn receives() {
     shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RESET;
     let early = refuse(&mut shadow, 0, 1, libc::EINVAL);
     assert_eq!(early, [Rule::PostState]);
+}
+
+#[test]
+fn datagrams_to_itself() {
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    let of_datagrams = NewQp {
+        kind: IBV_QPT_UD,
+        ..new_qp(18)
+    };
+    shadow.add_qp(31, of_datagrams);
+    shadow.ahs.create(5, 10, None, true);
+    shadow.ahs.create(6, 10, None, false);
+    let judge = |shadow: &Shadow, ah, remote_qpn| {
+        let datagram = SendRequest {
+            ah,
+            remote_qpn,
+            ..request(1, 7)
+        };
+        rules(
+            &Post::of(shadow, 31, CALL)
+                .unwrap()
+                .check_requests(&[datagram]),
+        )
+    };
+    assert_eq!(judge(&shadow, 5, 18), [Rule::ToItself]);
+    // Of another device, and of another queue pair.
+    assert_eq!(judge(&shadow, 6, 18), []);
+    assert_eq!(judge(&shadow, 5, 17), []);
+    let receive = Receive {
+        sges: request(1, 7).sges,
+        ..Receive::default()
+    };
+    shadow.posting_receives(31, vec![receive], 1);
+    assert_eq!(judge(&shadow, 5, 18), []);
+}
+
+#[test]
+fn requests_have_a_place_in_their_list() {
+    let shadow = shadow_with_qp(IBV_QPS_RTS);
+    let unset = SendRequest {
+        opcode: 0x5a5a_5a5a,
+        ..request(2, 7)
+    };
+    let judge = |list: &[SendRequest]| {
+        let found = Post::of(&shadow, 30, CALL).unwrap().check_requests(list);
+        found[0].notes.concat()
+    };
+    assert_eq!(judge(&[unset.clone()]), "");
+    let note = judge(&[request(1, 7), unset]);
+    assert!(note.starts_with("it is request 2 of the list, reached by `next` of wr_id 1; if one"));
 }
