@@ -40,7 +40,7 @@ static void ah_in_use(struct rig *rig)
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qp->qp_num, QKEY }
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qp->qp_num + 1, QKEY }
 	};
 	struct ibv_wc wc;
 

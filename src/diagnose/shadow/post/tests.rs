@@ -175,7 +175,7 @@ fn requests_have_a_place_in_their_list() {
         let found = Post::of(&shadow, 30, CALL).unwrap().check_requests(list);
         found[0].notes.concat()
     };
-    assert_eq!(judge(&[unset.clone()]), "");
+    assert_eq!(judge(std::slice::from_ref(&unset)), "");
     let note = judge(&[request(1, 7), unset]);
     assert!(note.starts_with("it is request 2 of the list, reached by `next` of wr_id 1; if one"));
 }
