@@ -8,7 +8,6 @@
 
 use ibverbs_abi::*;
 
-use super::requests::before;
 use super::windows::Binding;
 use super::{Qp, Requests, SendRequest, Shadow};
 use crate::diagnose::check::list;
@@ -201,7 +200,7 @@ impl Post<'_> {
             .finding(Rule::RdAtomicZero, Outcome::Called)
             .with("operation", requests[at].operation())
             .with("wr_id", requests[at].wr_id);
-        Some(before(requests, at).noted(found, false))
+        Some(SendRequest::before(requests, at).noted(found, false))
     }
 
     /// The provider has refused a request.

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::diagnose::check::list::Before;
 use crate::diagnose::check::reasons::operation;
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
@@ -75,6 +76,16 @@ pub struct SendRequest {
 }
 
 impl SendRequest {
+    /// The requests before one in a list. Those that were built are in none.
+    pub fn before(requests: &[SendRequest], at: usize) -> Before {
+        let last = at.checked_sub(1).and_then(|last| requests.get(last));
+        let last = last.filter(|_| !requests[at].is_built);
+        last.map_or(Before::default(), |last| Before {
+            count: at,
+            last: Some(last.wr_id),
+        })
+    }
+
     /// The bytes of its scatter/gather list or inline data.
     pub fn length(&self) -> u64 {
         let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();

@@ -7,7 +7,7 @@ use super::post::Post;
 use super::qps::Qps;
 use super::{Qp, SendRequest};
 use crate::diagnose::check::key;
-use crate::diagnose::check::list::{self, Before};
+use crate::diagnose::check::list;
 use crate::diagnose::check::state::type_name;
 use crate::diagnose::finding::{Finding, Kind, Outcome};
 use crate::diagnose::rules::Rule;
@@ -59,16 +59,6 @@ fn looks_unset(qp: &Qp, request: &SendRequest) -> bool {
     !is_known(request.opcode) || list::is_over(request.num_sge, qp.cap.max_send_sge)
 }
 
-/// The requests before one in a list. Those that were built are in none.
-pub(super) fn before(requests: &[SendRequest], at: usize) -> Before {
-    let last = at.checked_sub(1).and_then(|last| requests.get(last));
-    let last = last.filter(|_| !requests[at].is_built);
-    last.map_or(Before::default(), |last| Before {
-        count: at,
-        last: Some(last.wr_id),
-    })
-}
-
 impl Qps {
     /// A list of requests that contains itself.
     pub fn looping(&self, address: usize, count: usize, call: &'static str) -> Finding {
@@ -102,7 +92,9 @@ impl Post<'_> {
                 .or_else(|| self.of_datagram(request, &finding))
                 .or_else(|| without_data(request, &finding))
                 .or_else(|| (at > 0).then(|| not_filled_in(request, &finding))?)
-                .map(|found| before(requests, at).noted(found, looks_unset(qp, request)))
+                .map(|found| {
+                    SendRequest::before(requests, at).noted(found, looks_unset(qp, request))
+                })
         };
         requests.iter().enumerate().filter_map(of).collect()
     }
