@@ -9,7 +9,8 @@
 //! Not here: the syntax of rules of IBV_FAULTS (`crates/faults`), packets that are lost on purpose
 //! (`crates/uroce`), and the program that shows all this (`crates/uroce-ctl`).
 //!
-//! Invariant: no lock of this module is held across a call of a provider's function.
+//! Invariant: the shadow's lock is never held across a call of a provider's function. `faults/objects.rs`
+//! holds its own across two (ARCHITECTURE.md).
 //!
 //! | file | what is in it |
 //! |---|---|

@@ -4,8 +4,9 @@
 //! probe. While the RTO is not backed off, the probe comes first: the timer of a packet is
 //! `RetransmissionTimers::start` (`requester/timers.rs`).
 //!
-//! Specification: RFC 6298, with other limits. docs/uroce/protocol.md has the values; `tests/values.rs` and
-//! `tests/retransmission.rs` check them. docs/network.md shows their effect (`make bench-network`).
+//! Specification: RFC 6298, with other limits. docs/uroce/protocol.md has the values; `tests/values.rs`,
+//! `tests/selective.rs` (the shortest) and `tests/retransmission.rs` (the first) check them. docs/network.md
+//! shows their effect (`make bench-network`).
 
 use std::time::Duration;
 

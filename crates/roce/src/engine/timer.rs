@@ -8,7 +8,7 @@ pub enum Timer {
     /// The ack timeout (9.7.6.1.3): retransmit, and consume one of `retry_cnt`.
     AckTimeout,
     /// The retransmission timeout (RFC 6298), shorter than the ack timeout: retransmit without
-    /// consuming one of `retry_cnt`.
+    /// consuming one of `retry_cnt`. Also the timer of a probe, and of a packet that is sent alone.
     Rto,
     /// The wait after an RNR NAK (9.7.5.2.8): retransmit.
     Rnr,
