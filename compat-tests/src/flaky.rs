@@ -57,6 +57,8 @@ const FLAKY: &[Flaky] = &[
         "Its completion queue is too small for events: the kernel's log says \"rxe_cq_post: queue full\", \
             then nobody wakes up (6 of 20 runs on the C library).",
     ),
+    flaky("perftest/*-R", 3, ANEW),
+    flaky("perftest/*-R-e", 3, ANEW),
     flaky("vm/pingpong/uc*", 3, UNRELIABLE),
     flaky("vm/pingpong/ud*", 3, UNRELIABLE),
     flaky("uroce/interop*/*rxe*/pingpong/uc*", 2, UNRELIABLE),
