@@ -1,5 +1,5 @@
-//! The aims on one host, as ratios of the best rounds to those of peers of the same run
-//! (`docs/uroce/one-host.md`). A report, no test: a ratio is printed with its aim, whether it is met or not.
+//! The aims on one host, as ratios of the best rounds to those of peers of the same run. A report, no test: a
+//! ratio is printed with its aim, whether it is met or not.
 
 use crate::figures::{Figures, bytes};
 use crate::peer::{Metric, Peer};

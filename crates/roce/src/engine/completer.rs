@@ -13,7 +13,6 @@ use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
 use super::retries::{Exhausted, Retries};
-use super::timer::Timer;
 use super::{Hca, PeerActivity, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet};
 
@@ -40,13 +39,13 @@ struct NakRetransmission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompleterAction {
     None,
-    /// Packets were lost: retransmit from the oldest unacknowledged one.
+    /// Packets or requests were lost: retransmit from the oldest one that is not acknowledged.
     Retransmit,
     /// Wait for the peer's RNR timer, whose code this is.
     RnrWait {
         timer: u8,
     },
-    /// Take the data of the response: call [`Completer::on_response`].
+    /// Take the data of the response: [`Completer::on_response`], or in shared memory `Sender::on_data`.
     TakeResponse,
     /// The oldest WQE fails.
     Fail(ibv_wc_status),
@@ -167,7 +166,7 @@ impl Completer {
         now: Time,
     ) -> Result<(), ibv_wc_status> {
         self.counters.rcvd_rnr_err += 1;
-        if requester.timers().is_set(Timer::Rnr) {
+        if requester.is_rnr_waiting() {
             return Ok(());
         }
         if let Err(Exhausted) = self.retries.consume_rnr(attributes) {

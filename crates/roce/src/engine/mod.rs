@@ -76,6 +76,9 @@ pub use work::{
     Bind, Completion, Data, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress,
 };
 
+/// The longest message, in bytes (9.7.1.1).
+const MAX_MESSAGE_LEN: u32 = 1 << 31;
+
 /// A point in time: nanoseconds of a monotonic clock, whose origin is the caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Time(pub u64);

@@ -3,7 +3,7 @@
 use super::shm::Fragment;
 use crate::wire::{AtomicEth, Feth, Packet, Part, Psn, Reth};
 
-/// A request, or a part of one.
+/// A request, or one of its packets or fragments.
 pub trait Request {
     /// The packet, if it came in one.
     fn as_packet(&self) -> Option<&Packet<'_>>;

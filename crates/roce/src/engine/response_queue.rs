@@ -291,9 +291,14 @@ impl ResponseQueue {
     /// splits one buffer into several packets (UDP_SEGMENT) only if none but the last is shorter. With
     /// the ACK last, the program's reply and the ACK of the request leave in one system call.
     pub fn yields_to_request(&mut self) -> bool {
-        let yields = !self.yielded && matches!(self.queue.front(), Some(Response::Ack { .. }));
+        let yields = !self.yielded && self.ack_is_next();
         self.yielded |= yields;
         yields
+    }
+
+    /// Whether the next response is an ACK.
+    pub fn ack_is_next(&self) -> bool {
+        matches!(self.queue.front(), Some(Response::Ack { .. }))
     }
 
     /// Whether the next response is a READ response, which the pacer may delay.

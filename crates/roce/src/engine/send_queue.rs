@@ -7,11 +7,9 @@ use ibverbs_abi::*;
 
 use super::slot_count::{PolledSends, SlotCount};
 use super::slots::Slots;
-use super::{Completion, Data, Hca, LocalError, SendFlags, SendOp, SendWr};
+use super::{Completion, Data, Hca, LocalError, MAX_MESSAGE_LEN, SendFlags, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
 
-/// The longest message, in bytes (9.7.1.1).
-const MAX_MESSAGE_LEN: u64 = 1 << 31;
 /// The most bytes that one READ request asks for. A longer READ is sent as several requests, so that
 /// the congestion window can limit the responses in flight.
 const MAX_READ_REQUEST_LEN: u32 = 64 << 10;
@@ -298,14 +296,14 @@ impl SendQueue {
             return;
         };
         let sum = wqe.wr.message_len();
-        wqe.len = sum.min(MAX_MESSAGE_LEN) as u32;
+        wqe.len = sum.min(MAX_MESSAGE_LEN.into()) as u32;
         let (packets, messages) = wqe.size(mtu);
         wqe.first = self.end;
         self.end += packets;
         wqe.end = self.end;
         self.message = self.message.wrapping_add(messages) & 0xff_ffff;
         wqe.message = self.message;
-        wqe.state = if sum > MAX_MESSAGE_LEN {
+        wqe.state = if sum > MAX_MESSAGE_LEN.into() {
             WqeState::Failed(IBV_WC_LOC_LEN_ERR)
         } else {
             WqeState::Pending

@@ -20,11 +20,12 @@ pub fn full_fence() {
 }
 
 /// Moves a cache line to this CPU, for stores. It has no other effect, whatever the address is.
+#[cfg(not(loom))]
 #[inline(always)]
 pub fn prefetch_for_write(line: *const u8) {
     // SAFETY: a prefetch accesses nothing as far as programs can tell, and does not fault.
     unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags))
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, nomem, preserves_flags))
     };
 }
 

@@ -20,6 +20,7 @@ pub fn full_fence() {
 }
 
 /// Does nothing: a prefetch is an extension (Zicbop).
+#[cfg(not(loom))]
 #[inline(always)]
 pub fn prefetch_for_write(_line: *const u8) {}
 

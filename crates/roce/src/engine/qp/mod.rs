@@ -115,7 +115,7 @@ impl Qp {
     /// [`Qp::counters`], which begin at 0 again.
     pub fn take_counters(&mut self) -> Counters {
         let mut sum = std::mem::take(&mut self.counters);
-        sum += std::mem::take(self.sends.counters_mut());
+        sum += self.sends.take_counters();
         sum += self.responder.take_counters();
         sum
     }

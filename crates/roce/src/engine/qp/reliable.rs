@@ -124,7 +124,7 @@ impl Qp {
         buffer: &mut [u8],
     ) -> Option<Encoded> {
         // No other takes a packet: see `Qp::receive_ack_packet`.
-        if self.responder.is_shared() && !self.responder.responses().acknowledges_next() {
+        if self.responder.is_shared() && !self.responder.responses().queue().ack_is_next() {
             return None;
         }
         let next =

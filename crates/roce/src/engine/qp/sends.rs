@@ -12,7 +12,6 @@ use crate::engine::counters::Counters;
 use crate::engine::requester::{Finished, Requester};
 use crate::engine::send_queue::SendQueue;
 use crate::engine::shm::{Fragment, Sender};
-use crate::engine::timer::Timer;
 use crate::engine::{Clock, Completion, Hca, PeerActivity, QpConfig, Service, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet, Psn};
 
@@ -57,9 +56,9 @@ impl SendSide {
         self.completer.counters()
     }
 
-    /// The counts, to take them.
-    pub fn counters_mut(&mut self) -> &mut Counters {
-        self.completer.counters_mut()
+    /// [`SendSide::counters`], which begin at 0 again.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(self.completer.counters_mut())
     }
 
     /// The send queue.
@@ -139,7 +138,7 @@ impl SendSide {
     pub fn is_rnr_waiting(&self) -> bool {
         match &self.sender {
             Some(sender) => sender.is_rnr_waiting(),
-            None => self.requester.timers().is_set(Timer::Rnr),
+            None => self.requester.is_rnr_waiting(),
         }
     }
 
@@ -256,7 +255,6 @@ impl SendSide {
     }
 
     /// Does what a response in shared memory requires after the WQEs that it acknowledges have completed.
-    #[inline(never)]
     pub fn react_to_fragment(
         &mut self,
         action: CompleterAction,

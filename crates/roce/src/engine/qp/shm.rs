@@ -200,7 +200,7 @@ impl Qp {
         // The acknowledged WQEs complete before a later one fails.
         self.complete_sends(hca);
         if action != CompleterAction::None && self.state != QpState::Err {
-            self.take_answer(action, fragment, clock.time(), hca);
+            self.react_to_fragment(action, fragment, clock.time(), hca);
         }
     }
 
@@ -219,7 +219,7 @@ impl Qp {
     }
 
     #[inline(never)]
-    fn take_answer(
+    fn react_to_fragment(
         &mut self,
         action: CompleterAction,
         fragment: &Fragment<'_>,

@@ -7,23 +7,18 @@ const INTERVAL: u64 = 32;
 #[derive(Debug, Default)]
 pub(super) struct AckRequests {
     since: u64,
-    /// The next packet requests an acknowledgment in any case.
-    is_forced: bool,
 }
 
 impl AckRequests {
     /// A retransmission begins: its first packet requests an acknowledgment.
     pub fn restart(&mut self) {
-        *self = AckRequests {
-            since: 0,
-            is_forced: true,
-        };
+        self.since = INTERVAL;
     }
 
     /// Whether the next packet has to request one, with this congestion window.
     #[inline]
     pub fn is_due(&self, cwnd: u64) -> bool {
-        self.is_forced || self.since >= (cwnd / 2).min(INTERVAL)
+        self.since >= (cwnd / 2).min(INTERVAL)
     }
 
     /// A request was sent, which counts as that number of packets.
@@ -33,7 +28,6 @@ impl AckRequests {
             true => 0,
             false => self.since + packets,
         };
-        self.is_forced = false;
     }
 }
 

@@ -29,8 +29,7 @@ impl Drain {
 
     /// Whether draining has ended; `first`: the oldest WQE's first packet. Returns true once.
     pub fn take_drained(&mut self, first: Option<u64>) -> bool {
-        let end = self.end.unwrap_or(0);
-        let is_drained = self.is_draining && first.is_none_or(|first| first >= end);
+        let is_drained = self.is_draining && first.is_none_or(|first| self.stops(first));
         self.is_draining &= !is_drained;
         is_drained
     }

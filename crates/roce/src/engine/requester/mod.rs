@@ -10,8 +10,8 @@
 //! | `Selective` | retransmission of one packet in place of all |
 //! | [`Pacer`] | the pace of unreliable services |
 //!
-//! Each owns its fields, and none calls another. The requester does not read responses and does not count
-//! retries; the completer does, and calls the entry points in `ack`.
+//! Each owns its fields, and none changes another. The requester does not read responses and does not count
+//! retries; the completer does: it calls the entry points in `ack`, and reads the window and the timers.
 
 mod ack;
 mod ack_request;
@@ -67,7 +67,7 @@ pub struct Requester {
     pacer: Pacer,
 }
 
-/// The next step with the requests of a reliable connection, or in shared memory.
+/// The result of [`Requester::next_packet`] and of `shm::Sender::next_fragment`.
 pub enum NextRequest<T> {
     /// Wrote a packet or a fragment.
     Sent(T),
@@ -123,6 +123,12 @@ impl Requester {
     #[inline]
     pub fn window_mut(&mut self) -> &mut SendWindow {
         &mut self.window
+    }
+
+    /// Whether it waits after an RNR NAK.
+    #[inline]
+    pub fn is_rnr_waiting(&self) -> bool {
+        self.timers.is_rnr_waiting()
     }
 
     /// When the timers expire.
@@ -317,9 +323,7 @@ impl Requester {
 
     /// Whether the peer is known to have no receive WQE for the message.
     fn exceeds_credits(&self, wqe: &Wqe) -> bool {
-        self.credits.are_counted()
-            && wqe.consumes_recv_wqe()
-            && self.credits.are_exceeded_by(wqe.ssn())
+        self.credits.are_exceeded_by(wqe.ssn()) && wqe.consumes_recv_wqe()
     }
 
     /// Writes packet `next` of the current WQE into the buffer. None if the buffer is too small.
@@ -346,20 +350,20 @@ impl Requester {
         Ok(encoded)
     }
 
-    /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
-    /// does can be expected to follow soon.
+    /// Whether the request that ends before packet `end` has to request an acknowledgment (9.7.2.3): if no
+    /// packet that does can be expected to follow soon.
     #[inline]
-    fn needs_ack_request(&self, wqe: &Wqe, next: u64) -> bool {
+    fn needs_ack_request(&self, wqe: &Wqe, end: u64) -> bool {
         let cwnd = self.congestion.cwnd();
         if self.ack_requests.is_due(cwnd)
             || wqe.class() != OpClass::Acked
-            || next - self.window.oldest_unacked() >= cwnd
-            || self.drain.ends_at(next)
+            || end - self.window.oldest_unacked() >= cwnd
+            || self.drain.ends_at(end)
             || self.exceeds_credits(wqe)
         {
             return true;
         }
-        if next < wqe.end {
+        if end < wqe.end {
             return false;
         }
         self.window.following().is_none_or(|following| {
@@ -390,7 +394,7 @@ impl Requester {
         if encoded.is_err() {
             // This WQE fails.
             self.rewind(false);
-            self.window.rewind_to(index);
+            self.window.set_current(index);
             return encoded;
         }
         let wait = self.selective.on_sent(packet, self.timers.rtt(), now);

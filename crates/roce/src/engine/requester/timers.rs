@@ -33,7 +33,7 @@ pub enum Expired {
     AckTimeout { late: Duration },
     /// The RTO.
     Rto,
-    /// The time of a packet that is sent alone, which is sent once more.
+    /// The RTO, or a shorter time, after which one packet at most is sent alone: the same once more, or a probe.
     Alone,
 }
 
@@ -141,7 +141,7 @@ impl RetransmissionTimers {
         self.stop();
     }
 
-    /// Everything is retransmitted, so that no sample can be taken (Karn's algorithm).
+    /// Packets are retransmitted, so the sample that runs would be ambiguous (Karn's algorithm).
     ///
     /// After a timeout (`is_timeout`) the first sample is taken nevertheless, if its packet is acknowledged
     /// before it is retransmitted. On a path longer than the first RTO there would be none otherwise: each

@@ -240,7 +240,7 @@ impl SendWindow {
         }
     }
 
-    /// Does not retransmit what is acknowledged.
+    /// After a late acknowledgment: a retransmission skips what is acknowledged.
     #[inline]
     pub(super) fn catch_up(&mut self) {
         if self.next <= self.oldest_unacked {
@@ -248,20 +248,19 @@ impl SendWindow {
         }
     }
 
-    /// Goes back to the oldest packet that is not acknowledged.
+    /// The next packet is the oldest one that is not acknowledged.
     pub(super) fn rewind(&mut self) {
         self.next = self.oldest_unacked;
         self.current = 0;
         self.rd_atomic_in_flight = 0;
     }
 
-    /// [`SendWindow::rewind`], with WQE number `index` the current one, which fails.
-    pub(super) fn rewind_to(&mut self, index: usize) {
-        self.rewind();
+    /// WQE number `index` is the current one: it fails.
+    pub(super) fn set_current(&mut self, index: usize) {
         self.current = index;
     }
 
-    /// The WQEs that are in the queue go on with the packet after the last one that was sent.
+    /// Nothing of the WQEs in the queue counts as sent: the next packet is the first one of the oldest WQE.
     pub fn restart(&mut self) {
         let first = self.queue.front().map_or(self.queue.end(), |wqe| wqe.first);
         (self.oldest_unacked, self.next, self.highest_sent) = (first, first, first);

@@ -1,7 +1,7 @@
 //! Executes validated requests: SEND, WRITE, READ, atomics, ATOMIC WRITE, FLUSH.
 //!
-//! Not here: the validation and the order of requests (`super`), duplicates (`responses`), sending
-//! the responses (`transmit`, `fragments`).
+//! Not here: the validation and the order of requests (`super`), duplicates and sending the
+//! responses (`responses`).
 //!
 //! Specification: 9.7.4, 9.7.5; ATOMIC WRITE and FLUSH: annex A19.
 
@@ -12,10 +12,7 @@ use super::nak::{Executed, NakCause};
 use super::resources::{Resource, SavedResult};
 use super::{Attributes, Completion, Hca, Operation, Part, RecvWr, Request, Responder};
 use crate::engine::response_queue::{ReadResponse, Response};
-use crate::engine::{Access, RemoteKey};
-
-/// The longest message, in bytes (9.7.1.1).
-const MAX_MESSAGE_LEN: u32 = 1 << 31;
+use crate::engine::{Access, MAX_MESSAGE_LEN, RemoteKey};
 
 impl Responder {
     /// Executes the request with the ePSN of a reliable connection.

@@ -50,7 +50,7 @@ pub struct Network {
     /// From when on the sides share memory.
     pub shared_from: Option<Time>,
     /// The longest fragment, in bytes.
-    pub part_len: usize,
+    pub fragment_len: usize,
     /// Whether shared memory takes a fragment that a side sends. If not, it is lost, as when the receiver
     /// has no memory for it.
     pub takes_fragment: Box<Takes>,
@@ -168,7 +168,7 @@ impl Network {
             copies: 0,
             packets_sent: [0; 2],
             shared_from: None,
-            part_len: 20 << 10,
+            fragment_len: 20 << 10,
             takes_fragment: Box::new(|_, _| true),
             transmit_delay: Duration::ZERO,
             transmit_at: [None; 2],
@@ -310,7 +310,7 @@ impl Network {
 
     /// Sends through shared memory what a side may send there.
     fn transmit_fragments(&mut self, side: usize) {
-        let mut buffer = vec![0; HEAD_LEN + self.part_len];
+        let mut buffer = vec![0; HEAD_LEN + self.fragment_len];
         loop {
             self.run_side(side, |qp, hca| qp.execute_direct(hca));
             let Side { qp, hca } = &mut self.sides[side];

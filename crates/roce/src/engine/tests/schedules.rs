@@ -67,7 +67,7 @@ struct Case {
     /// From when on the sides share memory.
     shared_from: Option<Duration>,
     /// The longest part of a message there, in bytes.
-    part_len: usize,
+    fragment_len: usize,
     transmit_delay: Duration,
     impairment: Impairment,
     messages: [Vec<Transfer>; 2],
@@ -164,7 +164,7 @@ fn case() -> impl Strategy<Value = Case> {
                 timeout,
                 [shared, direct],
                 shared_from,
-                part_len,
+                fragment_len,
                 transmit_delay,
                 impairment,
                 messages,
@@ -176,7 +176,7 @@ fn case() -> impl Strategy<Value = Case> {
                 shared,
                 direct,
                 shared_from,
-                part_len,
+                fragment_len,
                 transmit_delay,
                 impairment,
                 messages,
@@ -229,7 +229,7 @@ fn impair(impairment: Impairment) -> Box<Impair> {
 fn take(case: &Case) -> Box<Takes> {
     let mut random = Random(case.impairment.seed);
     let longest = case.messages.iter().flatten().map(|message| message.len);
-    let parts = longest.max().unwrap_or(0) as usize / case.part_len + 1;
+    let parts = longest.max().unwrap_or(0) as usize / case.fragment_len + 1;
     let dropped = (case.impairment.loss / 4).min(2000 / parts as u64);
     Box::new(move |_, _| random.below(1000) >= dropped)
 }
@@ -387,7 +387,7 @@ fn start(case: &Case) -> Network {
     );
     network.transmit_delay = case.transmit_delay;
     network.shared_from = case.shared_from.map(|at| network.now.after(at));
-    network.part_len = case.part_len;
+    network.fragment_len = case.fragment_len;
     network.takes_fragment = take(case);
     network.reuses = Some(|index| {
         let start = place(SENT, index) as usize;

@@ -93,7 +93,7 @@ fn a_message_with_a_missing_fragment_is_sent_again() {
         ] {
             let mut network = shared();
             fill(&mut network, 0);
-            network.part_len = 1000;
+            network.fragment_len = 1000;
             network.post_recv(1, recv_wr(7, &[sge(200_000, 4000)]));
             drop_fragments(&mut network, dropped);
             post(&mut network, 1, op, 3500);
@@ -197,7 +197,7 @@ fn a_lost_response_is_requested_again() {
         SendOp::FetchAdd { va, rkey, add: 1 },
     ] {
         let mut network = shared();
-        network.part_len = 100;
+        network.fragment_len = 100;
         let len = match op {
             SendOp::Read { .. } => 350,
             _ => 8,
@@ -306,7 +306,7 @@ fn an_unreliable_connection_changes_at_any_time() {
 fn an_unreliable_message_without_a_fragment_is_dropped() {
     for dropped in [&[0][..], &[1], &[3]] {
         let mut network = uc().sharing(true);
-        network.part_len = 1000;
+        network.fragment_len = 1000;
         network.post_recv(1, recv_wr(7, &[sge(0, 5000)]));
         drop_fragments(&mut network, dropped);
         post(&mut network, 1, SendOp::Send, 3500);

@@ -26,14 +26,20 @@ pub(super) static GIVEN_UP: AtomicU32 = AtomicU32::new(0);
 /// Called when the program has closed a device: nothing stays open of rdma_cm if the program has closed its
 /// descriptors, as in the kernel. The thread would notice later that they are closed.
 pub fn after_close() {
+    wait_for_thread();
+}
+
+/// [`after_close`]. Returns whether the thread did not end within the time.
+pub(super) fn wait_for_thread() -> bool {
     let has_ended = || ENDED.load(Ordering::Acquire) >= STARTED.load(Ordering::Relaxed);
     if has_ended() {
-        return forward::close_connections();
+        forward::close_connections();
+        return false;
     }
     close_hung_up();
     let started = STARTED.load(Ordering::Relaxed);
     if GIVEN_UP.load(Ordering::Relaxed) == started {
-        return;
+        return false;
     }
     let until = clock::now().after(CLOSE_WAIT);
     let is_open = || {
@@ -44,10 +50,12 @@ pub fn after_close() {
     };
     while !has_ended() && !is_open() {
         if clock::now() >= until {
-            return GIVEN_UP.store(started, Ordering::Relaxed);
+            GIVEN_UP.store(started, Ordering::Relaxed);
+            return true;
         }
         std::thread::sleep(CHECK_INTERVAL);
     }
+    false
 }
 
 /// Ends what belongs to descriptors that the program has closed.

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::event_queue::EVENT_LEN;
-use super::lifecycle::end_connections;
+use super::lifecycle::{end_connections, wait_for_thread};
 use super::process::{ENDED, STARTED, STATE};
 use super::*;
 use crate::sync::Mutex;
@@ -187,14 +187,9 @@ fn closing_waits_once_for_a_peer() {
     let files = std::mem::take(&mut state.files);
     state.manager.open(0);
     drop(locked);
-    let waits = || {
-        let start = Instant::now();
-        after_close();
-        start.elapsed() >= WHILE
-    };
-    assert!(waits());
-    // Another thread may keep the CPU for as long.
-    assert!((0..10).any(|_| !waits()));
+    let start = Instant::now();
+    assert_eq!([wait_for_thread(), wait_for_thread()], [true, false]);
+    assert!(start.elapsed() >= WHILE);
     let mut locked = STATE.lock();
     let state = locked.as_mut().unwrap();
     state.manager.close(0, crate::device::clock::now());

@@ -12,12 +12,7 @@ use crate::engine::shm::{FragmentWriter, HEAD_LEN};
 use crate::wire::{AethKind, NakCode, Operation, Part, Psn};
 
 impl Responses {
-    /// Whether the next response is an ACK.
-    pub fn acknowledges_next(&self) -> bool {
-        matches!(self.queue.front(), Some(Response::Ack { .. }))
-    }
-
-    /// Writes the next response, or a part of it, into `buffer`, which has room for [`HEAD_LEN`] bytes or
+    /// Writes the next fragment of a response into `buffer`, which has room for [`HEAD_LEN`] bytes or
     /// more. With exactly that many: only a response without payload.
     #[inline]
     pub fn next_fragment(

@@ -15,7 +15,7 @@ use crate::engine::response_queue::{ReadResponse, Response, ResponseQueue};
 use crate::engine::{Access, Hca, QpConfig, RemoteKey};
 use crate::wire::{AethKind, Operation, Psn, Reth};
 
-/// The next step with the responses.
+/// The result of [`Responses::next_response`] and [`Responses::next_fragment`].
 pub enum NextResponse<T> {
     /// Nothing can be sent now.
     None,
@@ -75,12 +75,6 @@ impl Responses {
     #[inline]
     pub fn has_next(&self) -> bool {
         self.queue.front().is_some()
-    }
-
-    /// The number of completed messages, which ACKs contain.
-    #[inline]
-    pub fn msn(&self) -> u32 {
-        self.msn.get()
     }
 
     /// A message is complete.

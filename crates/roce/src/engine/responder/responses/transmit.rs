@@ -96,7 +96,7 @@ impl Responses {
         buffer: &'a mut [u8],
     ) -> HeaderWriter<'a> {
         let mut headers = emit::connected_headers(attributes, operation, Part::Only, psn, buffer);
-        let msn = self.msn();
+        let msn = self.msn.get();
         headers.aeth(&Aeth { kind, msn });
         headers
     }
@@ -122,7 +122,7 @@ impl Responses {
         let mut headers =
             emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn, buffer);
         if part != Part::Middle {
-            let (kind, msn) = (ACK, self.msn());
+            let (kind, msn) = (ACK, self.msn.get());
             headers.aeth(&Aeth { kind, msn });
         }
         let layout = Layout::new(headers.size(), len as usize);
