@@ -43,10 +43,7 @@ impl Shadow {
         let mut found = Vec::new();
         for completion in completions {
             if let Some(qp) = self.qps.of_completion(context, address, completion) {
-                let these = self.completed(address, qp, completion, call);
-                if !these.is_empty() {
-                    found.extend(these);
-                }
+                found.extend(self.completed(address, qp, completion, call));
             }
         }
         found
@@ -206,16 +203,14 @@ impl Shadow {
             return Vec::new();
         };
         let mut found: Vec<(usize, Option<u32>, u32)> = Vec::new();
-        for completion in completions {
-            let matters = SENDS_ONLY.contains(&completion.status);
-            let address = self
-                .qps
-                .of_completion(context, cq, completion)
-                .filter(|_| matters);
-            let Some(qp) = address.and_then(|address| self.qps.get(&address)) else {
+        let failed = completions.iter();
+        for completion in failed.filter(|of| SENDS_ONLY.contains(&of.status)) {
+            let Some(address) = self.qps.of_completion(context, cq, completion) else {
                 continue;
             };
-            let address = address.unwrap_or(0);
+            let Some(qp) = self.qps.get(&address) else {
+                continue;
+            };
             if qp.first_error.is_none() && found.iter().all(|(of, ..)| *of != address) {
                 let mut sends = qp.sends.iter();
                 let request = sends.find(|request| request.wr_id == completion.wr_id);

@@ -123,12 +123,14 @@ impl Registry<Cq> {
         Some(cq.context)
     }
 
-    /// A poll of a CQ has returned nothing. Whether that has been so for too long; true once.
+    /// The last poll of a CQ has returned nothing. Whether that has been so for too long; true once.
     pub fn empty_for_long(&mut self, address: usize) -> bool {
         let (Some(limit), Some(cq)) = (limit(), self.get_mut(&address)) else {
             return false;
         };
-        let now = Instant::now();
+        let Some(now) = cq.last_poll else {
+            return false;
+        };
         let elapsed = now.duration_since(*cq.empty_since.get_or_insert(now));
         if cq.is_reported || elapsed < limit {
             return false;
@@ -137,13 +139,13 @@ impl Registry<Cq> {
         true
     }
 
-    /// Milliseconds since when a CQ that is still polled is empty; None if it is not polled.
+    /// For how many milliseconds polls of a CQ have found nothing; None if it is not polled.
     pub fn waits_ms(&self, address: usize) -> Option<u64> {
         let cq = self.get(&address).filter(|cq| cq.is_polled())?;
         Some(cq.empty_since?.elapsed().as_millis() as u64)
     }
 
-    /// The other CQs of the device of a CQ that the program does not poll.
+    /// The other CQs of this one's device, as far as the program does not poll them.
     pub fn neglected(&self, address: usize) -> impl Iterator<Item = (&usize, &Cq)> {
         let context = self.get(&address).map(|cq| cq.context);
         self.iter().filter(move |(at, other)| {
@@ -191,7 +193,7 @@ impl Registry<Cq> {
             let object = Object::at(Kind::Cq, address);
             Finding::new(Rule::Argument, object, "ibv_end_poll", Outcome::Called).with_texts(
                 "no poll of this thread has begun: ibv_start_poll returned an error, or was \
-                               not called",
+                 not called",
                 "it unlocks the CQ, which is locked only if ibv_start_poll returned 0",
                 "call ibv_end_poll only after an ibv_start_poll that returned 0, once",
             )

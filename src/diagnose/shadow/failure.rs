@@ -310,7 +310,7 @@ fn is_known(receive: &Receive) -> bool {
     *receive != Receive::default()
 }
 
-/// The length of the oldest outstanding message that consumes a receive.
+/// The length of the oldest outstanding message whose data goes into a receive.
 fn oldest_message(peer: &Qp) -> Option<u64> {
     let consumes = |request: &&SendRequest| {
         matches!(

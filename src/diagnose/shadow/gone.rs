@@ -1,6 +1,6 @@
 //! Objects that were destroyed, until another one gets their address.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::diagnose::finding::Kind;
 
@@ -9,16 +9,14 @@ const MAX_GONE: usize = 4096;
 
 /// The destroyed objects. Whether another one has their address is not known here.
 pub struct Gone {
-    all: BTreeSet<(Kind, usize)>,
-    /// The objects among them whose device was closed.
-    with_device: BTreeSet<(Kind, usize)>,
+    /// Each, and whether it went when its device was closed.
+    all: BTreeMap<(Kind, usize), bool>,
 }
 
 impl Gone {
     pub const fn new() -> Gone {
         Gone {
-            all: BTreeSet::new(),
-            with_device: BTreeSet::new(),
+            all: BTreeMap::new(),
         }
     }
 
@@ -26,25 +24,23 @@ impl Gone {
     pub fn remember(&mut self, kind: Kind, address: usize) {
         if self.all.len() == MAX_GONE {
             self.all.clear();
-            self.with_device.clear();
         }
-        self.with_device.remove(&(kind, address));
-        self.all.insert((kind, address));
+        self.all.insert((kind, address), false);
     }
 
     /// The object, which is remembered, went when its device was closed.
     pub fn went_with_device(&mut self, kind: Kind, address: usize) {
-        self.with_device.insert((kind, address));
+        self.all.insert((kind, address), true);
     }
 
     pub fn contains(&self, kind: Kind, address: usize) -> bool {
-        self.all.contains(&(kind, address))
+        self.all.contains_key(&(kind, address))
     }
 
     /// How a destroyed object went, if that was not by a call of its own.
     pub fn how(&self, kind: Kind, address: usize) -> Option<String> {
-        let closed = self.with_device.contains(&(kind, address));
-        closed
+        let with_device = self.all.get(&(kind, address)) == Some(&true);
+        with_device
             .then(|| "ibv_close_device has closed its device, and all that was left with it".into())
     }
 }

@@ -4,7 +4,6 @@ use ibverbs_abi::IBV_QPT_UD;
 
 use super::qps::Qps;
 use super::{Receive, SendRequest, Sge, Shadow};
-use crate::diagnose::check::key;
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::report;
@@ -49,43 +48,38 @@ impl Qps {
     /// Whether a device may be writing to a part of these buffers.
     pub(super) fn are_written_to(&self, sges: &[Sge]) -> bool {
         let overlaps = |other: &Sge| {
-            let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
             sges.iter()
-                .any(|sge| u128::from(sge.addr) < end(other) && u128::from(other.addr) < end(sge))
+                .any(|sge| u128::from(sge.addr) < other.end() && u128::from(other.addr) < sge.end())
         };
         self.values().any(|qp| {
             let receives = qp.receives.iter().flat_map(|receive| &receive.sges);
-            let reads = qp
-                .sends
-                .iter()
-                .filter(|of| key::rights_of(of.opcode).1 != 0);
-            receives.chain(reads.flat_map(|of| &of.sges)).any(overlaps) || qp.srq != 0
+            let reads = qp.sends.iter().filter(|of| of.returns_data());
+            qp.srq != 0 || receives.chain(reads.flat_map(|of| &of.sges)).any(overlaps)
         })
     }
 
     /// Receives into the same memory, and whether that is the same buffer. None of a program that has posted
     /// many: it does not look at their data.
-    fn overlapping(&self, address: usize, receives: &[Receive]) -> Option<(Finding, bool)> {
+    fn overlapping(&self, address: usize, receive: &Receive) -> Option<(Finding, bool)> {
         let qp = self.get(&address)?;
         if qp.receives.len() > MAX_SAME {
             return None;
         }
-        let posted = qp.receives.iter().chain(receives);
+        let posted = qp.receives.iter().chain([receive]);
         let ranges =
             posted.flat_map(|receive| receive.sges.iter().map(move |sge| (sge, receive.wr_id)));
         let mut ranges: Vec<(&Sge, u64)> = ranges.filter(|(sge, _)| sge.length > 0).collect();
         ranges.sort_by_key(|(sge, _)| (sge.addr, sge.length));
-        let end = |sge: &Sge| u128::from(sge.addr) + u128::from(sge.length);
         let overlap = |pair: &&[(&Sge, u64)]| {
             let [(a, _), (b, _)] = pair else { return false };
-            u128::from(b.addr) < end(a)
+            u128::from(b.addr) < a.end()
         };
         let pair = ranges.windows(2).find(overlap)?;
         let [(a, first), (b, second)] = pair else {
             return None;
         };
         let object = self.object(address);
-        let common = end(a).min(end(b)) - u128::from(b.addr);
+        let common = a.end().min(b.end()) - u128::from(b.addr);
         let is_same = (a.addr, a.length) == (b.addr, b.length);
         let (call, outcome) = ("ibv_post_recv", Outcome::Called);
         let finding = Finding::new(Rule::ReceivesOverlap, object, call, outcome)
@@ -103,22 +97,19 @@ impl Shadow {
     /// different data.
     pub(super) fn received(&mut self, address: usize, receive: &Receive) -> Option<Finding> {
         let found = match self.qps.get(&address)?.receives.completed() {
-            1 => self
-                .qps
-                .overlapping(address, core::slice::from_ref(receive)),
+            1 => self.qps.overlapping(address, receive),
             _ => None,
         };
-        let peer = self.peer(address).map(|(_, peer)| peer);
-        let data_differs = peer.is_some_and(|peer| peer.sends.messages_vary());
-        let qp = self.qps.get_mut(&address)?;
         if let Some((finding, is_same)) = found {
             if !is_same {
                 return Some(finding);
             }
-            qp.same_buffer = Some(finding);
+            self.qps.get_mut(&address)?.same_buffer = Some(finding);
         }
-        match data_differs {
-            true => qp.same_buffer.take(),
+        self.qps.get(&address)?.same_buffer.as_ref()?;
+        let (_, peer) = self.peer(address)?;
+        match peer.sends.messages_vary() {
+            true => self.qps.get_mut(&address)?.same_buffer.take(),
             false => None,
         }
     }

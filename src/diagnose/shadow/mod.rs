@@ -1,8 +1,9 @@
 //! The state of the program's objects, by their addresses, from the calls that it made.
 //!
-//! Responsible for the state, not for its interpretation: that is `check`. [`Shadow`] holds the types that
-//! own a part of the state each; these know nothing of each other, but for what the table says. Above them
-//! are the kinds of calls, which change or judge several parts, and return what `check` found.
+//! Responsible for the state, and for the findings that depend on it. Not here: conditions of arguments and
+//! facts alone (`check`). [`Shadow`] holds the types that own a part of the state each; these know nothing of
+//! each other, but for what the table says. Above them are the kinds of calls, which change or judge several
+//! parts.
 //!
 //! | part | file | uses |
 //! |---|---|---|
@@ -157,7 +158,7 @@ pub fn polls_are_watched() -> bool {
     POLLS_ARE_WATCHED.load(Ordering::Relaxed)
 }
 
-/// From now on it has to.
+/// From now on, [`polls_are_watched`] returns true.
 fn watch_polls() {
     POLLS_ARE_WATCHED.store(true, Ordering::Relaxed);
 }

@@ -74,10 +74,7 @@ impl Shadow {
         let refused = posted.first + accepted as u64..posted.first + posted.count as u64;
         let first_refused = self.qps.change(address, |qp| {
             qp.one_thread.end();
-            match refused.is_empty() {
-                true => None,
-                false => qp.sends.take_back(refused),
-            }
+            qp.sends.take_back(refused)
         });
         let post = Post::of(self, address, call)?;
         match first_refused.filter(|_| outcome.failed()) {
@@ -184,17 +181,11 @@ impl Post<'_> {
 
     /// Reports a READ or an atomic operation of a queue pair that may have none outstanding.
     fn without_initiator(&self, requests: &[SendRequest]) -> Option<Finding> {
-        let needs = |request: &&SendRequest| {
-            matches!(
-                request.opcode,
-                IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD
-            )
-        };
         let applies = self.qp.kind == IBV_QPT_RC
             && self.qp.state == IBV_QPS_RTS
             && self.qp.connection.sends
             && self.qp.connection.max_rd_atomic == 0;
-        let at = requests.iter().position(|of| needs(&of));
+        let at = requests.iter().position(SendRequest::returns_data);
         let at = at.filter(|_| applies)?;
         let found = self
             .finding(Rule::RdAtomicZero, Outcome::Called)
@@ -236,11 +227,9 @@ impl Post<'_> {
     fn no_room(&self, finding: impl Fn(Rule) -> Finding) -> Option<Finding> {
         let qp = self.qp;
         if qp.cap.max_send_wr == 0 {
-            let found = finding(Rule::Argument)
-                .with("what", "the queue pair was created with max_send_wr = 0");
-            let found = found.with("why", "its send queue has no room for a request");
-            return Some(found.with(
-                "todo",
+            return Some(finding(Rule::Argument).with_texts(
+                "the queue pair was created with max_send_wr = 0",
+                "its send queue has no room for a request",
                 "create the queue pair with cap.max_send_wr of 1 at least",
             ));
         }

@@ -56,10 +56,8 @@ impl Qp {
         const CALL: &str = "ibv_post_recv";
         let left = self.receives.take_back(refused);
         let finding = |rule| Finding::new(rule, self.object(), CALL, outcome.clone());
-        let argument = |what: &str, why: &str, todo: &str| {
-            let found = finding(Rule::Argument).with("what", what);
-            found.with("why", why).with("todo", todo)
-        };
+        let argument =
+            |what: &str, why: &str, todo: &str| finding(Rule::Argument).with_texts(what, why, todo);
         let found = if self.kind == IBV_QPT_XRC_RECV {
             argument(
                 "the queue pair is the receiving end of XRC",

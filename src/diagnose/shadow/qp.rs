@@ -66,15 +66,16 @@ pub struct Connection {
     pub better_index: Option<u32>,
 }
 
-/// The requests that a queue pair and its peer have posted between their resets.
+/// Resets of a queue pair and its peer, as far as they matter for the PSNs of both.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Resets {
     /// The queue pair was reset after it had sent to a peer in this process, and has posted nothing since.
     pub reconnects: bool,
     /// The peer in this process was reset after it had sent, and this one was not.
     pub peer_was_reset: bool,
-    /// The number of requests of the process when it was connected, and with its last one.
+    /// How many requests the process had posted when it was connected.
     pub connected_at: u64,
+    /// The same after its last request.
     pub last_posted: u64,
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::devices::Devices;
 use super::qp::{NewQp, Qp};
-use super::registry::Registry;
+use super::registry::{Registry, push_bounded};
 use super::request::Completion;
 use crate::diagnose::finding::{Kind, Object};
 
@@ -66,10 +66,7 @@ impl Qps {
 
     /// Remembers a queue pair that is destroyed: its peer may miss it.
     pub fn remember(&mut self, device: &str, qp: &NewQp) {
-        if self.gone.len() == MAX_GONE {
-            self.gone.pop_front();
-        }
-        self.gone.push_back((device.into(), qp.number));
+        push_bounded(&mut self.gone, MAX_GONE, (device.into(), qp.number));
     }
 
     pub fn get_mut(&mut self, address: &usize) -> Option<&mut Qp> {

@@ -87,8 +87,12 @@ impl ReceiveQueue {
 
     /// Whether no receive is outstanding, as far as is known: too many are not recorded.
     pub fn has_none(&self) -> bool {
-        let known = self.posted.saturating_sub(self.completed);
-        self.list.is_empty() && known <= MAX_RECORDED as u64
+        self.list.is_empty() && self.outstanding() <= MAX_RECORDED as u64
+    }
+
+    /// How many receives are outstanding, also those that are not recorded.
+    pub fn outstanding(&self) -> u64 {
+        self.posted.saturating_sub(self.completed)
     }
 
     /// How many receives were posted, and not refused.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::registry::Registry;
+use super::registry::{Registry, push_bounded};
 use super::request::Sge;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::finding::{Finding, Object, Outcome};
@@ -58,10 +58,7 @@ impl Regions {
 
     /// Remembers a region that was taken out, and is deregistered.
     pub fn remember(&mut self, mr: Mr) {
-        if self.deregistered.len() == MAX_DEREGISTERED {
-            self.deregistered.pop_front();
-        }
-        self.deregistered.push_back(mr);
+        push_bounded(&mut self.deregistered, MAX_DEREGISTERED, mr);
     }
 
     /// The device of a context is closed. Returns the addresses of the regions that it still had.

@@ -1,6 +1,14 @@
 //! Objects of one kind by their addresses. It knows nothing of what they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Adds an item to a list that has `max` at most: the oldest goes.
+pub(super) fn push_bounded<T>(list: &mut VecDeque<T>, max: usize, item: T) {
+    if list.len() == max {
+        list.pop_front();
+    }
+    list.push_back(item);
+}
 
 /// The objects of one kind.
 pub struct Registry<T> {

@@ -1,5 +1,6 @@
 //! Posted requests and receives, and completions, as copies of what the program has passed or got.
 
+use ibverbs_abi::*;
 use smallvec::SmallVec;
 
 use crate::diagnose::check::list::Before;
@@ -15,6 +16,13 @@ pub struct Sge {
     pub addr: u64,
     pub length: u32,
     pub lkey: u32,
+}
+
+impl Sge {
+    /// The address behind the element.
+    pub fn end(&self) -> u128 {
+        u128::from(self.addr) + u128::from(self.length)
+    }
 }
 
 /// A scatter/gather list. Most have one element, and are posted without an allocation.
@@ -76,6 +84,14 @@ pub struct SendRequest {
 }
 
 impl SendRequest {
+    /// Whether its response has data for its memory: a READ, or an atomic operation.
+    pub fn returns_data(&self) -> bool {
+        matches!(
+            self.opcode,
+            IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD
+        )
+    }
+
     /// The requests before one in a list. Those that were built are in none.
     pub fn before(requests: &[SendRequest], at: usize) -> Before {
         let last = at.checked_sub(1).and_then(|last| requests.get(last));

@@ -1,5 +1,4 @@
-//! Checks of requests and receives when they are posted: finds what is wrong with them, whether or
-//! not the device notices.
+//! Checks of requests when they are posted: finds what is wrong with them, whether or not the device notices.
 
 use ibverbs_abi::*;
 
@@ -110,18 +109,11 @@ impl Post<'_> {
                 "the request (wr_id {}) binds a memory window of type 1",
                 request.wr_id
             );
-            let found = finding(Rule::Argument).with("what", what);
-            return Some(
-                found
-                    .with(
-                        "why",
-                        "requests bind windows of type 2; those of type 1 have ibv_bind_mw",
-                    )
-                    .with(
-                        "todo",
-                        "allocate the window with IBV_MW_TYPE_2, or call ibv_bind_mw",
-                    ),
-            );
+            return Some(finding(Rule::Argument).with_texts(
+                what,
+                "requests bind windows of type 2; those of type 1 have ibv_bind_mw",
+                "allocate the window with IBV_MW_TYPE_2, or call ibv_bind_mw",
+            ));
         }
         if request.opcode != IBV_WR_LOCAL_INV {
             return None;
@@ -286,9 +278,8 @@ fn not_asked_for(
     let (flag, name) = send_op(request.opcode).filter(|_| request.is_built && qp.send_ops != 0)?;
     (qp.send_ops & flag == 0).then(|| {
         let what = format!(
-            "the {} (wr_id {}) is built by a function of ibv_wr_*, and send_ops_flags of the queue \
-             pair lacks \
-             {name}",
+            "the {} (wr_id {}) is built by a function of ibv_wr_*, and send_ops_flags of the queue pair \
+             lacks {name}",
             request.operation(),
             request.wr_id
         );
@@ -302,8 +293,7 @@ fn not_asked_for(
 /// Flags, lists and lengths.
 fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Option<Finding> {
     let argument = |what: String, why: &'static str, todo: &'static str| {
-        let found = finding(Rule::Argument).with("what", what);
-        Some(found.with("why", why).with("todo", todo))
+        Some(finding(Rule::Argument).with_texts(what, why, todo))
     };
     let wr_id = request.wr_id;
     let length = request.length();
@@ -326,7 +316,7 @@ fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Op
         let found = finding(Rule::NullObject).with("member", "sg_list");
         return Some(found.with("kind", "scatter/gather list"));
     }
-    let reads = request.opcode == IBV_WR_RDMA_READ || is_atomic(request.opcode);
+    let reads = request.returns_data();
     if request.inline && reads {
         return argument(
             format!("the request (wr_id {wr_id}) is a READ or an atomic, and has IBV_SEND_INLINE"),

@@ -51,9 +51,11 @@ impl SendQueue {
 
     /// Takes back the requests with these serial numbers, which the provider has refused. Returns the first.
     pub fn take_back(&mut self, refused: Range<u64>) -> Option<SendRequest> {
+        if refused.is_empty() {
+            return None;
+        }
         let mut sends = self.list.iter();
-        let first = sends.find(|of| of.serial == refused.start && !refused.is_empty());
-        let first = first.cloned();
+        let first = sends.find(|of| of.serial == refused.start).cloned();
         self.list.retain(|of| !refused.contains(&of.serial));
         first
     }
@@ -117,7 +119,7 @@ impl SendQueue {
         self.consuming
     }
 
-    /// Whether a request that was posted is signaled.
+    /// Whether a request that was posted was signaled.
     pub fn ever_signaled(&self) -> bool {
         self.ever_signaled
     }

@@ -136,8 +136,7 @@ impl Wait<'_> {
         if !alone || outstanding || of_channel().any(|(at, _)| self.qps.receives_from_srq(*at)) {
             return None;
         }
-        let why = "neither a signaled request nor a receive is outstanding on the CQs of this \
-        channel, and no \
+        let why = "neither a signaled request nor a receive is outstanding on the CQs of this channel, and no \
                    other thread of the program can post one";
         Some((
             why.into(),

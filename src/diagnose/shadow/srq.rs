@@ -45,13 +45,9 @@ impl Registry<Srq> {
             return vec![list::sge_limit(finding, sges, "max_sge", srq.max_sge)];
         }
         if outcome.is(libc::ENOMEM) {
-            let outstanding = srq
-                .receives
-                .posted()
-                .saturating_sub(srq.receives.completed());
             return vec![
                 finding(Rule::RecvQueueFull)
-                    .with("outstanding", outstanding)
+                    .with("outstanding", srq.receives.outstanding())
                     .with("max", srq.max),
             ];
         }

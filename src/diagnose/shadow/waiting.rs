@@ -62,13 +62,13 @@ impl Wait<'_> {
         if let Some(reason) = self.asks_for_none(cq) {
             return Some(reason);
         }
-        let mut sending = self.qps.iter().filter(|(_, qp)| on_sends(qp));
-        let mut receiving = self.qps.iter().filter(|(_, qp)| on_receives(qp));
+        let mut sending = self.qps.values().filter(on_sends);
+        let mut receiving = self.qps.values().filter(on_receives);
         sending
             .clone()
-            .find_map(|(_, qp)| not_completed(qp))
+            .find_map(not_completed)
             .or_else(|| {
-                sending.clone().find_map(|(_, qp)| {
+                sending.clone().find_map(|qp| {
                     let entries = self.cqs.get(&cq).map_or(0, |cq| cq.entries);
                     quiet::overrun(qp, signaled, entries).or_else(|| sends_stay(qp))
                 })
@@ -76,15 +76,15 @@ impl Wait<'_> {
             .or_else(|| {
                 let (other, todo) = self.elsewhere(cq, qps().next().is_none())?;
                 let waits_only = signaled == 0 && receives == 0;
-                let here = || sending.clone().find_map(|(_, qp)| unsignaled(qp));
+                let here = || sending.clone().find_map(unsignaled);
                 Some(match waits_only.then(here).flatten() {
                     Some((here, todo)) => (format!("{here}; besides, {other}"), todo),
                     None => (other, todo),
                 })
             })
             .or_else(|| {
-                let (why, todo) = receiving.find_map(|(_, qp)| self.receives_stay(qp))?;
-                let sent = sending.clone().find_map(|(_, qp)| unsignaled(qp));
+                let (why, todo) = receiving.find_map(|qp| self.receives_stay(qp))?;
+                let sent = sending.clone().find_map(unsignaled);
                 Some(match sent {
                     // Which of both the program waits for is not known.
                     Some((sent, _)) => (format!("{sent}; and of the receives: {why}"), EITHER),
@@ -96,7 +96,7 @@ impl Wait<'_> {
                 let of = nothing_else.then(|| {
                     let has_srq = qps().any(|qp| qp.srq != 0);
                     let ended = || qps().filter(|_| !has_srq).find_map(ended);
-                    sending.find_map(|(_, qp)| unsignaled(qp)).or_else(ended)
+                    sending.find_map(unsignaled).or_else(ended)
                 });
                 of.flatten()
             })
@@ -154,8 +154,8 @@ impl Wait<'_> {
     fn receives_stay(&self, qp: &Qp) -> Option<Reason> {
         let number = qp.number;
         let srq = self.srqs.get(&qp.srq);
-        let posted = !qp.receives.is_empty()
-            || srq.is_some_and(|srq| srq.receives.posted() > srq.receives.completed());
+        let posted =
+            !qp.receives.is_empty() || srq.is_some_and(|srq| srq.receives.outstanding() > 0);
         if let Some(reason) = quiet::datagrams_dropped(qp) {
             return Some(reason);
         }
@@ -216,8 +216,7 @@ impl Wait<'_> {
         };
         let other = peer.dest_qpn.filter(|other| *other != u64::from(qp.number));
         if let (Some(other), true) = (other, qp.kind != IBV_QPT_UD) {
-            let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
-            return Some((of(format!("is connected to {other:#x}")), todo));
+            return Some((of(format!("is connected to {other:#x}")), NUMBERS));
         }
         let limit = limit()?.as_millis() as u64;
         let peer_waits = peer.waits_ms.is_some_and(|waits| waits >= limit);
@@ -235,8 +234,7 @@ impl Wait<'_> {
             {
                 let why = format!(
                     "has posted {posted} requests, none of which consumes a receive: only SEND and \
-                     RDMA WRITE \
-                     with immediate data do"
+                     RDMA WRITE with immediate data do"
                 );
                 Some((
                     of(why),
@@ -275,14 +273,17 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
         (
             format!(
                 "{count} requests of queue pair {number:#x} were built since ibv_wr_start, and are \
-                 posted only \
-                 by ibv_wr_complete, which was not called"
+                 posted only by ibv_wr_complete, which was not called"
             ),
             "call ibv_wr_complete after the requests of ibv_wr_start",
         )
     })
 }
 
+/// What to do about a queue pair that is connected to another one than this.
+const NUMBERS: &str = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
+
+/// What to do if it is not known which of both the program waits for.
 const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the program waits for; if it \
                       waits for a receive, let the peer send what consumes one";
 
@@ -327,8 +328,7 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
         return Some(reason);
     }
     if let (Some(naming), None) = (&qp.evidence.naming, &qp.evidence.peer) {
-        let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
-        return Some((connection::other_number(qp, naming), todo));
+        return Some((connection::other_number(qp, naming), NUMBERS));
     }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
     if let Some(naks) = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
@@ -375,8 +375,7 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
         return Some((of(format!("is in {}", peer.state_name())), todo));
     }
     if let Some(other) = peer.dest_qpn.filter(|other| *other != u64::from(qp.number)) {
-        let todo = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
-        return Some((of(format!("is connected to {other:#x}")), todo));
+        return Some((of(format!("is connected to {other:#x}")), NUMBERS));
     }
     let none_posted = peer.posted.is_some() && peer.posted <= peer.consumed;
     if none_posted && consumes_receive(first) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ibverbs_abi::*;
 
 use super::regions::Mr;
-use super::registry::Registry;
+use super::registry::{Registry, push_bounded};
 use crate::diagnose::check::key::{self, Access};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::rules::Rule;
@@ -38,7 +38,7 @@ impl From<ibv_mw_bind_info> for Binding {
 /// A window that has been bound, as a region that the key gives access to.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The bound part of the region; its length is 0 when the window is not bound.
+    /// The part that it was bound to last; `is_bound` says whether it still is.
     part: Mr,
     is_bound: bool,
     was_bound: bool,
@@ -170,11 +170,8 @@ impl Windows {
     /// A window is deallocated.
     pub fn forget(&mut self, mw: usize) {
         if let Some(window) = self.bound.remove(&mw) {
-            if self.gone.len() == MAX_GONE {
-                self.gone.pop_front();
-            }
             let key = (window.part.context, window.part.rkey);
-            self.gone.push_back(key);
+            push_bounded(&mut self.gone, MAX_GONE, key);
         }
     }
 

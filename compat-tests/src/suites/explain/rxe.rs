@@ -32,16 +32,20 @@ const OTHERWISE: &[&str] = &["async-error", "request-failed", "unread-error"];
 const NOT_SAID: (&str, &str) = ("mr-in-use", "key-deregistered");
 
 /// Scenes that do not run on rxe.
+// rustfmt would put comments behind the rows before.
+#[rustfmt::skip]
 const NOT_ON_RXE: &[&str] = &[
     // How a READ with max_rd_atomic 0 fails depends on the device.
-    "rd-atomic-zero", // Its provider imports no objects.
+    "rd-atomic-zero",
+    // Its provider imports no objects.
     "call-failed",
     // Which status the peer's wrong key causes here depends on the device.
     "request-failed",
     // rxe's provider refuses the request when it is posted.
     "atomic-unaligned",
     // It flushes the request; whether its region was deregistered earlier or later is not known.
-    "key-deregistered", // Its provider locks the CQ nevertheless, and hangs.
+    "key-deregistered",
+    // Its provider locks the CQ nevertheless, and hangs.
     "thread-domain",
     // On rxe, a request that is posted in SQD does not complete within 2 s after the move to RTS.
     "send-queue-full", "never-signaled",

@@ -19,7 +19,6 @@ use super::bind::{Binder, backlog_of, find_device};
 use super::event_queue::{EVENT_LEN, PendingEvent};
 use super::events::EventType;
 use super::id::{Devices, Id, IdState};
-use super::id_table::IdTable;
 use super::input::{Command, Input, ReplyWriter};
 use super::kernel_commands::{KernelCm, STORAGE, cookie, number_of, put};
 use super::manager::{Caller, Manager};
@@ -39,10 +38,7 @@ const EACCES: Errno = Errno(libc::EACCES);
 impl<H: CmOs> Manager<H> {
     /// The ids, as the kernel's rdma_cm may have them.
     pub(super) fn kernel_ids(&mut self) -> KernelIds<'_, H> {
-        KernelIds {
-            os: &mut self.os,
-            ids: &mut self.ids,
-        }
+        KernelIds(self.binder())
     }
 
     /// Executes a command that names an id of the kernel; None if it names another one, or if it is for both
@@ -154,10 +150,7 @@ impl<H: CmOs> Manager<H> {
 
 /// The ids of a process on the kernel's devices, and the kernel's counterparts of ids with wildcard
 /// addresses: the parts of the operating system and of the ids that these take.
-pub(super) struct KernelIds<'a, H: CmOs> {
-    pub os: &'a mut H,
-    pub ids: &'a mut IdTable<H::Reservation>,
-}
+pub(super) struct KernelIds<'a, H: CmOs>(pub Binder<'a, H>);
 
 impl<H: CmOs> KernelIds<'_, H> {
     /// [`KernelCm::forward`].
@@ -168,45 +161,37 @@ impl<H: CmOs> KernelIds<'_, H> {
         input: &[u8],
         buffer: Buffer<'_>,
     ) -> Result<(), Errno> {
-        let id = self.ids.existing(number)?;
-        KernelCm(self.os).forward(id, command, input, buffer)
+        let id = self.0.ids.existing(number)?;
+        KernelCm(self.0.os).forward(id, command, input, buffer)
     }
 
     /// [`KernelCm::create_bound`].
     fn create_bound(&mut self, number: u32, address: &Address) -> Result<u32, Errno> {
-        let id = self.ids.existing(number)?;
-        KernelCm(self.os).create_bound(number, id, address)
+        let id = self.0.ids.existing(number)?;
+        KernelCm(self.0.os).create_bound(number, id, address)
     }
 
     /// Binds an id to an address of a device of uroce or of the kernel, or to a wildcard address of both.
     pub fn bind_anywhere(&mut self, number: u32, address: Address) -> Result<(), Errno> {
-        if self.ids.existing(number)?.state != IdState::Idle {
+        if self.0.ids.existing(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }
         match address {
             Address::Ip(_) if address.is_any() => self.bind_both(number, address),
-            Address::Ip(_) => match self.binder().bind(number, address, true) {
+            Address::Ip(_) => match self.0.bind(number, address, true) {
                 Err(Errno(libc::ENODEV)) => self.bind_in_kernel(number, address),
                 other => other,
             },
             Address::Ib(_) => match self.bind_in_kernel(number, address) {
-                Err(Errno(libc::ENODEV)) => self.binder().bind(number, address, true),
+                Err(Errno(libc::ENODEV)) => self.0.bind(number, address, true),
                 other => other,
             },
-        }
-    }
-
-    /// Binds ids to the devices of uroce.
-    fn binder(&mut self) -> Binder<'_, H> {
-        Binder {
-            os: self.os,
-            ids: self.ids,
         }
     }
 
     fn bind_in_kernel(&mut self, number: u32, address: Address) -> Result<(), Errno> {
         let kernel = self.create_bound(number, &address)?;
-        self.ids.existing(number)?.devices = Devices::Kernel(kernel);
+        self.0.ids.existing(number)?.devices = Devices::Kernel(kernel);
         Ok(())
     }
 
@@ -218,19 +203,19 @@ impl<H: CmOs> KernelIds<'_, H> {
                 Ok(kernel) => kernel,
                 Err(error @ (EADDRINUSE | EADDRNOTAVAIL | EACCES)) => return Err(error),
                 // No rdma_cm; or a loopback address, which no device of the kernel has.
-                Err(_) => return self.binder().bind(number, address, true),
+                Err(_) => return self.0.bind(number, address, true),
             };
-            let file = self.ids.existing(number)?.file;
-            let bound = KernelCm(self.os)
+            let file = self.0.ids.existing(number)?.file;
+            let bound = KernelCm(self.0.os)
                 .port(file, kernel)
-                .and_then(|port| self.binder().bind(number, address.with_port(port), true));
+                .and_then(|port| self.0.bind(number, address.with_port(port), true));
             match bound {
                 Ok(()) => {
-                    self.ids.existing(number)?.devices = Devices::Both(kernel);
+                    self.0.ids.existing(number)?.devices = Devices::Both(kernel);
                     return Ok(());
                 }
                 Err(error) => {
-                    KernelCm(self.os).destroy(file, kernel);
+                    KernelCm(self.0.os).destroy(file, kernel);
                     if address.port() != 0 || !matches!(error, EADDRINUSE | EADDRNOTAVAIL) {
                         return Err(error);
                     }
@@ -242,7 +227,7 @@ impl<H: CmOs> KernelIds<'_, H> {
 
     /// Lets the kernel's counterpart of an id listen, if there is one.
     pub fn listen(&mut self, number: u32, backlog: u32) -> Result<(), Errno> {
-        let id = self.ids.existing(number)?;
+        let id = self.0.ids.existing(number)?;
         if id.devices.in_kernel().is_none() {
             return Ok(());
         }
@@ -257,14 +242,14 @@ impl<H: CmOs> KernelIds<'_, H> {
         put(&mut bytes, 0, &cookie(number).to_ne_bytes());
         self.forward(number, Command::Accept, &bytes, Buffer::Program(0))?;
         if input.u8(ACCEPT_VALID) != 0 {
-            self.ids.existing(number)?.uid = input.u64(0);
+            self.0.ids.existing(number)?.uid = input.u64(0);
         }
         Ok(())
     }
 
     /// Sets an option of the kernel's counterpart of an id, too, if there is one.
     pub fn set_option(&mut self, number: u32, input: Input<'_>, value: &[u8]) -> Result<(), Errno> {
-        match self.ids.existing(number)?.devices {
+        match self.0.ids.existing(number)?.devices {
             Devices::Both(_) => {
                 self.forward(number, Command::SetOption, input.0, Buffer::Option(value))
             }
@@ -281,7 +266,7 @@ impl<H: CmOs> KernelIds<'_, H> {
         dst: Address,
         timeout: Duration,
     ) -> Option<Result<(), Errno>> {
-        let id = self.ids.get(number)?;
+        let id = self.0.ids.get(number)?;
         let src = src.filter(|src| id.state == IdState::Idle && !src.is_any());
         let may_move = match id.state {
             IdState::Idle => true,
@@ -297,7 +282,7 @@ impl<H: CmOs> KernelIds<'_, H> {
     fn leaves_from_kernel(&mut self, number: u32, src: Option<Address>, dst: &Address) -> bool {
         let from = match (src, dst.ip()) {
             (Some(src), _) => src.with_port(0),
-            (None, Some(to)) => match self.os.route(None, to) {
+            (None, Some(to)) => match self.0.os.route(None, to) {
                 Ok(ip) => Address::Ip(with_scope(ip, &to)),
                 Err(_) => return false,
             },
@@ -305,17 +290,17 @@ impl<H: CmOs> KernelIds<'_, H> {
             (None, None) => *dst,
         };
         if let Some(ip) = from.ip() {
-            let devices = self.os.devices();
+            let devices = self.0.os.devices();
             // A loopback address leads to the first device.
             if find_device(&devices, &ip).is_some() || from.is_any() && !devices.is_empty() {
                 return false;
             }
         }
         // Apart from that, the kernel binds ids to addresses of its devices only.
-        let Some(id) = self.ids.get(number) else {
+        let Some(id) = self.0.ids.get(number) else {
             return false;
         };
-        let mut in_kernel = KernelCm(self.os);
+        let mut in_kernel = KernelCm(self.0.os);
         let probe = match from.ip() {
             Some(_) => in_kernel.create_bound(number, id, &from),
             None => in_kernel.create(number, id),
@@ -334,13 +319,13 @@ impl<H: CmOs> KernelIds<'_, H> {
         dst: Address,
         timeout: Duration,
     ) -> Result<(), Errno> {
-        let id = self.ids.existing(number)?;
+        let id = self.0.ids.existing(number)?;
         let (file, before, bound) = (id.file, id.devices, id.src);
         let kernel = match before.in_kernel() {
             Some(kernel) => kernel,
             None => match bound.filter(|_| id.state == IdState::Bound) {
-                Some(bound) => KernelCm(self.os).create_bound(number, id, &bound)?,
-                None => KernelCm(self.os).create(number, id)?,
+                Some(bound) => KernelCm(self.0.os).create_bound(number, id, &bound)?,
+                None => KernelCm(self.0.os).create(number, id)?,
             },
         };
         let len = |address: Option<Address>| address.map_or(0, |address| address.len() as u16);
@@ -352,47 +337,48 @@ impl<H: CmOs> KernelIds<'_, H> {
             .address(src.as_ref(), STORAGE)
             .address(Some(&dst), STORAGE);
         let resolving = self
+            .0
             .os
             .kernel(file, Command::ResolveAddr, input.0, Buffer::Program(0));
         if resolving.is_err() {
             if before.in_kernel().is_none() {
-                KernelCm(self.os).destroy(file, kernel);
+                KernelCm(self.0.os).destroy(file, kernel);
             }
             return resolving;
         }
-        let id = self.ids.existing(number)?;
+        let id = self.0.ids.existing(number)?;
         id.devices = Devices::Kernel(kernel);
         id.reservation = None;
-        self.ids.leave_port(number);
+        self.0.ids.leave_port(number);
         Ok(())
     }
 
     /// An id is used with a device of uroce from now on: its counterpart in the kernel is not needed.
     pub fn leave(&mut self, number: u32) {
-        let Some(id) = self.ids.get_mut(number) else {
+        let Some(id) = self.0.ids.get_mut(number) else {
             return;
         };
         if let Devices::Both(kernel) = id.devices {
             id.devices = Devices::Uroce;
             let file = id.file;
-            KernelCm(self.os).destroy(file, kernel);
+            KernelCm(self.0.os).destroy(file, kernel);
         }
     }
 
     /// The id of a connection that a peer asks a listening id for. None if too many are queued; it is
     /// rejected then, as by the kernel.
     fn add_request(&mut self, file: FileId, listener: u32, kernel: u32) -> Option<u32> {
-        let found = self.ids.get_mut(listener);
+        let found = self.0.ids.get_mut(listener);
         let taken = found.and_then(|id| {
             id.backlog = id.backlog.checked_sub(1)?;
             Some(Id::new(file, 0, id.space, id.qp_type, 0))
         });
         let Some(mut id) = taken else {
-            KernelCm(self.os).destroy(file, kernel);
+            KernelCm(self.0.os).destroy(file, kernel);
             return None;
         };
         id.devices = Devices::Kernel(kernel);
-        Some(self.ids.insert(id))
+        Some(self.0.ids.insert(id))
     }
 }
 

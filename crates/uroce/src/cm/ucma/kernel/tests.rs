@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::super::fake::Process;
 use super::super::id::qp_type;
+use super::super::id_table::IdTable;
 use super::super::tests::*;
 use super::*;
 
@@ -278,7 +279,7 @@ fn an_id_moves_to_the_kernel_and_leaves_it() {
     let mut ids = IdTable::default();
     let [at_kernel, at_both] = [7, 8].map(|uid| ids.insert(Id::new(1, uid, TCP, qp_type::RC, 1)));
     let os = own.manager.os();
-    let mut in_kernel = KernelIds { os, ids: &mut ids };
+    let mut in_kernel = KernelIds(Binder { os, ids: &mut ids });
     let address = |ip, port| Address::Ip((ip, port).into());
     in_kernel
         .bind_anywhere(at_kernel, address(IN_KERNEL, 5000))
@@ -289,10 +290,10 @@ fn an_id_moves_to_the_kernel_and_leaves_it() {
     in_kernel.listen(at_both, 9).unwrap();
     in_kernel.leave(at_kernel);
     let devices = |ids: &IdTable<_>, id| ids.get(id).map(|id| (id.devices, id.backlog));
-    let Some((Devices::Kernel(_), 0)) = devices(in_kernel.ids, at_kernel) else {
+    let Some((Devices::Kernel(_), 0)) = devices(in_kernel.0.ids, at_kernel) else {
         panic!("not the kernel's");
     };
-    let Some((Devices::Both(_), 9)) = devices(in_kernel.ids, at_both) else {
+    let Some((Devices::Both(_), 9)) = devices(in_kernel.0.ids, at_both) else {
         panic!("not of both");
     };
     in_kernel.leave(at_both);
