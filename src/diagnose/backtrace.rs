@@ -11,7 +11,7 @@ pub fn called_from() -> String {
 }
 
 /// The names of functions that are not the program's, if nothing says where they are.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "ibverbs",
     "std::",
     "core::",
@@ -21,6 +21,8 @@ const OTHERS: [&str; 9] = [
     "ibv_",
     "on_fault",
     "__libc_start",
+    // Inlined, so that the name is short.
+    "{closure",
 ];
 
 /// The functions of the program in a backtrace as text: a line with number and name, and one with the place.
@@ -46,7 +48,7 @@ fn functions(text: &str) -> String {
                 || ours.is_some_and(|of| of.starts_with("src/") || of.starts_with("crates/"))
         };
         // A function of this library that was inlined, with a type of it.
-        let of_library = ["<uroce::", "<ibverbs", "{closure"];
+        let of_library = ["<uroce::", "<ibverbs"];
         OTHERS.iter().any(|of| name.starts_with(of))
             || of_library.iter().any(|of| name.contains(of))
             || place.is_some_and(in_library)

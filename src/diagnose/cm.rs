@@ -158,27 +158,28 @@ impl CmIds {
     pub fn waits(&mut self, thread: i32, futex: Option<u64>, limit: Duration) -> Option<Finding> {
         let of = *self.destroying.get(&thread)?;
         let is_condition = |at: u64| (of.uid..of.uid.saturating_add(ID_SIZE)).contains(&at);
-        let is_over = !futex.is_some_and(is_condition);
-        // A thread that does not wait may not have come to that yet.
-        if of.since.elapsed() < limit && !is_over || is_over && of.is_observed {
+        if !futex.is_some_and(is_condition) {
+            // If its end is observed: it may not have come to the wait yet.
+            if !of.is_observed {
+                self.destroying.remove(&thread);
+            }
+            return None;
+        }
+        if of.since.elapsed() < limit {
             return None;
         }
         self.destroying.remove(&thread);
-        (!is_over).then(|| {
-            let count = match of.events {
-                Some(events) => format!("some of {events}"),
-                None => "some".into(),
-            };
-            Finding::new(
-                Rule::EventsUnacked,
-                id_object(of.id),
-                of.call,
-                Outcome::Called,
-            )
-            .with("count", count)
-            .with("events", "events of the id")
-            .with("verb", "rdma_ack_cm_event")
-        })
+        let count = match of.events {
+            Some(events) => format!("some of {events}"),
+            None => "some".into(),
+        };
+        let object = id_object(of.id);
+        Some(
+            Finding::new(Rule::EventsUnacked, object, of.call, Outcome::Called)
+                .with("count", count)
+                .with("events", "events of the id")
+                .with("verb", "rdma_ack_cm_event"),
+        )
     }
 }
 

@@ -9,81 +9,12 @@ use core::cell::Cell;
 use ibverbs_abi::*;
 
 use super::cm::id_object;
+use super::cm_layout::{Id, Param, RDMA_PS_IPOIB, RDMA_PS_UDP};
 use super::cm_order;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::report;
 use super::rules::Rule;
 use super::shadow;
-
-/// The members of `struct rdma_cm_id` of rdma/rdma_cma.h that matter here.
-#[repr(C)]
-pub struct Id {
-    verbs: *mut ibv_context,
-    pub channel: usize,
-    context: usize,
-    pub qp: *mut ibv_qp,
-    route: Route,
-    space: u32,
-    port: u8,
-    event: usize,
-    send_cq_channel: usize,
-    pub send_cq: *mut ibv_cq,
-    recv_cq_channel: usize,
-    pub recv_cq: *mut ibv_cq,
-    srq: usize,
-    pd: *mut ibv_pd,
-    qp_type: u32,
-}
-
-/// The members of `struct rdma_route` that matter here.
-#[repr(C)]
-struct Route {
-    source: SocketAddress,
-    destination: SocketAddress,
-    others: [u64; 7],
-}
-
-/// `struct sockaddr_storage`.
-#[repr(C, align(8))]
-struct SocketAddress {
-    family: u16,
-    data: [u8; 126],
-}
-
-impl SocketAddress {
-    /// It has neither a port nor an address. Binding an id gives its destination the family of its source.
-    fn is_empty(&self) -> bool {
-        let bytes = match i32::from(self.family) {
-            libc::AF_UNSPEC => return true,
-            libc::AF_INET => 6,
-            libc::AF_INET6 => 22,
-            _ => return false,
-        };
-        self.data[..bytes].iter().all(|byte| *byte == 0)
-    }
-}
-
-const _: () = assert!(core::mem::offset_of!(Id, space) == 344);
-const _: () = assert!(core::mem::offset_of!(Id, qp_type) == 408);
-
-/// The first members of `struct rdma_conn_param`.
-#[repr(C)]
-struct Param {
-    private_data: usize,
-    private_data_len: u8,
-    responder_resources: u8,
-    initiator_depth: u8,
-    flow_control: u8,
-    retry_count: u8,
-    rnr_retry_count: u8,
-    srq: u8,
-    qp_num: u32,
-}
-
-const _: () = assert!(core::mem::offset_of!(Param, qp_num) == 16);
-
-const RDMA_PS_IPOIB: u32 = 0x0002;
-const RDMA_PS_UDP: u32 = 0x0111;
 
 /// An explanation: what is wrong, why, and what to do.
 type Wrong = (String, &'static str, String);
@@ -91,7 +22,7 @@ type Wrong = (String, &'static str, String);
 thread_local! {
     /// [`report::count`] when the call began that this thread makes.
     static COUNT: Cell<u32> = const { Cell::new(0) };
-    /// The id of that call, if it is not one that reads events.
+    /// The id that this call gets (`takes_id`), or 0.
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -125,6 +56,11 @@ fn object(call: &CmCall) -> Object {
     }
 }
 
+/// A finding about a call that is about to be made.
+pub fn finding(call: &CmCall, rule: Rule) -> Finding {
+    Finding::new(rule, object(call), call.name, Outcome::Called)
+}
+
 /// A call is about to be made.
 pub fn calling(call: &CmCall) {
     COUNT.set(report::count());
@@ -132,13 +68,11 @@ pub fn calling(call: &CmCall) {
         true => call.arguments[0],
         false => 0,
     });
-    let object = object(call);
     // SAFETY: the arguments are the program's for this function; an id that is gone is not read.
     let found = unsafe {
-        cm_order::wrong(call, &object).or_else(|| {
+        cm_order::wrong(call).or_else(|| {
             let (what, why, todo) = wrong(call)?;
-            let found = Finding::new(Rule::Argument, object, call.name, Outcome::Called);
-            Some(found.with_texts(what, why, todo))
+            Some(finding(call, Rule::Argument).with_texts(what, why, todo))
         })
     };
     if let Some(found) = found {
@@ -152,7 +86,7 @@ pub const FORKED: (&str, &str) = (
     "create the event channel and its ids in the process that uses them, after fork",
 );
 
-/// Whether this thread is in a call of librdmacm.
+/// Whether this thread is in a call of librdmacm that gets an id.
 pub fn is_inside() -> bool {
     CURRENT.get() != 0
 }

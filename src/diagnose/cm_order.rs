@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ibverbs_abi::CmCall;
 
 use super::cm::id_object;
-use super::cm_calls::{self, Id, takes_id};
-use super::finding::{Finding, Kind, Object, Outcome};
+use super::cm_calls::{self, takes_id};
+use super::cm_layout::Id;
+use super::finding::{Finding, Kind, Outcome};
 use super::rules::Rule;
 use super::shadow::{self, Shadow};
 
@@ -75,7 +76,7 @@ pub fn destroying(
         Kind::Qp => (
             "id->qp still points to it, so that rdma_destroy_qp, rdma_destroy_ep and rdma_disconnect use it \
              after it was freed",
-            "call rdma_destroy_qp with the id instead, or set id->qp to NULL behind it",
+            "call rdma_destroy_qp with the id instead, or set id->qp to NULL afterwards",
         ),
         _ => (
             "id->send_cq or id->recv_cq still points to it, so that rdma_destroy_qp and rdma_destroy_ep use \
@@ -92,16 +93,14 @@ pub fn destroying(
 ///
 /// # Safety
 /// See the module above; an id that is not gone is readable.
-pub unsafe fn wrong(call: &CmCall, object: &Object) -> Option<Finding> {
+pub unsafe fn wrong(call: &CmCall) -> Option<Finding> {
     let first = call.arguments[0];
-    let finding = |rule| Finding::new(rule, object.clone(), call.name, Outcome::Called);
     if first == 0 {
         return None;
     }
     if takes_id(call.name) && shadow::with(|shadow| shadow.cm_ids.made.is_gone(first))? {
-        let found = finding(Rule::DeadObject).with("member", "id");
-        let found = found.with("kind", Kind::CmId.name());
-        return Some(found.with("address", format!("{first:#x}")));
+        let found = cm_calls::finding(call, Rule::DeadObject);
+        return Some(found.with_object("id", Kind::CmId, first));
     }
     let (rule, (what, why, todo)) = match call.name {
         "rdma_destroy_id" => {
@@ -112,8 +111,7 @@ pub unsafe fn wrong(call: &CmCall, object: &Object) -> Option<Finding> {
         "rdma_destroy_event_channel" => (Rule::CmOrder, with_ids(first)?),
         _ => return None,
     };
-    let found = finding(rule).with("what", what);
-    Some(found.with("why", why).with("todo", todo))
+    Some(cm_calls::finding(call, rule).with_texts(what, why, todo))
 }
 
 type Reason = (String, &'static str, &'static str);
@@ -144,8 +142,8 @@ fn with_ids(channel: usize) -> Option<Reason> {
     (count > 0).then(|| {
         (
             format!("the event channel is destroyed, and {count} ids have it: {}", ids.join(", ")),
-            "its descriptor is closed, by which librdmacm reaches the ids: each later call with one fails, \
-             rdma_destroy_id, too, or reaches the file that gets the descriptor's number next",
+            "librdmacm reaches the ids by its descriptor, which is closed: each later call with one of them, \
+             also rdma_destroy_id, fails, or reaches the file that has the descriptor's number then",
             "call rdma_destroy_id for each id of the channel before rdma_destroy_event_channel",
         )
     })

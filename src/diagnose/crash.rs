@@ -1,7 +1,6 @@
 //! A program that passes NULL, or an object that was freed, to a verb: the verb reads it, and the kernel
-//! ends the
-//! program. A handler of SIGSEGV and SIGBUS says so before, if the fault is in this library. It is installed
-//! with IBV_EXPLAIN only, and only if the program has no handler.
+//! ends the program. A handler of SIGSEGV and SIGBUS says so before, if the fault is in this library. It is
+//! installed with IBV_EXPLAIN only, and only if the program has no handler.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -17,11 +16,11 @@ use crate::arch;
 const NEAR_NULL: usize = 64 << 10;
 
 thread_local! {
-    /// The last post of this thread had no place for the request that is refused.
+    /// This thread is in a post that has no place for the request that is refused.
     static NO_BAD_WR: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A request or a receive is about to be posted; `no_bad_wr`: bad_wr is NULL.
+/// A post begins, without a place for the request that is refused (bad_wr is NULL), or with one; or it ends.
 pub fn posting(no_bad_wr: bool) {
     NO_BAD_WR.set(no_bad_wr);
 }
@@ -31,8 +30,7 @@ pub fn initialize() {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         let mut current = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: sigaction fills `current`, for which zeros are valid before; the new action has a
-        // handler that
-        // uses no state of the interrupted code.
+        // handler that uses no state of the interrupted code.
         unsafe {
             if libc::sigaction(signal, ptr::null(), current.as_mut_ptr()) != 0
                 || current.assume_init().sa_sigaction != libc::SIG_DFL

@@ -40,7 +40,7 @@ pub unsafe fn opening(device: *mut ibv_device) {
     let name = unsafe { CStr::from_ptr((&raw const (*device).name).cast()) };
     shadow::observe(|shadow| {
         let is_freed = shadow.devices.is_of_freed_list(device.addr()) && !is_open(shadow, device);
-        Vec::from_iter(is_freed.then(|| of_freed_list(device.addr(), name)))
+        is_freed.then(|| of_freed_list(device.addr(), name))
     });
 }
 

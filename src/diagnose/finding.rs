@@ -99,11 +99,11 @@ impl Object {
         }
     }
 
-    /// An open device by its name; `context` is the address.
-    pub fn device(context: usize, name: &str) -> Object {
+    /// A device by its name; `address` is that of its context, or its own.
+    pub fn device(address: usize, name: &str) -> Object {
         Object {
             kind: Kind::Context,
-            address: context,
+            address,
             label: name.to_string().into(),
         }
     }
@@ -243,6 +243,12 @@ impl Finding {
     pub fn set(&mut self, name: &'static str, value: impl ToString) {
         self.values.retain(|(of, _)| *of != name);
         self.values.push((name, value.to_string()));
+    }
+
+    /// Adds the values of rules about an argument that is an object.
+    pub fn with_object(self, member: impl ToString, kind: Kind, address: usize) -> Finding {
+        let found = self.with("member", member).with("kind", kind.name());
+        found.with("address", format!("{address:#x}"))
     }
 
     /// Adds the values of the general rules: what is wrong, why, and what to do.

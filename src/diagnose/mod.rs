@@ -20,6 +20,7 @@
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
 //! | `cm.rs`, `cm_calls.rs` | librdmacm on software devices: commands that fail; calls of its functions |
+//! | `cm_layout.rs` | the structures of librdmacm that these read |
 //! | `cm_order.rs` | librdmacm: what is destroyed too early, or by the wrong call |
 //! | `cm_events.rs` | what events of rdma_cm that report an error mean |
 //! | `cm_waits.rs` | why no event comes to a thread that waits for one of rdma_cm |
@@ -48,6 +49,7 @@ mod check;
 mod cm;
 mod cm_calls;
 mod cm_events;
+mod cm_layout;
 mod cm_order;
 mod cm_waits;
 mod control;

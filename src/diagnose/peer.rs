@@ -219,11 +219,16 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
     } else if own.is_some() && question.dest_qpn != 0 {
         found.peer = client::ask(question.dest_qpn, question.number, rkey);
         found.searched = true;
-        if found.peer.is_none() {
-            found.naming = client::naming(question.number);
-        }
     }
     found
+}
+
+/// Finds the queue pair of another process that names this one as its peer, if its own was not found.
+pub fn look_for_naming(address: usize, found: &mut Evidence) {
+    if found.searched && found.peer.is_none() {
+        let number = shadow::with(|shadow| Some(shadow.qps.get(&address)?.number)).flatten();
+        found.naming = number.and_then(client::naming);
+    }
 }
 
 /// Finds out whether the peer knows a key that the request has in a wrong place, if it is in another process
@@ -262,6 +267,7 @@ pub fn compare(address: usize) {
 pub fn examine(addresses: &[usize]) {
     for address in addresses {
         let mut evidence = look(*address, None);
+        look_for_naming(*address, &mut evidence);
         evidence.senders = senders(*address);
         shadow::with(|shadow| shadow.qps.change(*address, |qp| qp.evidence = evidence));
     }
@@ -285,7 +291,7 @@ fn senders(address: usize) -> Vec<Peer> {
         let to = of.datagram_to.unwrap_or(0) as u32;
         let is_own = || shadow::with(|shadow| shadow.qps.values().any(|qp| qp.number == to));
         let is_nobodys = || is_own() != Some(true) && client::ask(to, 0, None).is_none();
-        // A number is one of the general services interface.
+        // QP 0 and QP 1 are those of the SMI and the GSI, not a program's.
         of.group_high.is_some() || of.datagram_is_local == Some(1) && to > 1 && is_nobodys()
     });
     found

@@ -30,13 +30,7 @@ fn is_dead(context: *mut ibv_context, address: usize, call: &'static str) -> boo
         observe(|_| {
             let object = Object::at(Kind::Qp, address);
             let found = Finding::new(Rule::DeadObject, object, call, Outcome::Called);
-            let shown = format!("{address:#x}");
-            vec![
-                found
-                    .with("member", "qp")
-                    .with("kind", "QP")
-                    .with("address", shown),
-            ]
+            [found.with_object("qp", Kind::Qp, address)]
         });
     }
     is_dead
@@ -278,7 +272,8 @@ pub unsafe extern "C" fn post_srq_recv(
     }
 }
 
-/// A poll for a negative number of completions. One for none is reported if completions wait.
+/// A poll for a negative number of completions. One for none is reported by the rule no-completion, if
+/// completions wait.
 #[cold]
 fn negative(cq: usize, num_entries: c_int, call: &'static str) {
     let found = Finding::new(
@@ -289,7 +284,7 @@ fn negative(cq: usize, num_entries: c_int, call: &'static str) {
     )
     .with_texts(
         format!("num_entries is {num_entries}"),
-        "it is the number of elements of the array wc: with none the call returns nothing",
+        "it is the number of elements of the array wc, which cannot be negative",
         "pass the number of elements of the array, 1 at least",
     );
     observe(|_| vec![found]);
@@ -297,13 +292,12 @@ fn negative(cq: usize, num_entries: c_int, call: &'static str) {
 
 /// A CQ is polled that was destroyed.
 fn destroyed_cq(shadow: &Shadow, address: usize) -> Option<Finding> {
-    if shadow.cqs.contains_key(&address) || !shadow.is_gone(Kind::Cq, address) {
+    if !shadow.is_gone(Kind::Cq, address) {
         return None;
     }
     let object = Object::at(Kind::Cq, address);
     let found = Finding::new(Rule::DeadObject, object, "ibv_poll_cq", Outcome::Called);
-    let found = found.with("member", "cq").with("kind", Kind::Cq.name());
-    Some(found.with("address", format!("{address:#x}")))
+    Some(found.with_object("cq", Kind::Cq, address))
 }
 
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {

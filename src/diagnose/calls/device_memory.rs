@@ -150,7 +150,7 @@ unsafe fn copied(
             outcome,
         )
         .with_texts(
-            format!("dm_offset is {offset} and length {length}, and one is no multiple of 4"),
+            format!("dm_offset is {offset} and length {length}, which are not both multiples of 4"),
             "devices copy to and from their memory in words of four bytes",
             "align offset and length to 4, and pad the data",
         );

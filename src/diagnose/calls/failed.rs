@@ -239,7 +239,8 @@ unsafe extern "C" fn bind_checked_mw(
     }
 }
 
-/// Notes where the program's stack ends, then calls the wrapper of the table. It has next to no frame itself.
+/// Notes where the program's stack ends, and whether there is a place for a refused request, then calls the
+/// wrapper of the table.
 unsafe extern "C" fn enter_post_send(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
@@ -248,7 +249,9 @@ unsafe extern "C" fn enter_post_send(
     report::set_stack((&raw const qp).expose_provenance() as u64);
     crash::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
-    unsafe { post_send(qp, wr, bad_wr) }
+    let ret = unsafe { post_send(qp, wr, bad_wr) };
+    crash::posting(false);
+    ret
 }
 
 /// As [`enter_post_send`].
@@ -260,7 +263,9 @@ unsafe extern "C" fn enter_post_recv(
     report::set_stack((&raw const qp).expose_provenance() as u64);
     crash::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
-    unsafe { post_recv(qp, wr, bad_wr) }
+    let ret = unsafe { post_recv(qp, wr, bad_wr) };
+    crash::posting(false);
+    ret
 }
 
 /// As [`enter_post_send`].

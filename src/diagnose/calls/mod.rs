@@ -108,6 +108,7 @@ fn look_up(cq: usize, completions: &[Completion]) {
     for (address, rkey, misplaced) in found {
         let evidence = preserving_errno(|| {
             let mut evidence = peer::look(address, rkey);
+            peer::look_for_naming(address, &mut evidence);
             if misplaced != 0 {
                 peer::look_for_misplaced(address, misplaced, &mut evidence);
             }

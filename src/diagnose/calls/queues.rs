@@ -165,36 +165,33 @@ pub fn report_unacknowledged(
     });
 }
 
-/// Finds another CQ of the same channel of which more events are acknowledged than were received.
-fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
+/// Finds another CQ of the same channel for which `by` returns more than 0, given the numbers of its events
+/// that were received and that were acknowledged. Returns it with that number.
+fn miscounted(shadow: &Shadow, address: usize, by: fn(u32, u32) -> u32) -> Option<(usize, u32)> {
     let channel = shadow.cqs.get(&address)?.channel;
     let of_channel = shadow.cqs.of_channel(channel);
-    let others = of_channel.filter(|(at, _)| **at != address);
-    let excess = |(at, cq): (&usize, &Cq)| {
+    let mut others = of_channel.filter(|(at, _)| **at != address && channel != 0);
+    others.find_map(|(at, cq)| {
         let other = core::ptr::with_exposed_provenance::<ibv_cq>(*at);
         // SAFETY: a CQ that the shadow knows is not destroyed while its lock is held, as here.
         let done = unsafe { (&raw const (*other).comp_events_completed).read_volatile() };
-        let excess = done.wrapping_sub(cq.events().0 as u32);
-        (1..u32::MAX / 2).contains(&excess).then_some((*at, excess))
-    };
-    let (at, excess) = others.into_iter().find_map(excess)?;
+        let count = by(cq.events().0 as u32, done);
+        (1..u32::MAX / 2).contains(&count).then_some((*at, count))
+    })
+}
+
+/// Names another CQ of the same channel of which more events are acknowledged than were received.
+fn acknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
+    let (at, excess) = miscounted(shadow, address, |came, done| done.wrapping_sub(came))?;
     Some(format!(
         "of the CQ {at:#x}, which has the same channel, {excess} events more were acknowledged than came: \
          pass the CQ that ibv_get_cq_event returned with each event"
     ))
 }
 
-/// Finds another CQ of the same channel of which an event is not acknowledged.
+/// Names another CQ of the same channel of which an event is not acknowledged.
 fn unacknowledged_elsewhere(shadow: &Shadow, address: usize) -> Option<String> {
-    let channel = shadow.cqs.get(&address)?.channel;
-    let mut others = shadow.cqs.of_channel(channel);
-    let (at, _) = others.find(|(at, cq)| {
-        let other = core::ptr::with_exposed_provenance::<ibv_cq>(**at);
-        // SAFETY: a CQ that the shadow knows is not destroyed while its lock is held, as here.
-        let done = unsafe { (&raw const (*other).comp_events_completed).read_volatile() };
-        let missing = (cq.events().0 as u32).wrapping_sub(done);
-        **at != address && channel != 0 && (1..u32::MAX / 2).contains(&missing)
-    })?;
+    let (at, _) = miscounted(shadow, address, |came, done| came.wrapping_sub(done))?;
     Some(format!(
         "an event of the CQ {at:#x}, which has the same channel, was not acknowledged: pass the CQ that \
          ibv_get_cq_event returned with each event"

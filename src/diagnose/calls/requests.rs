@@ -105,7 +105,7 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
         num_sge: wr.num_sge,
         remote,
         misplaced_rkey: match wr.opcode {
-            // SAFETY: both members of the union are plain numbers, of which this one has fewer.
+            // SAFETY: the members of the union are plain numbers, and `rdma` is shorter than `atomic`.
             IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => unsafe { wr.wr.rdma.rkey },
             _ => 0,
         },

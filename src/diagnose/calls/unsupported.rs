@@ -9,6 +9,13 @@ fn is_unsupported() -> bool {
     Errno::last() == Errno(libc::EOPNOTSUPP)
 }
 
+/// Bits with their names.
+macro_rules! bits {
+    ($($bit:ident),* $(,)?) => {
+        [$(($bit as u64, stringify!($bit))),*]
+    };
+}
+
 /// The names of the bits that are set.
 fn names(value: u64, all: &[(u64, &str)]) -> String {
     let named = all.iter().filter(|(bit, _)| value & bit != 0);
@@ -21,7 +28,7 @@ pub fn qp_type(kind: ibv_qp_type) -> Argument {
     reason(
         is_unsupported(),
         format!("qp_type is that of {} queue pairs", type_name(kind)),
-        "the device has no queue pairs of this type",
+        "the device has no queue pairs of this type, or not with all that is asked for (an SRQ, TSO, RSS)",
         "use a type that the device has: uroce has RC, UC, UD and XRC; raw packets need an RNIC that has \
          them (raw_packet_caps of ibv_query_device_ex)",
     )
@@ -32,12 +39,12 @@ pub fn qp_type(kind: ibv_qp_type) -> Argument {
 /// # Safety
 /// `attr` is readable as far as its comp_mask says.
 pub unsafe fn qp_features(attr: *const ibv_qp_init_attr_ex) -> Vec<Argument> {
-    const CREATE: [(u64, &str); 5] = [
-        (1 << 1, "IBV_QP_CREATE_BLOCK_SELF_MCAST_LB"),
-        (1 << 8, "IBV_QP_CREATE_SCATTER_FCS"),
-        (1 << 9, "IBV_QP_CREATE_CVLAN_STRIPPING"),
-        (1 << 10, "IBV_QP_CREATE_SOURCE_QPN"),
-        (1 << 11, "IBV_QP_CREATE_PCI_WRITE_END_PADDING"),
+    const CREATE: [(u64, &str); 5] = bits![
+        IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+        IBV_QP_CREATE_SCATTER_FCS,
+        IBV_QP_CREATE_CVLAN_STRIPPING,
+        IBV_QP_CREATE_SOURCE_QPN,
+        IBV_QP_CREATE_PCI_WRITE_END_PADDING,
     ];
     // SAFETY: the attributes are readable, as the caller promises: each member if its bit is set.
     let (kind, flags, ops) = unsafe {
@@ -82,29 +89,35 @@ pub unsafe fn qp_features(attr: *const ibv_qp_init_attr_ex) -> Vec<Argument> {
 }
 
 /// The flags of send_ops_flags.
-const OPERATIONS: [(u64, &str); 13] = [
-    (1 << 0, "IBV_QP_EX_WITH_RDMA_WRITE"),
-    (1 << 1, "IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM"),
-    (1 << 2, "IBV_QP_EX_WITH_SEND"),
-    (1 << 3, "IBV_QP_EX_WITH_SEND_WITH_IMM"),
-    (1 << 4, "IBV_QP_EX_WITH_RDMA_READ"),
-    (1 << 5, "IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP"),
-    (1 << 6, "IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD"),
-    (1 << 7, "IBV_QP_EX_WITH_LOCAL_INV"),
-    (1 << 8, "IBV_QP_EX_WITH_BIND_MW"),
-    (1 << 9, "IBV_QP_EX_WITH_SEND_WITH_INV"),
-    (1 << 10, "IBV_QP_EX_WITH_TSO"),
-    (1 << 11, "IBV_QP_EX_WITH_FLUSH"),
-    (1 << 12, "IBV_QP_EX_WITH_ATOMIC_WRITE"),
+const OPERATIONS: [(u64, &str); 13] = bits![
+    IBV_QP_EX_WITH_RDMA_WRITE,
+    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+    IBV_QP_EX_WITH_SEND,
+    IBV_QP_EX_WITH_SEND_WITH_IMM,
+    IBV_QP_EX_WITH_RDMA_READ,
+    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+    IBV_QP_EX_WITH_LOCAL_INV,
+    IBV_QP_EX_WITH_BIND_MW,
+    IBV_QP_EX_WITH_SEND_WITH_INV,
+    IBV_QP_EX_WITH_TSO,
+    IBV_QP_EX_WITH_FLUSH,
+    IBV_QP_EX_WITH_ATOMIC_WRITE,
 ];
 
 /// The flags of the operations that a type may have.
 fn ops_of(kind: ibv_qp_type) -> u64 {
     match kind {
-        // SEND, SEND_WITH_IMM, TSO.
-        IBV_QPT_UD => 1 << 2 | 1 << 3 | 1 << 10,
-        // Not READ, atomic operations, FLUSH and atomic WRITE.
-        IBV_QPT_UC => !(1 << 4 | 1 << 5 | 1 << 6 | 1 << 11 | 1 << 12),
+        IBV_QPT_UD => {
+            u64::from(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO)
+        }
+        IBV_QPT_UC => !u64::from(
+            IBV_QP_EX_WITH_RDMA_READ
+                | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+                | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+                | IBV_QP_EX_WITH_FLUSH
+                | IBV_QP_EX_WITH_ATOMIC_WRITE,
+        ),
         _ => u64::MAX,
     }
 }

@@ -179,21 +179,15 @@ fn object_is_wrong(
     member: &'static str,
     finding: &impl Fn(Rule) -> Finding,
 ) -> Option<Finding> {
-    let shown = format!("{address:#x}");
     if shadow.is_gone(kind, address) {
-        let mut found = finding(Rule::DeadObject)
-            .with("member", member)
-            .with("kind", kind.name())
-            .with("address", shown);
+        let mut found = finding(Rule::DeadObject).with_object(member, kind, address);
         found.notes.extend(shadow.gone.how(kind, address));
         return Some(found);
     }
     let other = shadow.context_of(kind, address)?;
     (other != context).then(|| {
         finding(Rule::OtherContext)
-            .with("member", member)
-            .with("kind", kind.name())
-            .with("address", shown)
+            .with_object(member, kind, address)
             .with("context", format!("{context:#x}"))
             .with("other", format!("{other:#x}"))
     })

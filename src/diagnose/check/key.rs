@@ -163,7 +163,7 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
                 .into(),
         );
     }
-    // A region of memory begins at no such address.
+    // Only a zero-based region begins at 0.
     if mr.start == 0 && addr >= mr.length {
         return Some(
             "the region begins at 0 (IBV_ACCESS_ZERO_BASED, or iova 0 of ibv_reg_mr_iova): its addresses \

@@ -171,7 +171,7 @@ const ERRORS: &[Row] = &[
     (
         "",
         EBADF,
-        "a file descriptor that an argument names is not open, or not for what the call needs it for",
+        "a file descriptor that an argument names is not open, or is not of the kind that the call needs",
         "check the descriptor: what the call that opened it returned, and that it is not closed since",
     ),
     (

@@ -38,9 +38,9 @@ fn names() -> Vec<String> {
 /// `own_qpn`.
 pub fn ask(qpn: u32, own_qpn: u32, rkey: Option<u32>) -> Option<Peer> {
     let key = rkey.map_or(String::new(), |key| format!(" {key}"));
-    let mut found = answers(&format!("peer {qpn} {own_qpn}{key}\n"));
-    found.sort_by_key(|peer| peer.dest_qpn != Some(own_qpn.into()));
-    found.into_iter().next()
+    let found = answers(&format!("peer {qpn} {own_qpn}{key}\n"));
+    let found = found.into_iter();
+    found.min_by_key(|peer| peer.dest_qpn != Some(own_qpn.into()))
 }
 
 /// Asks them for a queue pair each that has sent datagrams, best to the queue pair `qpn`.

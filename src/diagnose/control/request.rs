@@ -127,7 +127,11 @@ fn peer(numbers: &[u8]) -> Result<String, String> {
     let [qpn, dest_qpn, rest @ ..] = &numbers[..] else {
         return Err("expected the numbers of two queue pairs".into());
     };
-    let found = super::super::peer::answer(*qpn, *dest_qpn, rest.first().copied());
+    let rkey = rest.first().copied();
+    shown(super::super::peer::answer(*qpn, *dest_qpn, rkey))
+}
+
+fn shown(found: Option<Peer>) -> Result<String, String> {
     let found = found.ok_or("there is no such queue pair")?;
     Ok(format!("{{{}}}", found.json()))
 }
@@ -138,8 +142,7 @@ fn of_number(number: &[u8], find: fn(u32) -> Option<Peer>) -> Result<String, Str
     let qpn = core::str::from_utf8(number.trim_ascii()).ok();
     let qpn = qpn.and_then(|qpn| qpn.parse().ok());
     let qpn = qpn.ok_or("expected the number of a queue pair")?;
-    let found = find(qpn).ok_or("there is no such queue pair")?;
-    Ok(format!("{{{}}}", found.json()))
+    shown(find(qpn))
 }
 
 fn counters() -> String {

@@ -53,8 +53,8 @@ macro_rules! queues {
     ToItself "to-itself" Queues Warning:
         "the datagram (wr_id {wr_id}) is for this queue pair itself ({qpn}, at an address of this device), \
          which has no receive",
-        "remote_qpn is the number of the sender, as qp_num of a completion is that of the receiver; without \
-         a receive the datagram is dropped",
+        "remote_qpn is this queue pair's own number: in a completion, qp_num is the receiver's number and \
+         src_qp the sender's; without a receive the datagram is dropped",
         "set wr.ud.remote_qpn to the peer's number: a reply goes to src_qp of the completion; or post a \
          receive before, if the datagram is meant for itself";
     SendQueueRnic "send-queue-rnic" Queues Warning:

@@ -1,5 +1,5 @@
-//! Why nothing comes to a CQ that is polled: datagrams that went elsewhere, and queue pairs that the program has
-//! ended.
+//! Why nothing comes to a CQ that is polled: datagrams that went elsewhere, and queue pairs that the program
+//! has ended.
 
 use ibverbs_abi::*;
 
@@ -57,8 +57,8 @@ impl Wait<'_> {
             return self.datagrams_of_others(qp);
         };
         let why = format!(
-            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one to {:#x}, \
-             which is no queue pair of this process",
+            "no datagram has come to queue pair {number:#x}; queue pair {:#x} has sent its last one \
+             to {:#x}, which is no queue pair of this process",
             lost.number,
             lost.sends.last_datagram().0
         );

@@ -143,9 +143,8 @@ impl Post<'_> {
         }
         let pd = self.all.ahs.pd_of(request.ah);
         if pd.is_none() && self.all.is_gone(Kind::Ah, request.ah) {
-            let found = finding(Rule::DeadObject).with("member", "wr.ud.ah");
-            let shown = format!("{:#x}", request.ah);
-            return Some(found.with("kind", "AH").with("address", shown));
+            let found = finding(Rule::DeadObject);
+            return Some(found.with_object("wr.ud.ah", Kind::Ah, request.ah));
         }
         let pd = pd?;
         if pd != qp.pd && !pds.are_same(pd, qp.pd) {

@@ -136,8 +136,8 @@ impl Wait<'_> {
         if !alone || outstanding || of_channel().any(|(at, _)| self.qps.receives_from_srq(*at)) {
             return None;
         }
-        let why = "neither a signaled request nor a receive is outstanding on the CQs of this channel, and no \
-                   other thread of the program can post one";
+        let why = "neither a signaled request nor a receive is outstanding on the CQs of this channel, and \
+                   no other thread of the program can post one";
         Some((
             why.into(),
             "post receives, or set IBV_SEND_SIGNALED, before the wait",

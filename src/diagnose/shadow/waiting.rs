@@ -280,10 +280,10 @@ fn not_completed(qp: &Qp) -> Option<Reason> {
     })
 }
 
-/// What to do about a queue pair that is connected to another one than this.
+/// The advice about a queue pair that is connected to another one than this.
 const NUMBERS: &str = "exchange the numbers anew: dest_qp_num of each side is qp_num of the other";
 
-/// What to do if it is not known which of both the program waits for.
+/// The advice if it is not known which of both the program waits for.
 const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the program waits for; if it \
                       waits for a receive, let the peer send what consumes one";
 

@@ -27,7 +27,7 @@ pub fn full_fence() {
 pub fn prefetch_for_write(line: *const u8) {
     // SAFETY: a prefetch accesses nothing as far as programs can tell, and does not fault.
     unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, nomem, preserves_flags))
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, readonly, preserves_flags))
     };
 }
 

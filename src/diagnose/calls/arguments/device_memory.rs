@@ -15,7 +15,7 @@ pub unsafe fn alloc_dm(context: *mut ibv_context, attr: *const ibv_alloc_dm_attr
     let no_memory = Errno::last().0 == libc::ENOMEM;
     // SAFETY: see the module above.
     let (device, attr) = unsafe { (facts::device_ex(context), *attr) };
-    let max = device.map_or(u64::MAX, |device| device.max_dm_size);
+    let max = device.map_or(0, |device| device.max_dm_size);
     if max == 0 {
         return Vec::new();
     }

@@ -33,7 +33,8 @@ pub enum Expired {
     AckTimeout { late: Duration },
     /// The RTO.
     Rto,
-    /// The RTO, or a shorter time, after which one packet at most is sent alone: the same once more, or a probe.
+    /// The RTO, or a shorter time, after which one packet at most is sent alone: the same once more, or a
+    /// probe.
     Alone,
 }
 
