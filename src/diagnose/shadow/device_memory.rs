@@ -48,7 +48,9 @@ impl DeviceMemories {
 
     /// The device of a context is closed. Returns the addresses of the allocations that it still had.
     pub fn close(&mut self, context: usize) -> Vec<usize> {
-        self.all.take_all(|memory| memory.context == context)
+        let closed = self.all.take_all(|memory| memory.context == context);
+        self.regions.retain(|_, memory| !closed.contains(memory));
+        closed
     }
 
     /// The bytes that a context has allocated.

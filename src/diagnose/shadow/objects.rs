@@ -30,7 +30,7 @@ impl Shadow {
     /// The device is closed: its objects are gone.
     pub fn closed(&mut self, context: usize) -> Vec<Finding> {
         let pds = self.pds.take_all(|pd| pd.context == context);
-        let (ahs, mws) = (self.ahs.close(&pds), self.mws.close(&pds));
+        let (ahs, mws) = (self.ahs.close(&pds), self.mws.close(context, &pds));
         let taken = [
             (Kind::Qp, self.qps.close(context)),
             (Kind::Cq, self.cqs.take_all(|cq| cq.context == context)),

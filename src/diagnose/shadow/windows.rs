@@ -111,8 +111,12 @@ impl Windows {
         self.domains.take(mw)
     }
 
-    /// Takes out the windows of these domains. Returns their addresses.
-    pub fn close(&mut self, pds: &[usize]) -> Vec<usize> {
+    /// The device of a context is closed, with these domains. Returns the addresses of the windows that they
+    /// still had.
+    pub fn close(&mut self, context: usize, pds: &[usize]) -> Vec<usize> {
+        self.bound
+            .retain(|_, window| window.part.context != context);
+        self.gone.retain(|(of, _)| *of != context);
         self.domains.take_all(|pd| pds.contains(pd))
     }
 
@@ -364,6 +368,21 @@ mod tests {
         assert_eq!(judge(&longer, 17), Some(Rule::KeyRange));
     }
 
+    /// Another context may get the address of one that is closed.
+    #[test]
+    fn a_closed_context_leaves_no_keys() {
+        let mut windows = Windows::new();
+        for (mw, rkey) in [(1, 7), (2, 8)] {
+            windows.allocate(mw, 10, (5, rkey));
+        }
+        windows.allocate(3, 11, (6, 7));
+        windows.forget(2);
+        assert!(windows.has_key(5, 7) && windows.has_key(5, 8));
+        assert_eq!(windows.close(5, &[10]), [1, 2]);
+        assert!(!windows.has_key(5, 7) && !windows.has_key(5, 8));
+        assert!(windows.has_key(6, 7));
+    }
+
     #[test]
     fn windows_of_domains() {
         let mut windows = Windows::new();
@@ -372,7 +391,7 @@ mod tests {
         }
         assert_eq!(windows.of_domain(10).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(windows.take(3), Some(10));
-        assert_eq!(windows.close(&[10]), [1]);
+        assert_eq!(windows.close(5, &[10]), [1]);
         assert_eq!((windows.pd_of(1), windows.pd_of(2)), (None, Some(11)));
     }
 }
