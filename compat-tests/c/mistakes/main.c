@@ -86,6 +86,16 @@ void unlink_qps(struct ends ends)
 	CHECK(ibv_destroy_qp(ends.a) == 0 && ibv_destroy_qp(ends.b) == 0);
 }
 
+void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct ibv_send_wr *wr)
+{
+	for (int i = 0; i < 2; i++) {
+		NEED(post_recv(to, rig, i, 4096 + 64 * i, 64) == 0);
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = i, .next = wr + i + 1, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND
+		};
+	}
+}
+
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf + from, len, rig->mr->lkey };

@@ -55,6 +55,9 @@ void end_domain(struct domain domain);
 struct ends xrc_ends(struct rig *rig, struct domain domain);
 /* Posts `wr` with one buffer of the rig. */
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len);
+/* Fills the first two requests of `wr` with SENDs of `sge`, and posts receives for them. `next` of the second
+ * points behind it. */
+void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct ibv_send_wr *wr);
 /* Polls for `seconds`, or until there are `count` completions. Returns their number. */
 int poll_for(struct ibv_cq *cq, int count, double seconds);
 /* The status of the next completion, or -1 after 3 s. */

@@ -1,26 +1,24 @@
 /* Mistakes of one of two processes, seen from the other. */
-#include "mistakes.h"
+#include "pairs.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-struct card {
-	uint32_t qpn, rkey;
-	uint64_t addr;
-	union ibv_gid gid;
-};
-
-static struct card exchange(struct rig *rig, int peer, struct ibv_qp *qp, uint32_t rkey)
+struct card swap(int peer, struct card mine)
 {
-	struct card mine = { qp->qp_num, rkey, (uintptr_t)rig->buf, rig->gid }, other;
+	struct card other;
 
 	NEED(write(peer, &mine, sizeof(mine)) == sizeof(mine));
 	NEED(read(peer, &other, sizeof(other)) == sizeof(other));
 	return other;
 }
 
-/* Both have come here. */
-static void meet(int peer)
+static struct card exchange(struct rig *rig, int peer, struct ibv_qp *qp, uint32_t rkey)
+{
+	return swap(peer, (struct card){ qp->qp_num, rkey, (uintptr_t)rig->buf, rig->gid });
+}
+
+void meet(int peer)
 {
 	char byte = 0;
 
@@ -123,8 +121,7 @@ static void far_read_limit(struct rig *rig, int peer, bool server, bool wrong)
 	run(rig, peer, server, &link, IBV_WR_RDMA_READ, 0, 0, wrong);
 }
 
-/* The steps of the client alone in the following mistakes, and of the server before. */
-static int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
+int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_send_wr *bad,

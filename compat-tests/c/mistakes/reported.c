@@ -212,12 +212,7 @@ static void next_behind_last(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr[3] = { 0 };
 
-	for (int i = 0; i < 2; i++) {
-		NEED(post_recv(ends.b, rig, i, 4096 + 64 * i, 64) == 0);
-		wr[i] = (struct ibv_send_wr){
-			.wr_id = i, .next = wr + i + 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND
-		};
-	}
+	two_sends(rig, ends.b, &sge, wr);
 	if (!wrong)
 		wr[1].next = NULL;
 	NEED(ibv_post_send(ends.a, wr, &bad) == 0);

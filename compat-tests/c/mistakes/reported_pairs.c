@@ -1,29 +1,8 @@
 /* Mistakes of `reported.c` that two processes make. */
 #define _GNU_SOURCE
-#include "mistakes.h"
+#include "pairs.h"
 
 #include <sys/mman.h>
-
-struct card {
-	uint32_t qpn, rkey;
-	uint64_t addr;
-	union ibv_gid gid;
-};
-
-/* Sends what this side has, and receives the same of the other. */
-static struct card swap(int peer, struct card mine)
-{
-	struct card other;
-
-	NEED(write(peer, &mine, sizeof(mine)) == sizeof(mine));
-	NEED(read(peer, &other, sizeof(other)) == sizeof(other));
-	return other;
-}
-
-static void meet(int peer)
-{
-	swap(peer, (struct card){ 0 });
-}
 
 /* A queue pair that is connected, and memory of the server that the client may write to. */
 static struct ibv_qp *connected(struct rig *rig, int peer, bool server, struct ibv_mr *mr, struct card *other)
@@ -35,18 +14,6 @@ static struct ibv_qp *connected(struct rig *rig, int peer, bool server, struct i
 	NEED(link_to(rig, qp, &link, other->qpn, other->gid, server) == 0);
 	meet(peer);
 	return qp;
-}
-
-static int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
-{
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 79, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
-
-	wr.wr.rdma.remote_addr = addr;
-	wr.wr.rdma.rkey = rkey;
-	NEED(ibv_post_send(qp, &wr, &bad) == 0);
-	return next_status(rig->cq);
 }
 
 /* Memory that is nowhere in the other process: the sizes differ. */

@@ -296,12 +296,7 @@ static void garbage_behind_last(struct rig *rig, bool wrong)
 
 	memset(wr, 0x5a, sizeof(wr));
 	wr[2].next = NULL;
-	for (int i = 0; i < 2; i++) {
-		NEED(post_recv(ends.b, rig, i, 4096 + 64 * i, 64) == 0);
-		wr[i] = (struct ibv_send_wr){
-			.wr_id = i, .next = wr + i + 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND
-		};
-	}
+	two_sends(rig, ends.b, &sge, wr);
 	if (!wrong)
 		wr[1].next = NULL;
 	CHECK(!ibv_post_send(ends.a, wr, &bad) == !wrong);

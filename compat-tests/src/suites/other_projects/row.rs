@@ -3,15 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
-use std::thread::sleep;
 use std::time::Duration;
 
 use crate::case_file::{Ready, Row};
 use crate::context::{Context, Library};
 use crate::machine::files_in_guest;
-use crate::pairs::{client_words, split};
-use crate::process::{Exit, Program, Running, path_with_sbin, read, wait_until};
+use crate::pairs::{self, client_words, split};
+use crate::process::{Exit, Program, path_with_sbin, read, wait_until};
 use crate::row_outcome::RowOutcome;
 use crate::sandbox::sh;
 use crate::testbed::Host;
@@ -19,7 +17,6 @@ use crate::verdict::{Failure, ensure};
 
 /// The time limit of a program that has none of its own.
 const LIMIT: u64 = 120;
-const SERVER_READY: Duration = Duration::from_secs(20);
 /// The listener of the run before may still exist, and would be mistaken for this one's.
 const PORT_FREE: Duration = Duration::from_secs(5);
 /// A server whose client has failed may never end.
@@ -68,7 +65,7 @@ impl RowRun<'_> {
             None => None,
         };
         if let Some(server) = &mut server {
-            self.await_ready(server);
+            pairs::await_ready(self.row.ready, &host(), self.port, server);
         }
         let mut client = self.program("client", client_words(self.row)?)?.spawn()?;
         let limit = self.row.limit.unwrap_or(LIMIT);
@@ -134,36 +131,19 @@ impl RowRun<'_> {
         Ok(program)
     }
 
-    /// Waits until the server is ready. If it fails before, the client fails too.
-    fn await_ready(&self, server: &mut Running) {
-        match self.row.ready {
-            Ready::After(seconds) => sleep(Duration::from_secs(seconds)),
-            Ready::Tcp | Ready::Cm => {
-                wait_until(SERVER_READY, || self.listens() || !server.is_running());
-            }
-        }
-    }
-
     /// Whether a server listens on the port. False for those that are known to be ready after a time.
     fn listens(&self) -> bool {
         match self.row.ready {
             Ready::After(_) => false,
-            Ready::Tcp => Host::on_kernel("rxe0", ADDRESS, "rd0").listens(self.port),
-            Ready::Cm => cm_listens(self.port),
+            Ready::Tcp => host().listens(self.port),
+            Ready::Cm => host().listens_cm(self.port),
         }
     }
 }
 
-/// Whether a server listens on the port through the kernel's connection manager.
-fn cm_listens(port: u16) -> bool {
-    let shown = Command::new("rdma")
-        .args(["resource", "show", "cm_id"])
-        .output();
-    let shown = shown.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let ends = format!(":{port}");
-    shown.unwrap_or_default().lines().any(|line| {
-        line.contains("LISTEN") && line.split_whitespace().any(|word| word.ends_with(&ends))
-    })
+/// The machine with rxe0.
+fn host() -> Host {
+    Host::on_kernel("rxe0", ADDRESS, "rd0")
 }
 
 /// The library that replaces sockets by rsockets.
