@@ -3,7 +3,7 @@
 
 #include "mistakes.h"
 
-/* What a side tells the other. */
+/* The numbers of a side, which the other needs: of a queue pair and of a region, and a GID. */
 struct card {
 	uint32_t qpn, rkey;
 	uint64_t addr;
