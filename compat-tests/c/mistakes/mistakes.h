@@ -17,6 +17,45 @@ extern const struct mistake call_mistakes[], state_mistakes[], data_mistakes[], 
 	extended_mistakes[], field_mistakes[], trial_mistakes[], device_memory_mistakes[],
 	reported_mistakes[], reported_pairs[];
 
+/* Objects that the runner destroys after the mistake: the queue pairs first, then the others, the last first.
+ */
+enum kept_kind {
+	KEPT_QP,
+	KEPT_CQ,
+	KEPT_CHANNEL,
+	KEPT_SRQ,
+	KEPT_XRCD,
+	KEPT_AH,
+	KEPT_MW,
+	KEPT_MR,
+	KEPT_DM,
+	KEPT_PD,
+	KEPT_TD,
+	KEPT_CONTEXT,
+	KEPT_MEMORY
+};
+void *keep(void *object, enum kept_kind kind);
+/* Keeps what `object` creates, and is that; NULL stays NULL. */
+#define KEEP(object) \
+	((__typeof__(object))keep((object), _Generic((object), \
+						     struct ibv_qp *: KEPT_QP, \
+						     struct ibv_cq *: KEPT_CQ, \
+						     struct ibv_cq_ex *: KEPT_CQ, \
+						     struct ibv_comp_channel *: KEPT_CHANNEL, \
+						     struct ibv_srq *: KEPT_SRQ, \
+						     struct ibv_xrcd *: KEPT_XRCD, \
+						     struct ibv_ah *: KEPT_AH, \
+						     struct ibv_mw *: KEPT_MW, \
+						     struct ibv_mr *: KEPT_MR, \
+						     struct ibv_dm *: KEPT_DM, \
+						     struct ibv_pd *: KEPT_PD, \
+						     struct ibv_td *: KEPT_TD, \
+						     struct ibv_context *: KEPT_CONTEXT, \
+						     void *: KEPT_MEMORY)))
+/* Destroys a kept object now. Returns what the call returns; it is kept if that is an error. */
+int end(void *object);
+void end_all(void);
+
 /* How two ends are connected. Zero stands for what is usual. */
 struct link {
 	enum ibv_qp_type type;
@@ -50,9 +89,19 @@ struct domain {
 	uint32_t number;
 };
 struct domain new_domain(struct rig *rig);
-void end_domain(struct domain domain);
 /* Two XRC queue pairs; the receiving one, `b`, is of the domain. */
 struct ends xrc_ends(struct rig *rig, struct domain domain);
+/* The elements of requests: a part of the rig's buffer. */
+struct ibv_sge part(struct rig *rig, int from, int length);
+/* Posts a request, or a receive, with one element. */
+int post_one(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr);
+int recv_one(struct ibv_qp *qp, struct ibv_sge sge);
+int srq_recv(struct ibv_srq *srq, struct ibv_sge sge);
+/* The same; `to` and `rkey` are the peer's, for one-sided requests and SEND with invalidate. */
+int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey);
+int datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn, struct ibv_sge sge);
+struct ibv_ah *new_ah(struct rig *rig, union ibv_gid to);
+struct ibv_srq *new_srq(struct rig *rig, unsigned size);
 /* Posts `wr` with one buffer of the rig. */
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len);
 /* Fills the first two requests of `wr` with SENDs of `sge`, and posts receives for them. `next` of the second

@@ -24,7 +24,6 @@ static void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr
 	ibv_modify_qp(qp, &attr,
 		      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The number was sent in network byte order, and not converted. */
@@ -105,37 +104,31 @@ static void gid_byte_order(struct rig *rig, bool wrong)
 
 static void pkey_index(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = PORT,
 				    .pkey_index = wrong ? 200 : 0 };
 
 	CHECK(!ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void init_port(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = wrong ? 0 : PORT };
 
 	CHECK(!ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void ud_no_qkey(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ .type = IBV_QPT_UD });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
 	int last = wrong ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY;
 
 	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void rts_from_init(struct rig *rig, bool wrong)
@@ -150,7 +143,6 @@ static void rts_from_init(struct rig *rig, bool wrong)
 	CHECK(!ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void uc_with_rc_mask(struct rig *rig, bool wrong)
@@ -166,33 +158,28 @@ static void uc_with_rc_mask(struct rig *rig, bool wrong)
 			     IBV_QP_STATE | IBV_QP_SQ_PSN |
 				     (wrong ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY : 0)) ==
 	      !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void post_in_rtr(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct link stay = { .stays = wrong ? IBV_QPS_RTR : 0 };
 
 	NEED(link_to(rig, qp, &stay, qp->qp_num, rig->gid, true) == 0);
 	CHECK(!send_wr(qp, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == !wrong);
 	if (!wrong)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* A request with data in ERR, to which the program itself has gone; one without data is a drain. */
 static void post_after_err(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	NEED(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, wrong ? 64 : 0) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR);
-	unlink_qps(ends);
 }
 
 const struct mistake state_mistakes[] = {
