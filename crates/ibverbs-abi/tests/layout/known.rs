@@ -143,6 +143,8 @@ pub const LEFT_OUT: &[&str] = &[
     "RDMA_NL_LS_",
     "rdma_ls_",
     "rdma_nla_ls_",
+    // Which provider ABI driver.h is for.
+    "IBVERBS_PABI_",
     // Old names of UVERBS_ID_NS_* constants.
     "UVERBS_UDATA_DRIVER_DATA_",
 ];
@@ -164,6 +166,9 @@ pub const OURS: &[&str] = &[
     "VSZ_V62",
     "VSZ_V64",
 ];
+
+/// A type that our headers declare only.
+pub const OPAQUE: &[&str] = &["ibv_buf"];
 
 /// Fields that are another name for the bytes of a field that exists here.
 pub const SECOND_NAMES: &[(&str, &str)] = &[
