@@ -216,7 +216,6 @@ static void run_pair(const struct mistake *mistake, bool wrong)
 	bool server = child == 0;
 	set_up(&rig);
 	mistake->pair(&rig, fds[server], server, wrong);
-	end_all();
 	tear_down(&rig);
 	if (server)
 		exit(failures != 0);
@@ -244,7 +243,6 @@ int main(int argc, char **argv)
 			}
 			set_up(&rig);
 			mistake->run(&rig, wrong);
-			end_all();
 			if (rig.context)
 				tear_down(&rig);
 		}
