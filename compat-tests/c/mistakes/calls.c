@@ -3,7 +3,7 @@
 
 #include <sys/wait.h>
 
-static void create_qp(struct rig *rig, void (*change)(struct ibv_qp_init_attr *attr), bool wrong)
+void create_with(struct rig *rig, void (*change)(struct ibv_qp_init_attr *attr), bool wrong)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 8, 8, 1, 1, 0 }, .qp_type = IBV_QPT_RC
@@ -11,7 +11,6 @@ static void create_qp(struct rig *rig, void (*change)(struct ibv_qp_init_attr *a
 
 	if (wrong)
 		change(&attr);
-
 	CHECK(!KEEP(ibv_create_qp(rig->pd, &attr)) == wrong);
 }
 
@@ -20,19 +19,9 @@ static void without_cq(struct ibv_qp_init_attr *attr)
 	attr->send_cq = NULL;
 }
 
-static void qp_null_cq(struct rig *rig, bool wrong)
-{
-	create_qp(rig, without_cq, wrong);
-}
-
 static void much_inline(struct ibv_qp_init_attr *attr)
 {
 	attr->cap.max_inline_data = 1 << 20;
-}
-
-static void qp_inline_huge(struct rig *rig, bool wrong)
-{
-	create_qp(rig, much_inline, wrong);
 }
 
 static void many_sge(struct ibv_qp_init_attr *attr)
@@ -40,48 +29,20 @@ static void many_sge(struct ibv_qp_init_attr *attr)
 	attr->cap.max_send_sge = 4096;
 }
 
-static void qp_many_sge(struct rig *rig, bool wrong)
-{
-	create_qp(rig, many_sge, wrong);
-}
-
 static void no_type(struct ibv_qp_init_attr *attr)
 {
 	attr->qp_type = 0;
 }
 
-static void qp_no_type(struct rig *rig, bool wrong)
-{
-	create_qp(rig, no_type, wrong);
-}
-
+/* An XRC receiving queue pair needs a domain, which ibv_create_qp cannot pass. */
 static void xrc_receive(struct ibv_qp_init_attr *attr)
 {
 	attr->qp_type = IBV_QPT_XRC_RECV;
 }
 
-/* An XRC receiving queue pair needs a domain, which ibv_create_qp cannot pass. */
-static void qp_xrc_no_domain(struct rig *rig, bool wrong)
-{
-	create_qp(rig, xrc_receive, wrong);
-}
-
-static struct ibv_context *open_again(struct rig *rig)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context = NULL;
-
-	for (int i = 0; list[i]; i++)
-		if (list[i] == rig->context->device)
-			context = KEEP(ibv_open_device(list[i]));
-	ibv_free_device_list(list);
-	NEED(context);
-	return context;
-}
-
 static void qp_other_context(struct rig *rig, bool wrong)
 {
-	struct ibv_context *other = open_again(rig);
+	struct ibv_context *other = KEEP(ibv_open_device(rig->context->device));
 	struct ibv_cq *cq = KEEP(ibv_create_cq(wrong ? other : rig->context, 8, NULL, NULL, 0));
 	struct ibv_qp_init_attr attr = {
 		.send_cq = cq, .recv_cq = cq, .cap = { 8, 8, 1, 1, 0 }, .qp_type = IBV_QPT_RC
@@ -111,7 +72,7 @@ static void cq_ex_mask(struct rig *rig, bool wrong)
 
 static void cq_channel_other(struct rig *rig, bool wrong)
 {
-	struct ibv_context *other = open_again(rig);
+	struct ibv_context *other = KEEP(ibv_open_device(rig->context->device));
 	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(wrong ? other : rig->context));
 
 	CHECK(!KEEP(ibv_create_cq(rig->context, 8, NULL, channel, 0)) == wrong);
@@ -277,11 +238,12 @@ static void attach_rc(struct rig *rig, bool wrong)
 }
 
 const struct mistake call_mistakes[] = {
-	{ "qp-null-cq", qp_null_cq, "null-object", "send_cq is NULL" },
-	{ "qp-inline-huge", qp_inline_huge, "argument", "cap.max_inline_data is 1048576" },
-	{ "qp-many-sge", qp_many_sge, "create-limit", "cap.max_send_sge = 4096" },
-	{ "qp-no-type", qp_no_type, "argument", "qp_type is 0" },
-	{ "qp-xrc-no-domain", qp_xrc_no_domain, "argument", "ibv_create_qp cannot pass an XRC domain" },
+	{ "qp-null-cq", NULL, "null-object", "send_cq is NULL", .create = without_cq },
+	{ "qp-inline-huge", NULL, "argument", "cap.max_inline_data is 1048576", .create = much_inline },
+	{ "qp-many-sge", NULL, "create-limit", "cap.max_send_sge = 4096", .create = many_sge },
+	{ "qp-no-type", NULL, "argument", "qp_type is 0", .create = no_type },
+	{ "qp-xrc-no-domain", NULL, "argument", "ibv_create_qp cannot pass an XRC domain",
+	  .create = xrc_receive },
 	{ "qp-other-context", qp_other_context, "other-context", "send_cq, the CQ" },
 	{ "cq-vector", cq_vector, "attr-range", "comp_vector is" },
 	{ "cq-zero", cq_zero, "attr-range", "cqe is 0" },

@@ -150,6 +150,21 @@ int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned 
 	return send_with(qp, part(rig, from, len), wr, (uintptr_t)rig->buf + 4096, rig->mr->rkey);
 }
 
+int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .wr.atomic.swap = 1 };
+
+	if (in_rdma) {
+		wr.wr.rdma.remote_addr = addr;
+		wr.wr.rdma.rkey = rkey;
+	} else {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = rkey;
+	}
+	NEED(post_one(qp, part(rig, 0, 8), wr) == 0);
+	return next_status(rig->cq);
+}
+
 int datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn, struct ibv_sge sge)
 {
 	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_SEND, .wr.ud = { ah, qpn, QKEY } };
@@ -242,7 +257,12 @@ int main(int argc, char **argv)
 				continue;
 			}
 			set_up(&rig);
-			mistake->run(&rig, wrong);
+			if (mistake->rtr)
+				to_rtr_with(&rig, mistake->rtr, wrong);
+			else if (mistake->create)
+				create_with(&rig, mistake->create, wrong);
+			else
+				mistake->run(&rig, wrong);
 			if (rig.context)
 				tear_down(&rig);
 		}

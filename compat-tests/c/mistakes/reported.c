@@ -222,32 +222,31 @@ static void acks_the_last(struct rig *rig, bool wrong)
 		leave_after(3);
 }
 
-static void write_on_ud(struct rig *rig, bool wrong)
+/* A UD queue pair with these operations and flags. */
+static void new_ud(struct rig *rig, uint64_t ops, uint32_t flags, bool wrong)
 {
-	uint64_t ops = IBV_QP_EX_WITH_SEND | (wrong ? IBV_QP_EX_WITH_RDMA_WRITE : 0);
 	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
 					    .recv_cq = rig->cq,
 					    .cap = { 4, 4, 1, 1, 0 },
 					    .qp_type = IBV_QPT_UD,
 					    .comp_mask = IBV_QP_INIT_ATTR_PD |
-							 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+							 (ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+							      : IBV_QP_INIT_ATTR_CREATE_FLAGS),
 					    .pd = rig->pd,
+					    .create_flags = flags,
 					    .send_ops_flags = ops };
 
 	CHECK(!KEEP(ibv_create_qp_ex(rig->context, &attr)) == wrong);
 }
 
+static void write_on_ud(struct rig *rig, bool wrong)
+{
+	new_ud(rig, IBV_QP_EX_WITH_SEND | (wrong ? IBV_QP_EX_WITH_RDMA_WRITE : 0), 0, wrong);
+}
+
 static void vlan_stripping(struct rig *rig, bool wrong)
 {
-	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
-					    .recv_cq = rig->cq,
-					    .cap = { 4, 4, 1, 1, 0 },
-					    .qp_type = IBV_QPT_UD,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
-					    .pd = rig->pd,
-					    .create_flags = wrong ? IBV_QP_CREATE_CVLAN_STRIPPING : 0 };
-
-	CHECK(!KEEP(ibv_create_qp_ex(rig->context, &attr)) == wrong);
+	new_ud(rig, 0, wrong ? IBV_QP_CREATE_CVLAN_STRIPPING : 0, wrong);
 }
 
 /* Advice about a region whose pages are pinned. */

@@ -151,21 +151,8 @@ static void far_atomic_in_rdma(struct rig *rig, int peer, bool server, bool wron
 	struct card other;
 	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
 
-	if (!server) {
-		struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-		struct ibv_send_wr *bad,
-			wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD };
-
-		if (wrong) {
-			wr.wr.rdma.remote_addr = other.addr;
-			wr.wr.rdma.rkey = other.rkey;
-		} else {
-			wr.wr.atomic.remote_addr = other.addr;
-			wr.wr.atomic.rkey = other.rkey;
-		}
-		NEED(ibv_post_send(qp, &wr, &bad) == 0);
-		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	}
+	if (!server)
+		CHECK((compare_and_swap(rig, qp, other.addr, other.rkey, wrong) == IBV_WC_SUCCESS) == !wrong);
 	meet(peer);
 }
 

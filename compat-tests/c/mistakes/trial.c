@@ -252,23 +252,6 @@ static void garbage_behind_last(struct rig *rig, bool wrong)
 	CHECK(poll_for(rig->cq, 4, 3) == 4);
 }
 
-static int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma)
-{
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP };
-
-	wr.wr.atomic.swap = 1;
-	if (in_rdma) {
-		wr.wr.rdma.remote_addr = addr;
-		wr.wr.rdma.rkey = rkey;
-	} else {
-		wr.wr.atomic.remote_addr = addr;
-		wr.wr.atomic.rkey = rkey;
-	}
-	NEED(ibv_post_send(qp, &wr, &bad) == 0);
-	return next_status(rig->cq);
-}
-
 /* The request of an atomic operation is filled in like that of a WRITE. */
 static void atomic_in_rdma(struct rig *rig, bool wrong)
 {
