@@ -11,7 +11,7 @@ struct mistake {
 	const char *rule, *says;
 	/* The two processes of a pair: the second half of the name says which side has the mistake. */
 	void (*pair)(struct rig *rig, int peer, bool server, bool wrong);
-	/* What is wrong with attributes: of the transition to RTR, or of a new queue pair. */
+	/* In place of `run`: makes attributes of the transition to RTR, or of a new queue pair, wrong. */
 	void (*rtr)(struct ibv_qp_attr *attr);
 	void (*create)(struct ibv_qp_init_attr *attr);
 };
