@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::flaky;
+use crate::flaky::Tries;
 use crate::machine::{Judged, Member};
 use crate::output_checks;
 use crate::row_outcome::RowOutcome;
@@ -37,11 +37,11 @@ pub fn rows_of(testbed: &str, rows: Vec<(String, Row)>) -> Result<Vec<Member>, S
 }
 
 fn judge(cx: &Context, name: &str, row: &Row, number: u16) -> Judged {
-    let mut again = Vec::new();
-    let verdict = compare_libraries(cx, name, row, number, &mut again);
+    let mut tries = Tries::new(name);
+    let verdict = compare_libraries(cx, name, row, number, &mut tries);
     Judged {
         verdict,
-        again: again.join("; "),
+        again: tries.again.join("; "),
     }
 }
 
@@ -50,19 +50,16 @@ fn compare_libraries(
     name: &str,
     row: &Row,
     number: u16,
-    again: &mut Vec<String>,
+    tries: &mut Tries,
 ) -> Verdict {
     let mut runs = Vec::new();
     let mut found = Vec::new();
     for library in Library::BOTH {
-        let mut run = row::run(cx, row, library, number)?;
-        for _ in 1..flaky::tries(name) {
-            if run.exit == row.exit {
-                break;
-            }
-            again.push(format!("{}: ended with {}", library.name(), run.exit));
-            run = row::run(cx, row, library, number)?;
-        }
+        let run = tries.run(
+            (library == Library::Ours).then_some(library.name()),
+            |_| row::run(cx, row, library, number),
+            |run| (run.exit != row.exit).then(|| format!("ended with {}", run.exit)),
+        )?;
         if run.exit != row.exit {
             let why = format!(
                 "{}: ended with {}, not {}",
