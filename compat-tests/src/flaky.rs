@@ -187,8 +187,8 @@ mod tests {
         }
     }
 
-    /// Runs on the C library, then on ours, which fail at first, these numbers of times. Returns whether they passed, and how
-    /// often the case ran again.
+    /// Runs on the C library, then on ours, which fail so often at first. Returns whether they passed,
+    /// and how often the case ran again.
     fn runs(name: &str, failures: [u32; 2]) -> ([bool; 2], usize) {
         let mut tries = Tries::new(name);
         let mut fails = |library, failures: u32| {
