@@ -1,14 +1,7 @@
 /* Ids that are bound to no device yet, and queue pairs that the program makes, or moves, itself. */
 #include "cm.h"
 
-#include <signal.h>
 #include <sys/wait.h>
-
-static void leave(int signal)
-{
-	(void)signal;
-	_exit(failures != 0);
-}
 
 static struct rdma_conn_param usual(unsigned number)
 {
@@ -80,8 +73,7 @@ static void not_established(bool wrong)
 	move(client.id, qp, IBV_QPS_RTR);
 	move(client.id, qp, IBV_QPS_RTS);
 	if (wrong) {
-		signal(SIGALRM, leave);
-		alarm(3);
+		leave_after(3);
 		next(listener);
 	}
 	CHECK(rdma_establish(client.id) == 0);
