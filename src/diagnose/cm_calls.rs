@@ -10,11 +10,11 @@ use ibverbs_abi::*;
 
 use super::cm::id_object;
 use super::cm_layout::{Id, Param, RDMA_PS_IPOIB, RDMA_PS_UDP};
-use super::{cm_order, crash};
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::report;
 use super::rules::Rule;
 use super::shadow;
+use super::{cm_order, crash};
 
 /// An explanation: what is wrong, why, and what to do.
 type Wrong = (String, &'static str, String);

@@ -86,7 +86,7 @@ static void srq_in_a_ring(struct rig *rig, bool wrong)
 	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
-/* What a READ brings is sent on before it has come. */
+/* Data of a READ is sent on before it has come. */
 static void unfenced_read(struct rig *rig, bool wrong)
 {
 	struct link link = { 0 };

@@ -68,8 +68,8 @@ pub fn of_qp(
     of_row.or_else(of_access)
 }
 
-/// Access flags that verbs.h does not have: drivers ignore them, so that the call succeeds, and the queue pair
-/// has those of the known flags that happen to be among them.
+/// Access flags that verbs.h does not have: drivers ignore them, so that the call succeeds, and the queue
+/// pair has those of the known flags that happen to be among them.
 fn unknown_access(access: u32, mask: u32, object: &Object, outcome: &Outcome) -> Option<Finding> {
     let unknown = access & !KNOWN_ACCESS;
     (mask & IBV_QP_ACCESS_FLAGS != 0 && unknown != 0).then(|| {

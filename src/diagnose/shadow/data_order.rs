@@ -8,7 +8,7 @@ use super::{SendRequest, Sge};
 use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::rules::Rule;
 
-/// Of the outstanding requests only so many, the latest, are examined.
+/// The number of outstanding requests, the latest, that are examined.
 const MAX_EXAMINED: usize = 64;
 
 /// Whether two ranges of memory, each an address and a length, have bytes in common.

@@ -67,7 +67,8 @@ impl Shadow {
                     "no queue pair uses this CQ: {number:#x} was destroyed with {sends} signaled requests \
                      and {receives} receives outstanding, which have no completion"
                 ),
-                "modify a queue pair to ERR, poll the completions of all that is flushed, and destroy it then",
+                "modify a queue pair to ERR, poll the completions of all that is flushed, and destroy it \
+                 then",
             )
         })
     }
