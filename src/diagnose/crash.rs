@@ -92,8 +92,8 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
     if what == NULL && ID_IS_UNBOUND.load(Ordering::Relaxed) {
         let note = "an rdma_cm_id is bound to no device, so that its member verbs is NULL: wait for the \
-                    event RDMA_CM_EVENT_ADDR_RESOLVED of rdma_resolve_addr, or, on the passive side, use the id of \
-                    RDMA_CM_EVENT_CONNECT_REQUEST";
+                    event RDMA_CM_EVENT_ADDR_RESOLVED of rdma_resolve_addr, or, on the passive side, use \
+                    the id of RDMA_CM_EVENT_CONNECT_REQUEST";
         found.notes.push(note.into());
     }
     report::write(&[found]);

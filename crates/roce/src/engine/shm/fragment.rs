@@ -4,7 +4,7 @@
 //! | bytes | content |
 //! |---|---|
 //! | 0 | the operation |
-//! | 1 | flags |
+//! | 1 | flags: place in the message, transport service of a request, solicited event, where the payload is |
 //! | 4 to 7 | the number of the receiving queue pair |
 //! | 8 to 11 | the PSN |
 //! | 12 to 15 | the offset of the payload in its message |
