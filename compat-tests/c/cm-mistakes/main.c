@@ -307,7 +307,8 @@ static const struct mistake early_mistakes[] = {
 	{ 0 },
 };
 
-static const struct mistake *const groups[] = { early_mistakes, connected_mistakes, order_mistakes };
+static const struct mistake *const groups[] = { early_mistakes, connected_mistakes, order_mistakes,
+						own_mistakes };
 
 int main(int argc, char **argv)
 {
