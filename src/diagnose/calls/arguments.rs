@@ -7,6 +7,7 @@
 
 mod device_memory;
 mod modify_qp;
+mod memory;
 
 use core::ffi::{c_int, c_uint};
 
@@ -21,6 +22,7 @@ use super::{preserving_errno, unsupported, with};
 
 pub use device_memory::{alloc_dm, reg_dm_mr};
 pub use modify_qp::modify_qp;
+pub use memory::{advise_mr, reg_dmabuf_mr};
 
 type Arguments = Vec<Argument>;
 

@@ -3,7 +3,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -44,11 +46,11 @@ fn is_ours(file: &str) -> bool {
         .any(|dir| file.contains(dir))
 }
 
-/// Reads `headers` from `include` or gcc's search path. `wanted` gets a macro's name and whether it is a
+/// Reads `headers`, which gcc finds with `flags`. `wanted` gets a macro's name and whether it is a
 /// plain number, and returns whether to evaluate it.
 pub fn read(
     name: &str,
-    include: Option<&Path>,
+    flags: &[OsString],
     headers: &[&str],
     wanted: &dyn Fn(&str, bool) -> bool,
 ) -> Headers {
@@ -62,7 +64,7 @@ pub fn read(
 
     let source = dir.join("headers.c");
     write(&source, &prologue);
-    let expanded = run(gcc(include).args(["-E", "-dD"]).arg(&source));
+    let expanded = run(gcc(flags).args(["-E", "-dD"]).arg(&source));
     let macros = number_macros(&expanded, wanted);
 
     let mut program = format!("{prologue}#include <stdio.h>\nint main(void)\n{{\n");
@@ -73,7 +75,7 @@ pub fn read(
     let source = dir.join("program.c");
     let binary = dir.join("program");
     write(&source, &program);
-    run(gcc(include)
+    run(gcc(flags)
         .args(["-g", "-gz=none", "-fno-eliminate-unused-debug-types"])
         .arg("-Wl,--unresolved-symbols=ignore-all")
         .args([&source, Path::new("-o"), &binary]));
@@ -107,12 +109,9 @@ fn of_target(binary: &Path) -> Command {
 }
 
 /// gcc, or CC, which compiles for the machine that the test was built for.
-fn gcc(include: Option<&Path>) -> Command {
+fn gcc(flags: &[OsString]) -> Command {
     let mut gcc = Command::new(env::var_os("CC").unwrap_or_else(|| "gcc".into()));
-    gcc.args(["-w", "-std=gnu11"]);
-    if let Some(include) = include {
-        gcc.arg("-I").arg(include);
-    }
+    gcc.args(["-w", "-std=gnu11"]).args(flags);
     gcc
 }
 
