@@ -4,7 +4,7 @@
 //!   rdma-core 65 (headers/65.facts, and Debian sid's libibverbs-dev while that is version 65), with the
 //!   installed libibverbs-dev, and driver.h with rdma-core's source. Intended differences are listed in
 //!   headers/expected.
-//! - The Rust types are compared with them by a unit test (`crates/ibverbs-abi/tests/layout`).
+//! - The same is compared with the Rust types, which cbindgen writes as a C header (`rust_types`).
 //! - Every declared function is exported by the library, and every exported one is declared.
 //! - gcc and clang report no warnings, in any standard of C and C++ (`warnings`).
 //! - Inline functions make the same calls as rdma-core's (`inline`).
@@ -25,6 +25,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 mod difference;
 mod facts;
 mod inline;
+mod rust_types;
 mod warnings;
 
 use facts::{Facts, Query};
@@ -71,6 +72,7 @@ pub fn cases() -> Vec<Case> {
         })
         .limit(300),
         Case::new("headers/facts/selftest", selftest),
+        Case::new("headers/rust-types", rust_types::compare).estimate(5),
         Case::new("headers/exports", exports).limit(300),
         Case::new("headers/inline/installed", inline_installed)
             .limit(300)

@@ -3,9 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
-    ffi::OsString,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -46,11 +44,11 @@ fn is_ours(file: &str) -> bool {
         .any(|dir| file.contains(dir))
 }
 
-/// Reads `headers`, which gcc finds with `flags`. `wanted` gets a macro's name and whether it is a
+/// Reads `headers` from `include` or gcc's search path. `wanted` gets a macro's name and whether it is a
 /// plain number, and returns whether to evaluate it.
 pub fn read(
     name: &str,
-    flags: &[OsString],
+    include: Option<&Path>,
     headers: &[&str],
     wanted: &dyn Fn(&str, bool) -> bool,
 ) -> Headers {
@@ -64,7 +62,7 @@ pub fn read(
 
     let source = dir.join("headers.c");
     write(&source, &prologue);
-    let expanded = run(gcc(flags).args(["-E", "-dD"]).arg(&source));
+    let expanded = run(gcc(include).args(["-E", "-dD"]).arg(&source));
     let macros = number_macros(&expanded, wanted);
 
     let mut program = format!("{prologue}#include <stdio.h>\nint main(void)\n{{\n");
@@ -75,7 +73,7 @@ pub fn read(
     let source = dir.join("program.c");
     let binary = dir.join("program");
     write(&source, &program);
-    run(gcc(flags)
+    run(gcc(include)
         .args(["-g", "-gz=none", "-fno-eliminate-unused-debug-types"])
         .arg("-Wl,--unresolved-symbols=ignore-all")
         .args([&source, Path::new("-o"), &binary]));
@@ -109,9 +107,12 @@ fn of_target(binary: &Path) -> Command {
 }
 
 /// gcc, or CC, which compiles for the machine that the test was built for.
-fn gcc(flags: &[OsString]) -> Command {
+fn gcc(include: Option<&Path>) -> Command {
     let mut gcc = Command::new(env::var_os("CC").unwrap_or_else(|| "gcc".into()));
-    gcc.args(["-w", "-std=gnu11"]).args(flags);
+    gcc.args(["-w", "-std=gnu11"]);
+    if let Some(include) = include {
+        gcc.arg("-I").arg(include);
+    }
     gcc
 }
 

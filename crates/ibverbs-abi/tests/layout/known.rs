@@ -103,8 +103,6 @@ pub const LEFT_OUT: &[&str] = &[
     "LS_",
     "rdma_ls_",
     "rdma_nla_ls_",
-    // Which provider ABI driver.h is for.
-    "IBVERBS_PABI_",
 ];
 
 /// Names that C does not have.
@@ -124,9 +122,6 @@ pub const OURS: &[&str] = &[
     "VSZ_V62",
     "VSZ_V64",
 ];
-
-/// A type that our headers declare only.
-pub const OPAQUE: &[&str] = &["ibv_buf"];
 
 /// Fields that are another name for the bytes of a field that exists here.
 pub const SECOND_NAMES: &[(&str, &str)] = &[
