@@ -19,7 +19,7 @@ static void to_rts_with(struct rig *rig, int more, struct ibv_qp_attr attr, bool
 	attr.sq_psn = 100;
 	attr.timeout = 14;
 	CHECK(!ibv_modify_qp(qp, &attr, mask | more) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 }
 
 /* IBV_QP_CUR_STATE is in the mask, and cur_qp_state was not set. */
@@ -49,7 +49,7 @@ static void access_unset(struct rig *rig, bool wrong)
 	attr.pkey_index = 0;
 	CHECK(ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 }
 
 /* Links receives in a list, whose last one leads to the first if `ring` is true. */
@@ -194,7 +194,7 @@ static void srq_not_flushed(struct rig *rig, bool wrong)
 		CHECK(poll_for(rig->cq, 1, LONG) == 0);
 	else
 		CHECK(next_async(rig) == IBV_EVENT_QP_LAST_WQE_REACHED);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
+	CHECK(end(qp) == 0 && ibv_destroy_srq(srq) == 0);
 }
 
 /* The queue pair is destroyed before its flushed receives are polled. */
@@ -207,12 +207,12 @@ static void destroyed_before_flush(struct rig *rig, bool wrong)
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
 	if (wrong) {
-		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(end(qp) == 0);
 		CHECK(poll_for(rig->cq, 1, LONG) == 0);
 		return;
 	}
 	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
-	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR && ibv_destroy_qp(qp) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR && end(qp) == 0);
 }
 
 /* The event of SQD was not asked for. */
@@ -225,7 +225,7 @@ static void drains_unnoticed(struct rig *rig, bool wrong)
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (wrong ? 0 : IBV_QP_EN_SQD_ASYNC_NOTIFY)) == 0);
 	CHECK((next_async(rig) == IBV_EVENT_SQ_DRAINED) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 }
 
 /* The server's queue pair is of type UC. */
@@ -246,7 +246,7 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 	meet(peer);
 	if (server)
 		CHECK(poll_for(rig->cq, 1, wrong ? 0.2 : 3) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 }
 
 /* The server sends the address of one region, and the key of another. */
@@ -266,7 +266,7 @@ static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 	if (!server)
 		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(data) == 0 && ibv_dereg_mr(control) == 0);
+	CHECK(end(qp) == 0 && ibv_dereg_mr(data) == 0 && ibv_dereg_mr(control) == 0);
 	free(memory);
 }
 
@@ -297,7 +297,8 @@ static void poll_inside(struct rig *rig, bool wrong)
 static void post_inside(struct rig *rig, bool wrong)
 {
 	struct link link = { 0 };
-	struct ends ends = { make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL), link_qp(rig, &link) };
+	struct ends ends = { KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL)),
+			     link_qp(rig, &link) };
 
 	join(rig, ends.a, ends.b);
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ends.a);
