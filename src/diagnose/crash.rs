@@ -6,15 +6,21 @@ use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::finding::{Finding, Object, Outcome};
 use super::rules::Rule;
-use super::{backtrace, report};
+use super::{backtrace, report, shadow};
 use crate::arch;
 
 /// Addresses so near to 0, on both sides, are members of a structure at NULL, or around it.
 const NEAR_NULL: usize = 64 << 10;
+
+/// Members of structures of verbs.h are within so many bytes.
+const MEMBERS: usize = 4096;
+
+/// Where the program is loaded.
+static PROGRAM: AtomicUsize = AtomicUsize::new(0);
 
 const NULL: &str = "a NULL pointer";
 
@@ -38,6 +44,9 @@ pub fn posting(no_bad_wr: bool) {
 
 /// Installs the handler.
 pub fn initialize() {
+    // SAFETY: getauxval takes a number.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
+    PROGRAM.store(object_of(entry as usize), Ordering::Relaxed);
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         let mut current = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: sigaction fills `current`, for which zeros are valid before; the new action has a
@@ -68,12 +77,28 @@ fn object_of(address: usize) -> usize {
     }
 }
 
+/// The program itself reads a NULL pointer, perhaps in an inline function of verbs.h. Its own code holds no
+/// lock of the C library.
+fn in_program(address: usize) {
+    let opened = shadow::with(|shadow| shadow.devices.iter().next().is_some());
+    if opened == Some(true) {
+        let object = Object::process();
+        let found = Finding::new(Rule::CrashInline, object, "a verb", Outcome::Called)
+            .with("addr", format!("{address:#x}"))
+            .with("from", backtrace::called_from());
+        report::write(&[found]);
+    }
+}
+
 /// The action is reset before it is called, so that the instruction, executed again, ends the program.
 extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes both to a handler with SA_SIGINFO.
     let (at, address) = unsafe { (arch::program_counter(context), (*info).si_addr() as usize) };
     // Elsewhere the program may hold locks that writing needs.
     if object_of(at) != object_of(on_fault as *const () as usize) {
+        if address < MEMBERS && object_of(at) == PROGRAM.load(Ordering::Relaxed) {
+            in_program(address);
+        }
         return;
     }
     let what = match address.wrapping_add(NEAR_NULL) < 2 * NEAR_NULL {

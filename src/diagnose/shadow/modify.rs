@@ -126,6 +126,9 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
             connection.better_index = facts.same_with_v2();
         }
     }
+    if change.has(IBV_QP_QKEY) {
+        qp.qkey = attr.qkey;
+    }
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;
     }
