@@ -224,6 +224,14 @@ pub fn thread() -> i32 {
     thread
 }
 
+/// A thread of this process as messages name it: its number, and its name if it lives.
+pub fn thread_text(thread: i32) -> String {
+    match fs::read_to_string(format!("/proc/self/task/{thread}/comm")) {
+        Ok(name) => format!("thread {thread} ({})", name.trim_end()),
+        Err(_) => format!("thread {thread}, which has ended,"),
+    }
+}
+
 fn ask_thread() -> i32 {
     // glibc has gettid since 2.30; the prebuilt archive runs on 2.28.
     // SAFETY: gettid has no arguments and cannot fail.

@@ -1,5 +1,5 @@
-//! Why nothing comes to a CQ that is polled: datagrams that went elsewhere, and queue pairs that the program
-//! has ended.
+//! Why nothing comes to a CQ that is polled: datagrams that went elsewhere, queue pairs that the program has
+//! ended, and requests that were done before.
 
 use ibverbs_abi::*;
 
@@ -123,6 +123,36 @@ impl Wait<'_> {
                 (sent(peer, to), ATTACH)
             })
         })
+    }
+}
+
+impl Wait<'_> {
+    /// Signaled requests have all completed, and others have no completion: the thread that has posted them
+    /// polls, and nothing else can come to the CQ.
+    pub(super) fn counts_unsignaled(&self, cq: usize) -> Option<Reason> {
+        let poller = self.cqs.get(&cq)?.pollers.last();
+        let is_idle = self.qps.outstanding_on(cq) == (0, 0) && !self.qps.receives_from_srq(cq);
+        if !is_idle || !self.cqs.is_only_polled(cq) {
+            return None;
+        }
+        let counts = |qp: &&Qp| {
+            let signaled = qp.sends.posted_signaled();
+            let is_mixed = signaled > 0 && signaled < qp.sends.posted();
+            is_mixed && qp.send_cq == cq && qp.state == IBV_QPS_RTS
+        };
+        let is_its = |qp: &&Qp| qp.sends.last_poster() == poller;
+        let qp = self.qps.values().filter(counts).find(is_its)?;
+        let (number, signaled) = (qp.number, qp.sends.posted_signaled());
+        let others = qp.sends.posted() - signaled;
+        Some((
+            format!(
+                "all {signaled} signaled requests of queue pair {number:#x} have completed, and their \
+                 completions were polled; {others} others were posted without IBV_SEND_SIGNALED (sq_sig_all is \
+                 0), and get no completion of their own"
+            ),
+            "count one completion for each signaled request: it says that the requests before it are done, \
+             too; or set IBV_SEND_SIGNALED in each request that is waited for",
+        ))
     }
 }
 

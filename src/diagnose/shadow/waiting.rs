@@ -36,7 +36,9 @@ impl Shadow {
         unread: Unread,
     ) -> Option<Finding> {
         let seconds = limit()?.as_secs();
-        let (why, todo) = self.wait(unread).no_completion(address)?;
+        let wait = self.wait(unread);
+        let reason = wait.no_completion(address);
+        let (why, todo) = reason.or_else(|| wait.counts_unsignaled(address))?;
         let object = Object::at(Kind::Cq, address);
         Some(
             Finding::new(Rule::NoCompletion, object, call, Outcome::Succeeded)
@@ -290,7 +292,7 @@ const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the 
 /// Requests of which none causes a completion.
 fn unsignaled(qp: &Qp) -> Option<Reason> {
     let count = qp.sends.len();
-    (count > 0 && !qp.sends.ever_signaled()).then(|| {
+    (count > 0 && qp.sends.posted_signaled() == 0).then(|| {
         let number = qp.number;
         (
             format!(
