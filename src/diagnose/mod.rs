@@ -57,6 +57,7 @@ mod crash;
 pub mod device_list;
 pub mod environment;
 mod facts;
+mod fate;
 pub mod faults;
 mod finding;
 pub mod names;

@@ -12,7 +12,7 @@ use super::receives::ReceiveQueue;
 use super::request::Requests;
 use super::sends::SendQueue;
 use crate::diagnose::finding::{Finding, Object, Outcome};
-use crate::diagnose::peer::Evidence;
+use crate::diagnose::peer::{Evidence, Peer};
 use crate::diagnose::rules::Rule;
 
 /// The arguments with which a program creates a queue pair.
@@ -114,8 +114,8 @@ pub struct Qp {
     pub(super) async_events: u64,
     /// rdma_create_qp has created it.
     pub is_of_cm: bool,
-    /// Where its peer was when it was connected, if that was in another process; else empty.
-    pub peer_place: String,
+    /// Its peer as it was when this one was connected, if that was in another process.
+    pub peer_seen: Option<Peer>,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
     pub(super) resets: Resets,
@@ -150,7 +150,7 @@ impl Qp {
             evidence: Evidence::default(),
             async_events: 0,
             is_of_cm: false,
-            peer_place: String::new(),
+            peer_seen: None,
             is_disconnected: false,
             resets: Resets::default(),
             ended: None,
@@ -182,6 +182,7 @@ impl Qp {
             self.receives.clear();
             self.answered = 0;
             self.is_disconnected = false;
+            self.peer_seen = None;
             self.evidence = Evidence::default();
         }
         self.connection.receives |= state == IBV_QPS_RTR;

@@ -5,7 +5,7 @@ use ibverbs_abi::*;
 
 use super::wait::{Reason, Wait};
 use super::{IN_THIS_PROCESS, Qp};
-use crate::diagnose::check::gid;
+use crate::diagnose::check::{connection, gid};
 use crate::diagnose::peer::Peer;
 
 impl Wait<'_> {
@@ -75,17 +75,11 @@ impl Wait<'_> {
     pub(super) fn peer_has_gone(&self, qp: &Qp) -> Option<Reason> {
         let mut others = self.qps.values();
         let is_other = |of: &Qp| of.number != qp.number && of.recv_cq == qp.recv_cq;
-        let is_known = qp.evidence.searched && !qp.peer_place.is_empty();
-        if !is_known || others.any(is_other) {
+        if others.any(is_other) {
             return None;
         }
-        let why = format!(
-            "the peer's queue pair {:#x}, which was {}, is there no more: it was destroyed, or its process \
-             has ended",
-            qp.connection.dest_qpn, qp.peer_place
-        );
         Some((
-            why,
+            connection::gone(qp)?,
             "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket \
              that the numbers came from, or by a request now and then, which then fails",
         ))

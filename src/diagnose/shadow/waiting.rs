@@ -333,6 +333,10 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
         return Some((connection::other_number(qp, naming), NUMBERS));
     }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
+    if let Some(gone) = connection::gone(qp).filter(|_| qp.evidence.fate.is_some()) {
+        let todo = "set timeout (14 for example) and retry_cnt, so that requests to a peer that is gone fail";
+        return Some((why + &gone, todo));
+    }
     if let Some(naks) = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
         why.push_str(&format!(
             "the peer has answered with {naks} RNR NAKs: it has no receive posted, which rnr_retry {} waits \
