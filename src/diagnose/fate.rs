@@ -13,7 +13,7 @@ pub struct Process {
     socket: String,
 }
 
-/// What has become of a process that had the peer.
+/// The fate of a process that had the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It has ended.
@@ -34,7 +34,7 @@ impl Process {
         })
     }
 
-    /// What has become of it; None if it has the queue pair `qpn`. Waits up to a second for its answer.
+    /// The fate of the process; None if it has the queue pair `qpn`. Waits up to a second for its answer.
     pub fn fate(&self, qpn: u32, own_qpn: u32) -> Option<Fate> {
         if started(self.pid) != Some(self.started) {
             return Some(Fate::Ended);

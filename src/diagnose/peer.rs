@@ -20,7 +20,7 @@ macro_rules! facts {
         pub struct Peer {
             /// The peer's process as messages name it: `in this process`, or another.
             pub place: String,
-            /// That process, if it is another one that this one sees.
+            /// The process at `place`, if it is another one that this one sees.
             pub process: Option<Process>,
             $($(#[$doc])* pub $name: Option<u64>,)+
         }
@@ -157,7 +157,7 @@ pub struct Evidence {
     pub knows_misplaced: bool,
     /// A queue pair of another process that names this one as its peer, if the peer was not found.
     pub naming: Option<Peer>,
-    /// What has become of the process that had the peer, if the peer was not found.
+    /// The fate of the process that had the peer, if the peer was not found.
     pub fate: Option<Fate>,
     /// Queue pairs of other processes that have sent datagrams, but not to this one.
     pub senders: Vec<Peer>,

@@ -27,8 +27,9 @@ pub struct Taken {
 #[derive(Clone, Debug)]
 struct Poller {
     thread: i32,
-    /// Its last poll, and since when its polls, one soon after the other, have found nothing.
+    /// The thread's last poll.
     last: Option<Instant>,
+    /// Since when the thread's polls, one soon after the other, have found nothing.
     empty_since: Option<Instant>,
     taken: Option<Taken>,
     /// It has posted again after another thread had polled its completion: or it was reported.

@@ -114,7 +114,7 @@ pub struct Qp {
     pub(super) async_events: u64,
     /// rdma_create_qp has created it.
     pub is_of_cm: bool,
-    /// Its peer as it was when this one was connected, if that was in another process.
+    /// The peer as it was when this one was connected, if that was in another process.
     pub peer_seen: Option<Peer>,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
