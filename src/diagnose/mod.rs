@@ -27,6 +27,7 @@
 //! | `check/` | conditions of rules: pure functions from facts to findings |
 //! | `names.rs` | names that the program gives its objects |
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
+//! | `fate.rs` | a process that had the peer, and what has become of it |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `device_list.rs` | devices that are opened after their list was freed |
 //! | `crash.rs` | a verb that reads NULL, or freed memory |

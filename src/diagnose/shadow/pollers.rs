@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-/// More threads than this are not told apart.
+/// Threads beyond this number are not distinguished.
 const MAX_THREADS: usize = 16;
 
 /// A completion that another thread has polled than the one that had posted its request.

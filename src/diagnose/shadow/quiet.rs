@@ -141,8 +141,8 @@ impl Wait<'_> {
         Some((
             format!(
                 "all {signaled} signaled requests of queue pair {number:#x} have completed, and their \
-                 completions were polled; {others} others were posted without IBV_SEND_SIGNALED (sq_sig_all is \
-                 0), and get no completion of their own"
+                 completions were polled; {others} others were posted without IBV_SEND_SIGNALED (sq_sig_all \
+                 is 0), and get no completion of their own"
             ),
             "count one completion for each signaled request: it says that the requests before it are done, \
              too; or set IBV_SEND_SIGNALED in each request that is waited for",
