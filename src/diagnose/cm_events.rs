@@ -25,8 +25,8 @@ pub fn listens_alike(found: CmListener) -> (String, &'static str) {
         false => ", which is the same number with its two bytes in reverse order",
     };
     let why = format!(
-        "nobody listens at port {wanted} of this address in the port space of this id; a program of this host \
-         listens there at port {listens}{space}{is_reversed}"
+        "nobody listens at port {wanted} of this address in the port space of this id; a program of this \
+         host listens there at port {listens}{space}{is_reversed}"
     );
     let todo = match found.in_udp {
         None => {

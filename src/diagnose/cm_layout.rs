@@ -18,7 +18,7 @@ pub struct Id {
     recv_cq_channel: usize,
     pub recv_cq: *mut ibv_cq,
     srq: usize,
-    pd: *mut ibv_pd,
+    pub pd: *mut ibv_pd,
     qp_type: u32,
 }
 
