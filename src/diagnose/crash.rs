@@ -7,6 +7,7 @@ use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::cm_layout::Id;
 use super::crash_verbs::{self, Crashed};
@@ -20,9 +21,21 @@ const NEAR_NULL: usize = 64 << 10;
 /// The time that the search for the verb may take, in seconds, if the program holds a lock that it needs.
 const MAX_SECONDS: u32 = 5;
 
+const UNBOUND: &str = "an rdma_cm_id is bound to no device, so that its member verbs is NULL: wait for the \
+                       event RDMA_CM_EVENT_ADDR_RESOLVED of rdma_resolve_addr, or, on the passive side, use \
+                       the id of RDMA_CM_EVENT_CONNECT_REQUEST";
+
 thread_local! {
     /// This thread is in a post that has no place for the request that is refused.
     static NO_BAD_WR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// An id of librdmacm was created, and is bound to no device yet: its member `verbs` is NULL.
+static ID_IS_UNBOUND: AtomicBool = AtomicBool::new(false);
+
+/// The id of librdmacm that was created last is bound to a device, or is not.
+pub fn last_id(is_unbound: bool) {
+    ID_IS_UNBOUND.store(is_unbound, Ordering::Relaxed);
 }
 
 /// A post begins, without a place for the request that is refused (bad_wr is NULL), or with one; or it ends.
@@ -102,7 +115,12 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
         found.notes.push(note);
     }
     let null = crashed.and_then(|crashed| crashed.null);
-    found.notes.extend(of_ids(in_cm, null));
+    let is_near = crash_verbs::is_near_null(address);
+    let is_unbound = is_near && ID_IS_UNBOUND.load(Ordering::Relaxed);
+    let is_context = null.is_none_or(|null| null == "context");
+    let unbound = (is_unbound && is_context).then(|| UNBOUND.to_string());
+    let of_ids = unbound.or_else(|| of_ids(in_cm, null));
+    found.notes.extend(of_ids);
     report::write(&[found]);
 }
 
@@ -157,7 +175,7 @@ fn finding(crashed: Option<Crashed>, address: usize) -> Finding {
 fn of_ids(in_cm: Option<(&'static str, usize)>, null: Option<&str>) -> Option<String> {
     if let Some((_, id)) = in_cm.filter(|(_, id)| *id != 0) {
         // SAFETY: the id is the program's, and librdmacm has read it before.
-        let unset = cm_calls::unset(unsafe { &*(id as *const Id) })?;
+        let unset = unsafe { &*(id as *const Id) }.unset()?;
         return Some(format!("of its id, these members are {unset}"));
     }
     let null = null?;
@@ -171,7 +189,7 @@ fn of_ids(in_cm: Option<(&'static str, usize)>, null: Option<&str>) -> Option<St
                 "qp" | "id->qp" => id.qp.is_null(),
                 _ => false,
             };
-            let unset = cm_calls::unset(id).filter(|_| is_null)?;
+            let unset = id.unset().filter(|_| is_null)?;
             Some(format!(
                 "of the rdma_cm_id {number}, these members are {unset}"
             ))

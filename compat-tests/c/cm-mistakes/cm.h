@@ -15,7 +15,7 @@ struct mistake {
 	/* The rule that names the mistake, and a part of the explanation: the case reads them here. */
 	const char *rule, *says;
 };
-extern const struct mistake connected_mistakes[], order_mistakes[];
+extern const struct mistake connected_mistakes[], order_mistakes[], own_mistakes[];
 
 struct cm {
 	struct rdma_event_channel *channel;

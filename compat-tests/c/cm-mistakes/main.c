@@ -158,8 +158,8 @@ static void port_reversed(bool wrong)
 	finish(server);
 }
 
-/* The device of the id is used before the address is resolved. */
-static void verbs_early(bool wrong)
+/* The domain of the id is used before the address is resolved. */
+static void pd_early(bool wrong)
 {
 	pid_t child = wrong ? fork() : 0;
 	int status;
@@ -171,8 +171,8 @@ static void verbs_early(bool wrong)
 	struct cm cm = begin();
 	if (!wrong)
 		resolve(cm, false);
-	struct ibv_pd *pd = ibv_alloc_pd(cm.id->verbs);
-	CHECK(pd && ibv_dealloc_pd(pd) == 0);
+	struct ibv_mr *mr = ibv_reg_mr(cm.id->pd, &cm, sizeof(cm), 0);
+	CHECK(mr && ibv_dereg_mr(mr) == 0);
 	finish(cm);
 	if (wrong)
 		_exit(0);
@@ -352,7 +352,7 @@ static const struct mistake early_mistakes[] = {
 	{ "private-data-long", private_data_long, "cm-failed", "private_data_len is 100" },
 	{ "no-listener", no_listener, "cm-event", "nobody listens" },
 	{ "port-reversed", port_reversed, "cm-event", "which is the same number with its two bytes" },
-	{ "verbs-early", verbs_early, "crash", "these members are verbs, pd, qp NULL" },
+	{ "pd-early", pd_early, "crash", "these members are verbs, pd, qp NULL" },
 	{ "other-space", other_space, "cm-event", "at port 17923 in the port space RDMA_PS_UDP" },
 	{ "bind-elsewhere", bind_elsewhere, "cm-failed", "no RDMA device has this address" },
 	{ "port-in-use", port_in_use, "cm-failed", "has the port" },
@@ -367,7 +367,8 @@ static const struct mistake early_mistakes[] = {
 	{ 0 },
 };
 
-static const struct mistake *const groups[] = { early_mistakes, connected_mistakes, order_mistakes };
+static const struct mistake *const groups[] = { early_mistakes, connected_mistakes, order_mistakes,
+						own_mistakes };
 
 int main(int argc, char **argv)
 {

@@ -14,7 +14,8 @@ static const struct mistake *const groups[] = { call_mistakes,          state_mi
 						wait_mistakes,          hazard_mistakes,   pair_mistakes,
 						people_mistakes,        more_mistakes,     object_mistakes,
 						extended_mistakes,      field_mistakes,    trial_mistakes,
-						device_memory_mistakes, reported_mistakes, reported_pairs };
+						device_memory_mistakes, reported_mistakes, reported_pairs,
+						more_trial_mistakes };
 
 struct ibv_qp *link_qp(struct rig *rig, const struct link *link)
 {

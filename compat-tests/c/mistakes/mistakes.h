@@ -15,7 +15,7 @@ struct mistake {
 extern const struct mistake call_mistakes[], state_mistakes[], data_mistakes[], wait_mistakes[],
 	hazard_mistakes[], pair_mistakes[], people_mistakes[], more_mistakes[], object_mistakes[],
 	extended_mistakes[], field_mistakes[], trial_mistakes[], device_memory_mistakes[],
-	reported_mistakes[], reported_pairs[];
+	reported_mistakes[], reported_pairs[], more_trial_mistakes[];
 
 /* How two ends are connected. Zero stands for what is usual. */
 struct link {

@@ -75,6 +75,7 @@ static void memory(struct rig *rig)
 	IS_NULL(ENOENT, ibv_import_mr(rig->pd, 0xffffff));
 	RETURNS(EINVAL, ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1));
 	CHECK(ibv_rereg_mr(rig->mr, 1 << 20, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL);
+	CHECK(ibv_rereg_mr(rig->mr, 0, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_CMD && errno == EINVAL);
 
 	IS_NULL(EINVAL, ibv_alloc_mw(rig->pd, 0));
 	IS_NULL(EINVAL, ibv_alloc_mw(rig->pd, 3));

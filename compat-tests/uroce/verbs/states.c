@@ -14,6 +14,8 @@ static void values(struct rig *rig)
 	attr.pkey_index = 0;
 	CHECK(ibv_modify_qp(qp, &attr, init & ~IBV_QP_PORT) == EINVAL);
 	CHECK(ibv_modify_qp(qp, &attr, init | IBV_QP_QKEY) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &attr, init | IBV_QP_DEST_QPN << 1) == EOPNOTSUPP);
+	CHECK(ibv_modify_qp(qp, &attr, init | IBV_QP_RATE_LIMIT) == EOPNOTSUPP);
 	CHECK(qp->state == IBV_QPS_RESET);
 	CHECK(to_rtr(rig, qp, 1) == EINVAL);
 	CHECK(to_rts(qp) == EINVAL);

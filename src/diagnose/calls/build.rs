@@ -127,6 +127,8 @@ builders! {
         wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) => SendRequest {
             // SAFETY: the program's window and attributes are alive.
             mw_type: unsafe { built_bind(qp, mw, rkey, info) },
+            // SAFETY: as before.
+            binding: Some(unsafe { *info }.into()),
             ..local(IBV_WR_BIND_MW)
         };
         wr_local_inv(rkey: u32) => SendRequest {

@@ -130,6 +130,8 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
         qp.access = attr.qp_access_flags;
     }
     if let Some(state) = change.state() {
+        let asks = change.has(IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr.en_sqd_async_notify != 0;
+        qp.drains_unnoticed = state == IBV_QPS_SQD && !asks;
         qp.enter_state(state);
     }
 }

@@ -138,6 +138,7 @@ impl Post<'_> {
             found.extend(self.peer_not_reset());
         }
         found.extend(self.without_initiator(requests));
+        found.extend(self.onto_itself(requests));
         if !found.is_empty() {
             for request in requests.iter_mut() {
                 let wr_id = request.wr_id.to_string();
@@ -147,6 +148,7 @@ impl Post<'_> {
                     .any(|of| of.rule != Rule::NoData && of.values.iter().any(is_its));
             }
         }
+        found.extend(self.unfenced(requests));
         for request in requests.iter_mut().filter(|request| request.digest != 0) {
             if self.all.qps.are_written_to(&request.sges) {
                 request.digest = 0;

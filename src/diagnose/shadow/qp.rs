@@ -118,6 +118,8 @@ pub struct Qp {
     pub peer_seen: Option<Peer>,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
+    /// It was moved to SQD without asking for the event IBV_EVENT_SQ_DRAINED.
+    pub drains_unnoticed: bool,
     pub(super) resets: Resets,
     ended: Option<Ended>,
 }
@@ -152,6 +154,7 @@ impl Qp {
             is_of_cm: false,
             peer_seen: None,
             is_disconnected: false,
+            drains_unnoticed: false,
             resets: Resets::default(),
             ended: None,
         }

@@ -85,6 +85,28 @@ impl Qps {
         first
     }
 
+    /// Why no asynchronous event comes for the queue pairs of a context, and what to do.
+    pub fn no_async_event(&self, context: usize) -> (String, &'static str) {
+        let mut all = self.values().filter(|qp| qp.context == context);
+        match all.find(|qp| qp.drains_unnoticed) {
+            Some(qp) => (
+                format!(
+                    "queue pair {:#x} was modified to SQD without asking for IBV_EVENT_SQ_DRAINED, which \
+                     comes only then",
+                    qp.number
+                ),
+                "set en_sqd_async_notify to 1, and IBV_QP_EN_SQD_ASYNC_NOTIFY in the mask, when the queue \
+                 pair is modified to SQD",
+            ),
+            None => (
+                "asynchronous events tell of ports, errors and limits, and never of requests and receives"
+                    .into(),
+                "poll the CQs, or wait for completions with ibv_get_cq_event; read asynchronous events in a \
+                 thread of their own",
+            ),
+        }
+    }
+
     /// How many requests were posted.
     pub fn requests(&self) -> u64 {
         self.requests

@@ -16,6 +16,7 @@ pub struct SendQueue {
     posted_signaled: u64,
     consuming: u64,
     last_poster: i32,
+    ever_reads: bool,
     last_datagram: (u32, usize),
     /// The digest of the first message that consumes a receive, and whether a later one differs.
     first_message: u64,
@@ -29,6 +30,7 @@ impl SendQueue {
         let before = self.posted_signaled;
         for request in &requests {
             self.posted_signaled += u64::from(request.signaled);
+            self.ever_reads |= request.returns_data();
             if consumes_receive(request) {
                 self.consuming += 1;
                 match (request.digest, self.first_message) {
@@ -132,6 +134,11 @@ impl SendQueue {
     /// The thread that has posted the last request, or 0.
     pub fn last_poster(&self) -> i32 {
         self.last_poster
+    }
+
+    /// Whether a READ or an atomic operation was posted.
+    pub fn ever_reads(&self) -> bool {
+        self.ever_reads
     }
 
     /// The destination of the last request, if it is a datagram: the queue pair, and the address handle.

@@ -16,12 +16,12 @@ const MAX_PAST: usize = 64;
 const MAX_GONE: usize = 1024;
 
 /// The memory that a window is bound to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub region: usize,
-    addr: u64,
-    length: u64,
-    access: u32,
+    pub(super) addr: u64,
+    pub(super) length: u64,
+    pub(super) access: u32,
 }
 
 impl From<ibv_mw_bind_info> for Binding {

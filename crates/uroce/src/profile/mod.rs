@@ -15,6 +15,9 @@ use ibverbs_abi::*;
 pub use speed::Speed;
 pub use table::{DEFAULT, PROFILES};
 
+/// IB_UVERBS_DEVICE_FLUSH_GLOBAL and FLUSH_PERSISTENT of the kernel, for which verbs.h has no names.
+const FLUSH: u64 = 3 << 38;
+
 /// The link layer of a port, and what its GIDs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fabric {
@@ -231,6 +234,11 @@ impl Profile {
             .iter()
             .find(|profile| profile.name == name)
             .map(|profile| **profile)
+    }
+
+    /// Whether the device executes FLUSH.
+    pub fn has_flush(&self) -> bool {
+        self.cap_flags_ex & FLUSH != 0
     }
 
     /// Sets a limit, for a value that `IBV_UROCE` has. Fails with what is wrong.

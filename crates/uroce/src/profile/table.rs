@@ -9,9 +9,9 @@ use ibverbs_abi::*;
 
 use super::{Fabric, Identity, Limits, Odp, PortProfile, Profile, Services, Speed};
 
-/// IB_UVERBS_DEVICE_FLUSH_GLOBAL, FLUSH_PERSISTENT and ATOMIC_WRITE of the kernel, for which verbs.h has no
-/// names.
-const FLUSH_AND_ATOMIC_WRITE: u64 = 7 << 38;
+/// IB_UVERBS_DEVICE_ATOMIC_WRITE of the kernel, for which verbs.h has no name.
+const ATOMIC_WRITE: u64 = 1 << 40;
+const FLUSH_AND_ATOMIC_WRITE: u64 = super::FLUSH | ATOMIC_WRITE;
 
 const ODP_UD: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 const ODP_UC: u32 = ODP_UD | IBV_ODP_SUPPORT_WRITE;

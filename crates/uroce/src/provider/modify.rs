@@ -14,7 +14,8 @@ use roce::engine::{QpChange, QpState, Service};
 use roce::wire::Psn;
 
 /// Modifies what the mask names. EINVAL if there is no such transition, if an attribute is missing or
-/// not allowed in it (`transitions.rs`), or if a value is out of range; then nothing is changed.
+/// not allowed in it (`transitions.rs`), or if a value is out of range; EOPNOTSUPP for a mask with other bits
+/// than the kernel's MODIFY_QP knows. Then nothing is changed.
 ///
 /// # Safety
 /// `qp` is live, and the attributes that the mask names are readable.
@@ -26,6 +27,9 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         (qp::object(qp), &*attr)
     };
     let device = object.check()?;
+    if mask as u32 >= IBV_QP_DEST_QPN << 1 {
+        return Err(Errno(EOPNOTSUPP));
+    }
     let mask = transitions::applicable(object.qp.service, mask as u32);
     let mut change = requested_change(object, attr, mask)?;
     if object.qp.service == Service::Ud {

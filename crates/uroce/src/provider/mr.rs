@@ -308,7 +308,7 @@ impl MrPrivate {
     }
 }
 
-/// Changes a region; its keys stay. EBUSY while a window is bound to it. The library converts the errno
+/// Changes a region; its keys stay. EBUSY while a window is bound to it, EINVAL without a flag. The library converts the errno
 /// value to the return values of ibv_rereg_mr(3).
 ///
 /// # Safety
@@ -330,7 +330,7 @@ pub unsafe fn rereg_mr(
     // SAFETY: the context of a live region is open.
     let device = unsafe { private(mr.ibv_mr.context) }.check()?;
     // SAFETY: the region is live.
-    if unsafe { Mr::of(vmr) }.is_imported() {
+    if flags == 0 || unsafe { Mr::of(vmr) }.is_imported() {
         return Err(Errno(EINVAL));
     }
     let has = |flag| flags as u32 & flag != 0;

@@ -91,6 +91,7 @@ impl CmOs for Fake {
             gids: vec![(0, self.second_name()), (1, gid_of(self.ip))],
             active_mtu: 3,
             active: true,
+            flush: true,
         }]
     }
 

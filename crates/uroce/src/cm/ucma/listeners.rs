@@ -206,6 +206,7 @@ mod tests {
             gids: vec![(1, gid)],
             active_mtu: 3,
             active: true,
+            flush: true,
         };
         let requested = Requested {
             listener,

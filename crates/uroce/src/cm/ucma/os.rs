@@ -23,6 +23,8 @@ pub struct DeviceInfo {
     pub active_mtu: u8,
     /// The port is active.
     pub active: bool,
+    /// The device executes FLUSH.
+    pub flush: bool,
 }
 
 impl DeviceInfo {

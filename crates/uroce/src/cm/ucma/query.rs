@@ -205,6 +205,9 @@ fn connected<R>(
             attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
             if attributes.responder_resources > 0 {
                 attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+                if device.flush {
+                    attr.qp_access_flags |= IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
+                }
             }
         }
         IBV_QPS_RTR if requested || replied => {

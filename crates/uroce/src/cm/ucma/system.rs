@@ -276,6 +276,7 @@ fn info_of(open: &CmDevice) -> DeviceInfo {
             _ => 1,
         },
         active: port.active,
+        flush: open.device.profile.has_flush(),
     }
 }
 

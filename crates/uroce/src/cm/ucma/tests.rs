@@ -164,9 +164,11 @@ fn a_connection_from_both_ends() {
     assert_eq!(input.u32(20), 0x1234);
     assert_eq!(input.from(28)[..57], [[0xab; 56].as_slice(), &[0]].concat());
     assert_eq!(input.from(284)[..7], [56, 0, 2, 1, 0, 7, 6]);
-    for state in [1, 2, 3] {
+    for state in [2, 3] {
         init_qp_attr(&mut server, request.id, state).unwrap();
     }
+    let init = init_qp_attr(&mut server, request.id, 1).unwrap();
+    assert_eq!(Input(&init).u32(36), 0x30e, "the peer may FLUSH, too");
     accept(&mut server, request.id, 196).unwrap();
     client.exchange(&mut server);
     let response = next(&mut client).unwrap();
