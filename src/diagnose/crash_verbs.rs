@@ -108,7 +108,7 @@ fn frames(backtrace: &str) -> Vec<(&str, &str)> {
     inner.skip_while(is_signal).collect()
 }
 
-/// The verb of this library in which the instruction at `at` has read `address`: it is one of its first, which
+/// The verb of this library in which the instruction at `at` has read `address`: one of its first, which
 /// lie before the next multiple of `alignment`, where another function may begin. These read the first
 /// argument only.
 pub fn in_library(
@@ -127,8 +127,8 @@ pub fn in_library(
     of.next().is_none().then_some(Crashed { verb, null })
 }
 
-/// The same of a later instruction of a verb, by its symbol. A backtrace names the function of the byte before
-/// the instruction, which is another one where a function begins.
+/// The same of a later instruction of a verb, by its symbol. A backtrace names the function of the byte that
+/// is before the instruction, which is another one where a function begins.
 pub fn deeper_in_library(
     backtrace: &str,
     at: usize,

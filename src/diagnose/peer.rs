@@ -271,7 +271,12 @@ pub fn compare(address: usize) {
     if let Some(peer) = look(address, None).peer {
         shadow::observe(|shadow| {
             let found = shadow.compared(address, &peer);
-            shadow.qps.change(address, |qp| qp.peer_seen = Some(peer));
+            shadow.qps.change(address, |qp| {
+                if peer.dest_qpn == Some(qp.number.into()) {
+                    qp.limit_reads(peer.max_dest_rd_atomic);
+                }
+                qp.peer_seen = Some(peer);
+            });
             found
         });
     }

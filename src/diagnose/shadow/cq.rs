@@ -134,8 +134,7 @@ impl Registry<Cq> {
         let now = Instant::now();
         cq.polls += 1;
         cq.last_poll = Some(now);
-        let pause = limit().unwrap_or_default() / 4;
-        cq.pollers.polled(thread, now, count, pause);
+        cq.pollers.polled(thread, now, count);
         cq.notify.last_poll = Some((count as u32, asked));
         cq.notify.armed_after_poll = false;
         if count > 0 {

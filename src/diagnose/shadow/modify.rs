@@ -66,9 +66,15 @@ impl Shadow {
         };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            let peer = self.peer(address);
-            if let Some(peer) = peer.and_then(|(at, _)| self.describe(at, None)) {
+            let at = self.peer(address).map(|(at, _)| at);
+            if let Some((at, peer)) = at.and_then(|at| Some((at, self.describe(at, None)?))) {
                 found.extend(connection::pair(&object, qp, &peer));
+                let here = qp.connection.max_dest_rd_atomic.into();
+                if peer.dest_qpn == Some(qp.number.into()) {
+                    self.qps.change(at, |peer| peer.limit_reads(Some(here)));
+                    self.qps
+                        .change(address, |qp| qp.limit_reads(peer.max_dest_rd_atomic));
+                }
             }
         }
         found

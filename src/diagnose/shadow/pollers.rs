@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Threads beyond this number are not distinguished.
 const MAX_THREADS: usize = 16;
+/// A thread that has polled fewer times polls now and then, and does not wait.
+const MIN_POLLS: u32 = 100;
 
 /// A completion that another thread has polled than the one that had posted its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,9 @@ struct Poller {
     thread: i32,
     /// The thread's last poll.
     last: Option<Instant>,
-    /// Since when the thread's polls, one soon after the other, have found nothing.
+    /// Since when the thread's polls have found nothing, and how many they are since that and since `taken`.
     empty_since: Option<Instant>,
+    empty_polls: u32,
     taken: Option<Taken>,
     /// It has posted again after another thread had polled its completion: or it was reported.
     is_quiet: bool,
@@ -61,26 +64,26 @@ impl Pollers {
             thread,
             last: None,
             empty_since: None,
+            empty_polls: 0,
             taken: None,
             is_quiet: false,
         });
         self.all.last_mut()
     }
 
-    /// A poll of `thread` has returned `count` completions. Polls further apart than `pause` do not belong
-    /// to one wait.
-    pub fn polled(&mut self, thread: i32, now: Instant, count: usize, pause: Duration) {
+    /// A poll of `thread` has returned `count` completions.
+    pub fn polled(&mut self, thread: i32, now: Instant, count: usize) {
         self.last = thread;
         let Some(poller) = self.of(thread) else {
             return;
         };
-        let is_new = |last: Instant| now.duration_since(last) > pause;
-        if count > 0 || poller.last.is_none_or(is_new) {
-            poller.empty_since = None;
-        }
         poller.last = Some(now);
-        if count == 0 {
-            poller.empty_since.get_or_insert(now);
+        match count {
+            0 => {
+                poller.empty_since.get_or_insert(now);
+                poller.empty_polls = poller.empty_polls.saturating_add(1);
+            }
+            _ => (poller.empty_since, poller.empty_polls) = (None, 0),
         }
     }
 
@@ -88,6 +91,7 @@ impl Pollers {
     pub fn took(&mut self, poster: i32, taken: Taken) {
         if let Some(poller) = self.of(poster).filter(|poller| !poller.is_quiet) {
             poller.taken = Some(taken);
+            poller.empty_polls = 0;
         }
     }
 
@@ -103,7 +107,8 @@ impl Pollers {
     /// The completion that another thread has polled, if `thread` has found nothing for so long since.
     pub fn misses(&self, thread: i32, limit: Duration) -> Option<Taken> {
         let mut all = self.all.iter();
-        let poller = all.find(|of| of.thread == thread && !of.is_quiet)?;
+        let waits = |of: &Poller| !of.is_quiet && of.empty_polls >= MIN_POLLS;
+        let poller = all.find(|of| of.thread == thread && waits(of))?;
         let taken = poller.taken?;
         let since = taken.at.max(poller.empty_since?);
         (poller.last?.saturating_duration_since(since) >= limit).then_some(taken)
@@ -121,13 +126,14 @@ impl Pollers {
 mod tests {
     use super::*;
 
-    const PAUSE: Duration = Duration::from_secs(1);
     const LIMIT: Duration = Duration::from_secs(4);
 
-    /// Polls of one thread that find nothing, one a second.
+    /// Polls of one thread that find nothing, many in a second.
     fn polls(pollers: &mut Pollers, thread: i32, from: Instant, seconds: core::ops::Range<u64>) {
         for second in seconds {
-            pollers.polled(thread, from + Duration::from_secs(second), 0, PAUSE);
+            for _ in 0..MIN_POLLS {
+                pollers.polled(thread, from + Duration::from_secs(second), 0);
+            }
         }
     }
 
@@ -169,13 +175,14 @@ mod tests {
     fn polls_now_and_then_are_no_wait() {
         let (mut pollers, now) = (Pollers::default(), Instant::now());
         pollers.took(6, taken(now));
-        for second in [1, 3, 9] {
-            pollers.polled(6, now + Duration::from_secs(second), 0, PAUSE);
+        for second in 1..20 {
+            pollers.polled(6, now + Duration::from_secs(second), 0);
         }
         assert_eq!(pollers.misses(6, LIMIT), None);
-        polls(&mut pollers, 6, now, 10..13);
-        pollers.polled(6, now + Duration::from_secs(13), 1, PAUSE);
-        polls(&mut pollers, 6, now, 14..17);
+        polls(&mut pollers, 6, now, 20..21);
+        assert!(pollers.misses(6, LIMIT).is_some());
+        pollers.polled(6, now + Duration::from_secs(21), 1);
+        polls(&mut pollers, 6, now, 22..25);
         assert_eq!(pollers.misses(6, LIMIT), None, "something came");
     }
 

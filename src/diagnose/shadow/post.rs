@@ -53,6 +53,7 @@ impl Shadow {
         };
         found.extend(qp.enter(thread, call));
         let signals = qp.record(requests, posted.first);
+        found.extend(qp.exceeds_reads(call));
         let max = qp.cap.max_send_wr;
         let is_plain = !qp.one_thread.is_required()
             && qp.state == IBV_QPS_RTS
