@@ -9,6 +9,7 @@
 //! soon as that is free.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -141,6 +142,13 @@ pub fn id_state(number: u32) -> Option<(IdState, bool)> {
     let locked = STATE.lock();
     let id = locked.as_ref()?.manager.id_of(number)?;
     Some((id.state, id.is_datagram()))
+}
+
+/// The port space of an id, and the address of its peer.
+pub fn destination(number: u32) -> Option<(u16, SocketAddr)> {
+    let locked = STATE.lock();
+    let id = locked.as_ref()?.manager.id_of(number)?;
+    Some((id.space, id.dst.and_then(|dst| dst.ip())?))
 }
 
 /// The ids of a file, and their states.
