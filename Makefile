@@ -428,7 +428,7 @@ install: ## install all of it (DESTDIR, PREFIX and other variables: docs/packagi
 		echo "no usable cargo in PATH: installing what is already built"; \
 	else CARGO="$(CARGO)" scripts/need-rust; \
 		echo "Or build first, as a user who has Rust: make all static" >&2; exit 1; fi
-	install -d $(sort $(dir $(installed)))
+	@install -d $(sort $(dir $(installed)))
 	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
@@ -436,38 +436,40 @@ ifneq ($(OWN_DIR),$(LIBDIR))
 	ln -sf ../$(REALNAME) $(DESTDIR)$(OWN_DIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(OWN_DIR)/libibverbs.so
 endif
-	if [ -e $(ARCHIVE) ]; then install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR); \
+	@if [ -e $(ARCHIVE) ]; then install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR); \
 	else echo "libibverbs.a is not built, and not installed: make static"; fi
-	for file in pkgconfig/libibverbs.pc ofed/libibverbs-ofed.pc; do \
+	@for file in pkgconfig/libibverbs.pc ofed/libibverbs-ofed.pc; do \
 		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
 			-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
 			-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
 			$$file.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$${file##*/} || exit; done
-	for program in $(PROGRAMS); do \
+	@for program in $(PROGRAMS); do \
 		install -m 755 $(RELEASE)/$$program $(DESTDIR)$(BINDIR) && \
 		install -m 644 packaging/completion/$$program.bash \
 			$(DESTDIR)$(BASH_COMPLETION_DIR)/$$program && \
 		install -m 644 packaging/completion/_$$program $(DESTDIR)$(ZSH_COMPLETION_DIR) || exit; done
-	for header in $(HEADERS); do \
+	@for header in $(HEADERS); do \
 		install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
-	for header in $(OFED_HEADERS); do \
+	@for header in $(OFED_HEADERS); do \
 		install -m 644 ofed/include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
-	for page in $(MAN_PAGES); do \
+	@for page in $(MAN_PAGES); do \
 		to=$(DESTDIR)$(MANDIR)/man$${page##*.}; \
 		if [ -L $$page ]; then ln -sf $$(readlink $$page) $$to/$${page##*/}; \
 		else install -m 644 $$page $$to; fi || exit; done
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif
+	@echo "installed the library in $(DESTDIR)$(LIBDIR), $(PROGRAMS) in $(DESTDIR)$(BINDIR)"
 
 uninstall: ## remove what install installed, with the same variables
-	rm -f $(installed)
+	@rm -f $(installed)
 	-rmdir $(DESTDIR)$(OWN_DIR) 2>/dev/null
 	-rmdir $(DESTDIR)$(INCDIR)/infiniband/ofed/infiniband $(DESTDIR)$(INCDIR)/infiniband/ofed \
 		$(DESTDIR)$(INCDIR)/infiniband 2>/dev/null
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif
+	@echo "removed from $(DESTDIR)$(PREFIX)"
 
 clean: ## remove everything that was built
 	$(CARGO) clean

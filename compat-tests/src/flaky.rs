@@ -1,6 +1,9 @@
 //! The cases that may fail at a try though nothing is wrong with the library, each with the cause. They may
 //! run again; any other case must pass at its first try.
 //!
+//! A case that runs on both libraries, and fails on the C library, may run again there, and on ours
+//! ([`Tries`]).
+//!
 //! An entry is not the place for a race of this library, or of a case: those are mended. What belongs here
 //! fails on the C library too, or depends on when an emulated kernel or a busy host runs a program.
 
@@ -78,6 +81,56 @@ const FLAKY: &[Flaky] = &[
     ),
 ];
 
+/// The runs of a case on the C library, if they fail. These say what is right, so such a failure is the
+/// program's, or the machine's.
+const REFERENCE_TRIES: u32 = 3;
+const ON_THE_C_LIBRARY: &str = "C library";
+const REFERENCE_FAILED: &str = "It failed on the C library first. So the program fails at times, whatever the \
+    library is.";
+
+/// The tries of a case that runs on the C library first, and then on ours.
+pub struct Tries {
+    listed: u32,
+    /// It has failed on the C library, and passed there later.
+    reference_failed: bool,
+    /// Why it ran again, for the report.
+    pub again: Vec<String>,
+}
+
+impl Tries {
+    /// The tries of a case with this name, which has not run yet.
+    pub fn new(name: &str) -> Tries {
+        Tries {
+            listed: tries(name),
+            reference_failed: false,
+            again: Vec::new(),
+        }
+    }
+
+    /// Runs the case until `wrong` finds nothing, as many times as it may run. Returns the last run. `library`:
+    /// the name of the library that it runs on; None for the C library. `run` gets the number of runs before.
+    pub fn run<T, E>(
+        &mut self,
+        library: Option<&str>,
+        mut run: impl FnMut(u32) -> Result<T, E>,
+        wrong: impl Fn(&T) -> Option<String>,
+    ) -> Result<T, E> {
+        let tries = match library.is_none() || self.reference_failed {
+            true => self.listed.max(REFERENCE_TRIES),
+            false => self.listed,
+        };
+        let mut outcome = run(0)?;
+        for attempt in 1..tries {
+            let Some(why) = wrong(&outcome) else { break };
+            self.reference_failed |= library.is_none();
+            let library = library.unwrap_or(ON_THE_C_LIBRARY);
+            self.again.push(format!("{library}: {why}"));
+            outcome = run(attempt)?;
+        }
+        Ok(outcome)
+    }
+}
+
 /// How many times a case may run until it ends as expected: 1, unless it is listed.
 pub fn tries(name: &str) -> u32 {
     let of = FLAKY
@@ -86,8 +139,11 @@ pub fn tries(name: &str) -> u32 {
     of.map_or(1, |flaky| flaky.tries)
 }
 
-/// Why a reported case was allowed to run again.
-pub fn reason(name: &str) -> Option<&'static str> {
+/// Why a reported case was allowed to run again, after `first` ([`Tries::again`], for example).
+pub fn reason(name: &str, first: &str) -> Option<&'static str> {
+    if first.starts_with(ON_THE_C_LIBRARY) {
+        return Some(REFERENCE_FAILED);
+    }
     let row = name.split_once('/').map_or(name, |(_, row)| row);
     let listed = |flaky: &&Flaky| {
         [name, row]
@@ -129,6 +185,34 @@ mod tests {
                 flaky.cases
             );
         }
+    }
+
+    /// Runs on the C library, then on ours, which fail so often at first. Returns whether they passed,
+    /// and how often the case ran again.
+    fn runs(name: &str, failures: [u32; 2]) -> ([bool; 2], usize) {
+        let mut tries = Tries::new(name);
+        let mut fails = |library, failures: u32| {
+            let run = |before| Ok::<bool, ()>(before >= failures);
+            let wrong = |passed: &bool| (!passed).then(|| "it failed".to_string());
+            tries.run(library, run, wrong).unwrap()
+        };
+        let passed = [fails(None, failures[0]), fails(Some("ours"), failures[1])];
+        (passed, tries.again.len())
+    }
+
+    #[test]
+    fn a_case_that_fails_on_the_c_library_runs_again_on_both() {
+        assert_eq!(runs("rdmacm/ucmatose", [0, 0]), ([true, true], 0));
+        assert_eq!(runs("rdmacm/ucmatose", [0, 1]), ([true, false], 0));
+        assert_eq!(runs("rdmacm/ucmatose", [1, 1]), ([true, true], 2));
+        assert_eq!(runs("rdmacm/ucmatose", [3, 0]), ([false, true], 2));
+        assert_eq!(runs("rdmacm/rping", [0, 5]), ([true, true], 5));
+        let reason = reason("suites/rdmacm/ucmatose", "C library: it failed");
+        assert_eq!(reason, Some(REFERENCE_FAILED));
+        assert_eq!(
+            super::reason("suites/rdmacm/ucmatose", "ours: it failed"),
+            None
+        );
     }
 
     #[test]

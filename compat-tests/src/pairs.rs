@@ -25,7 +25,7 @@ const SERVER_READY: Duration = Duration::from_secs(20);
 /// A server whose client failed unexpectedly may never end.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// The most runs of a row in which perftest's calibration fails. They share the time limit of its case.
-const MAX_RUNS: usize = 5;
+pub const MAX_RUNS: usize = 5;
 
 /// The time limit of a row's programs.
 pub fn limit(row: &Row) -> Duration {

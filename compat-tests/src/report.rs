@@ -171,7 +171,7 @@ impl Summary {
                 "\npassed only at a second try: {}: {}\n",
                 case.name, case.why
             );
-            let reason = flaky::reason(&case.name);
+            let reason = flaky::reason(&case.name, &case.why);
             text += &indented(reason.unwrap_or(ANOTHER_MACHINE));
             text += &indented(&case.details);
         }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::output_checks::Printed;
+use crate::case_file::Row;
+use crate::output_checks::{self, Printed};
 use crate::process::{Exit, Running};
 use crate::verdict::Verdict;
 
@@ -41,6 +42,16 @@ impl RowOutcome {
         programs.collect()
     }
 
+    /// Whether the output is wrong after perftest could not calibrate its clock: its figures mean nothing.
+    pub fn is_uncalibrated(&self, row: &Row) -> bool {
+        let printed = self.printed();
+        self.exit == row.exit
+            && printed
+                .iter()
+                .any(|of| output_checks::is_uncalibrated(of.err))
+            && !output_checks::of_row(row, &printed).is_empty()
+    }
+
     /// Adds what the program in this role wrote, and the libraries that it loaded.
     pub fn add(&mut self, role: &'static str, running: &Running, exit: Exit) -> Verdict {
         let ended = running.ended(exit)?;
@@ -49,5 +60,38 @@ impl RowOutcome {
         self.libraries.insert(role, ended.libraries);
         self.ended.insert(role, (running.argv().to_vec(), exit));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WARNING: &str = "Correlation coefficient r^2: 0.771256 < 0.9\n";
+
+    fn outcome(exit: &str, rate: &str, err: &str) -> RowOutcome {
+        let argv = ["ib_send_bw", "-s", "8192", "localhost"].map(String::from);
+        RowOutcome {
+            exit: exit.into(),
+            streams: BTreeMap::from([
+                (
+                    "client.out".into(),
+                    format!(" 8192  5  {rate}  {rate}  0.1\n"),
+                ),
+                ("client.err".into(), err.into()),
+            ]),
+            ended: BTreeMap::from([("client", (argv.to_vec(), Exit::Code(0)))]),
+            ..RowOutcome::default()
+        }
+    }
+
+    #[test]
+    fn wrong_figures_count_as_uncalibrated_only_after_perftest_has_said_so() {
+        let row: Row = toml::from_str("name = 'a'\nexit = '0/0'\nwhere = {}").unwrap();
+        let of = |exit, rate, err| outcome(exit, rate, err).is_uncalibrated(&row);
+        assert!(of("0/0", "0.00", WARNING));
+        assert!(!of("0/0", "0.00", ""));
+        assert!(!of("0/0", "1.00", WARNING));
+        assert!(!of("0/1", "0.00", WARNING));
     }
 }

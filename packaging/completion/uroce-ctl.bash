@@ -63,7 +63,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__add)
+        uroce__ctl__subcmd__add)
             opts="-p -a -h --pid --all --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -85,7 +85,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__clear)
+        uroce__ctl__subcmd__clear)
             opts="-p -a -h --pid --all --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -107,7 +107,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__counters)
+        uroce__ctl__subcmd__counters)
             opts="-p -z -h --pid --zeros --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -129,7 +129,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__list)
+        uroce__ctl__subcmd__list)
             opts="-p -h --pid --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -151,7 +151,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__metrics)
+        uroce__ctl__subcmd__metrics)
             opts="-p -h --pid --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -173,7 +173,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__names)
+        uroce__ctl__subcmd__names)
             opts="-p -h --pid --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -195,7 +195,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__qps)
+        uroce__ctl__subcmd__qps)
             opts="-p -h --pid --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -217,7 +217,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__rules)
+        uroce__ctl__subcmd__rules)
             opts="-p -h --pid --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -239,7 +239,7 @@ _uroce__ctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        uroce__subcmd__ctl__subcmd__top)
+        uroce__ctl__subcmd__top)
             opts="-p -i -n -h --pid --interval --count --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -9,7 +9,7 @@ use ibverbs_abi::{CmFailure, CmNotice, Errno};
 use super::cm_order::Made;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
-use super::{cm_calls, cm_events, facts, shadow, watch};
+use super::{cm_calls, cm_events, crash, facts, shadow, watch};
 use crate::provider::software;
 
 /// Begins to observe.
@@ -47,6 +47,8 @@ pub struct CmIds {
     destroying: BTreeMap<i32, Destroying>,
     /// Ids of requests for a connection, which were read and are not answered: since when.
     requests: BTreeMap<u32, Instant>,
+    /// Ids whose peer has replied, as the program has read, and that have not confirmed it: since when.
+    replies: BTreeMap<u32, Instant>,
     /// Channels of ids that were created without one.
     synchronous: BTreeSet<u64>,
     /// Ids, by librdmacm's numbers, with which groups are joined: that may take long.
@@ -62,6 +64,7 @@ impl CmIds {
             uids: BTreeMap::new(),
             destroying: BTreeMap::new(),
             requests: BTreeMap::new(),
+            replies: BTreeMap::new(),
             synchronous: BTreeSet::new(),
             joining: BTreeSet::new(),
             refused: BTreeSet::new(),
@@ -105,6 +108,13 @@ impl CmIds {
             .map(|(id, _)| *id)
     }
 
+    /// The oldest reply that has waited for rdma_establish for this long.
+    pub fn unconfirmed(&self, limit: Duration) -> Option<u32> {
+        let mut all = self.replies.iter();
+        all.find(|(_, since)| since.elapsed() >= limit)
+            .map(|(id, _)| *id)
+    }
+
     fn known(&mut self, id: u32, uid: u64) {
         self.refused.remove(&id);
         self.requests.remove(&id);
@@ -119,6 +129,7 @@ impl CmIds {
         }
         self.joining.remove(&uid.unwrap_or(0));
         self.requests.remove(&id);
+        self.replies.remove(&id);
         self.refused.remove(&id);
         self.destroying.remove(&thread);
         if let Some(uid) = uid.filter(|_| events > 0) {
@@ -184,8 +195,12 @@ impl CmIds {
 }
 
 const MIGRATE: &str = "rdma_migrate_id";
+/// RDMA_CM_EVENT_ADDR_RESOLVED.
+const ADDR_RESOLVED: u32 = 0;
 /// RDMA_CM_EVENT_CONNECT_REQUEST.
 const CONNECT_REQUEST: u32 = 4;
+/// RDMA_CM_EVENT_CONNECT_RESPONSE. librdmacm confirms it itself if it has made the queue pair.
+const CONNECT_RESPONSE: u32 = 5;
 /// RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_UNREACHABLE, RDMA_CM_EVENT_REJECTED.
 const REFUSED: [u32; 3] = [6, 7, 8];
 
@@ -223,9 +238,16 @@ fn notice(notice: &CmNotice) {
         }
         CmNotice::Event { event, status, id } => {
             cm_calls::event_read();
+            if [ADDR_RESOLVED, CONNECT_REQUEST].contains(event) {
+                crash::last_id(false);
+            }
             if *event == CONNECT_REQUEST {
                 let now = Instant::now();
                 shadow::with(|shadow| shadow.cm_ids.requests.insert(*id, now));
+            }
+            if *event == CONNECT_RESPONSE {
+                let now = Instant::now();
+                shadow::with(|shadow| shadow.cm_ids.replies.insert(*id, now));
             }
             if REFUSED.contains(event) {
                 shadow::with(|shadow| shadow.cm_ids.refused.insert(*id));
@@ -236,7 +258,13 @@ fn notice(notice: &CmNotice) {
             shadow::with(|shadow| shadow.cm_ids.requests.remove(id));
             None
         }
+        CmNotice::Confirmed { id } => {
+            shadow::with(|shadow| shadow.cm_ids.replies.remove(id));
+            None
+        }
         CmNotice::Known { id, uid } => {
+            // The id of a request, which its accept makes known, is bound.
+            crash::last_id(!cm_calls::is_inside());
             shadow::with(|shadow| shadow.cm_ids.known(*id, *uid));
             None
         }

@@ -10,11 +10,11 @@ use ibverbs_abi::*;
 
 use super::cm::id_object;
 use super::cm_layout::{Id, Param, RDMA_PS_IPOIB, RDMA_PS_UDP};
-use super::cm_order;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::report;
 use super::rules::Rule;
 use super::shadow;
+use super::{cm_order, crash};
 
 /// An explanation: what is wrong, why, and what to do.
 type Wrong = (String, &'static str, String);
@@ -364,10 +364,13 @@ fn connected(id: &Id) -> Option<Wrong> {
     let found = shadow::with(|shadow| shadow.qps.get(&(id.qp as usize)).is_some_and(is_connected));
     found?.then(|| {
         (
-            "the id is connected already: its queue pair is in RTR or RTS".into(),
-            "an id makes one connection, and a request is accepted once",
+            "the queue pair of the id is in RTR or RTS: the id is connected already, or the program has \
+             called ibv_modify_qp itself"
+                .into(),
+            "an id makes one connection, a request is accepted once, and these calls move the queue pair \
+             that rdma_create_qp has made to RTS",
             "call rdma_accept once, with the id of each event RDMA_CM_EVENT_CONNECT_REQUEST, and \
-             rdma_connect once with an id"
+             rdma_connect once with an id; leave the states of its queue pair to them"
                 .into(),
         )
     })
@@ -408,6 +411,12 @@ pub fn succeeded(call: &CmCall) {
         if lacks {
             report_lack(call);
         }
+        return;
+    }
+    if call.name == "rdma_bind_addr" {
+        // SAFETY: the id is the program's, and exists.
+        let id = unsafe { (first as *const Id).as_ref() };
+        crash::last_id(id.is_none_or(|id| id.verbs.is_null()));
         return;
     }
     if call.name == "rdma_join_multicast" {

@@ -18,9 +18,30 @@ pub fn no_event(
     let unanswered = known
         .unanswered(Duration::from_secs(seconds))
         .filter(|_| alone);
+    let unconfirmed = known
+        .unconfirmed(Duration::from_secs(seconds))
+        .filter(|_| alone)
+        .map(|id| not_established(id, seconds));
     let joins = |(id, _): &(u32, &str)| known.is_joining(*id);
     let by_state = || of_states(ids, seconds).filter(|_| !ids.iter().any(joins));
-    held_up(unanswered, software::unread_cm_event(), seconds).or_else(by_state)
+    held_up(unanswered, software::unread_cm_event(), seconds)
+        .or(unconfirmed)
+        .or_else(by_state)
+}
+
+/// The program has made the queue pair of a connection itself, and has not said that it is ready.
+fn not_established(id: u32, seconds: u64) -> Finding {
+    let why = format!(
+        "the program has read the event RDMA_CM_EVENT_CONNECT_RESPONSE of the id {id}, and has not called \
+         rdma_establish: until then the peer gets no RDMA_CM_EVENT_ESTABLISHED"
+    );
+    let todo = "move the queue pair to RTR and RTS, and then call rdma_establish with the id; or let \
+                rdma_create_qp make the queue pair, and librdmacm does both";
+    let call = "rdma_get_cm_event";
+    Finding::new(Rule::NoCmEvent, id_object(id), call, Outcome::Called)
+        .with("seconds", seconds)
+        .with("why", why)
+        .with("todo", todo)
 }
 
 /// A thread waits for an event, and something else of the program holds the connection up: a request that it

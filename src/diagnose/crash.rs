@@ -6,6 +6,7 @@ use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::finding::{Finding, Object, Outcome};
 use super::rules::Rule;
@@ -15,9 +16,19 @@ use crate::arch;
 /// Addresses so near to 0, on both sides, are members of a structure at NULL, or around it.
 const NEAR_NULL: usize = 64 << 10;
 
+const NULL: &str = "a NULL pointer";
+
 thread_local! {
     /// This thread is in a post that has no place for the request that is refused.
     static NO_BAD_WR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// An id of librdmacm was created, and is bound to no device yet: its member `verbs` is NULL.
+static ID_IS_UNBOUND: AtomicBool = AtomicBool::new(false);
+
+/// The id of librdmacm that was created last is bound to a device, or is not.
+pub fn last_id(is_unbound: bool) {
+    ID_IS_UNBOUND.store(is_unbound, Ordering::Relaxed);
 }
 
 /// A post begins, without a place for the request that is refused (bad_wr is NULL), or with one; or it ends.
@@ -66,7 +77,7 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
         return;
     }
     let what = match address.wrapping_add(NEAR_NULL) < 2 * NEAR_NULL {
-        true => "a NULL pointer",
+        true => NULL,
         false => "a pointer to memory that is not mapped",
     };
     let object = Object::process();
@@ -77,6 +88,12 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
     if address == 0 && NO_BAD_WR.get() {
         let note = "bad_wr of ibv_post_send or ibv_post_recv is NULL: a call that refuses a request writes \
                     the address of that request there; pass the address of a variable";
+        found.notes.push(note.into());
+    }
+    if what == NULL && ID_IS_UNBOUND.load(Ordering::Relaxed) {
+        let note = "an rdma_cm_id is bound to no device, so that its member verbs is NULL: wait for the \
+                    event RDMA_CM_EVENT_ADDR_RESOLVED of rdma_resolve_addr, or, on the passive side, use \
+                    the id of RDMA_CM_EVENT_CONNECT_REQUEST";
         found.notes.push(note.into());
     }
     report::write(&[found]);

@@ -98,6 +98,11 @@ fn run() {
     }
 }
 
+/// Whether this thread is the only one of the program.
+pub fn is_alone() -> bool {
+    threads(facts::thread()).is_empty()
+}
+
 /// The program's threads: without this one, and the library's others.
 fn threads(own: i32) -> Vec<i32> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
@@ -246,7 +251,9 @@ fn no_async_event(shadow: &Shadow, context: usize) -> Vec<Finding> {
     let call = "ibv_get_async_event";
     let mut found = Finding::new(Rule::NoAsyncEvent, object, call, Outcome::Called);
     found.notes.extend(shadow.srqs.without_limit(context));
-    vec![found.with("seconds", seconds)]
+    let (why, todo) = shadow.qps.no_async_event(context);
+    let found = found.with("seconds", seconds);
+    vec![found.with("why", why).with("todo", todo)]
 }
 
 #[cfg(test)]

@@ -6,18 +6,23 @@
 //! [`first_wrong`]: super::super::check::arguments::first_wrong
 
 mod device_memory;
+mod memory;
+mod modify_qp;
 
 use core::ffi::{c_int, c_uint};
 
 use ibverbs_abi::*;
 
 use super::super::check::arguments::{Argument, bits, number, object, optional, reason};
-use super::super::check::key;
+use super::super::check::binding;
+use super::super::check::values::KNOWN_ACCESS;
 use super::super::facts;
 use super::super::finding::Kind;
 use super::{preserving_errno, unsupported, with};
 
 pub use device_memory::{alloc_dm, reg_dm_mr};
+pub use memory::{advise_mr, reg_dmabuf_mr};
+pub use modify_qp::modify_qp;
 
 type Arguments = Vec<Argument>;
 
@@ -362,43 +367,10 @@ pub unsafe fn query_port(context: *mut ibv_context, value: u8) -> Arguments {
     vec![unsafe { port("port_num", context, value) }]
 }
 
-pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Arguments {
-    let mask = mask as u32;
-    // SAFETY: see the module above.
-    unsafe {
-        let attr = super::attributes::copy(attr, mask).attr;
-        let number_of_port = match attr.port_num {
-            0 => 1,
-            port => port,
-        };
-        let of_port = preserving_errno(|| facts::port((*qp).context, number_of_port));
-        let mut all = vec![object("qp", Kind::Qp, qp as usize)];
-        let Some(port) = of_port else { return all };
-        if mask & IBV_QP_PKEY_INDEX != 0 {
-            let max = port.pkey_tbl_len.max(1) - 1;
-            let meaning =
-                "it is an index of the port's P_Key table, of pkey_tbl_len entries; RoCE has one";
-            all.push(number("pkey_index", attr.pkey_index, 0, max, meaning));
-        }
-        if mask & IBV_QP_PATH_MTU != 0 {
-            let meaning = "a path MTU is at most active_mtu of the port (ibv_query_port)";
-            all.push(number(
-                "path_mtu",
-                attr.path_mtu,
-                1,
-                port.active_mtu,
-                meaning,
-            ));
-        }
-        all
-    }
-}
-
 pub fn reg_mr(pd: *mut ibv_pd, access: c_int) -> Arguments {
-    const KNOWN: u32 = 0x3ff | IBV_ACCESS_OPTIONAL_RANGE;
     vec![
         object("pd", Kind::Pd, pd as usize),
-        bits("access", u64::from(access as u32), KNOWN.into()),
+        bits("access", u64::from(access as u32), KNOWN_ACCESS.into()),
     ]
 }
 
@@ -436,28 +408,11 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) 
 pub fn binding(mr: usize, addr: u64, length: u64, access: c_uint) -> Arguments {
     let region = with(|shadow| shadow.mrs.get(mr).copied()).flatten();
     let mut all = vec![optional("bind_info.mr", Kind::Mr, mr)];
-    if let Some(region) = region {
-        let shown = key::region(&region);
-        all.push(reason(
-            region.access & IBV_ACCESS_MW_BIND == 0,
-            format!("the region {shown} was registered without IBV_ACCESS_MW_BIND"),
-            "only regions with this access flag can be bound to windows",
-            "register the region with IBV_ACCESS_MW_BIND",
-        ));
-        let end = u128::from(region.start) + u128::from(region.length);
-        all.push(reason(
-            addr < region.start || u128::from(addr) + u128::from(length) > end,
-            format!("the window of {length} bytes at {addr:#x} is not within the region {shown}"),
-            "a window is a part of its region",
-            "compare address and length with the region's",
-        ));
-        let writes = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) != 0;
-        all.push(reason(
-            writes && region.access & IBV_ACCESS_LOCAL_WRITE == 0,
-            format!("the window lets the peer write, and the region {shown} lacks IBV_ACCESS_LOCAL_WRITE"),
-            "remote write and atomic access need local write access in the region",
-            "register the region with IBV_ACCESS_LOCAL_WRITE",
-        ));
+    if let Some((what, why, todo)) = region.and_then(|region| {
+        let range = (addr, length);
+        binding::wrong(&region, range, access)
+    }) {
+        all.push(reason(true, what, why, todo));
     }
     all
 }

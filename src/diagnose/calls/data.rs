@@ -10,7 +10,7 @@ use core::{ptr, slice};
 use ibverbs_abi::*;
 use smallvec::SmallVec;
 
-use super::super::check::list::Before;
+use super::super::check::list::{Before, looping};
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests, Shadow};
@@ -148,7 +148,7 @@ fn posting(
     let mut posted = Posted::default();
     observe(|shadow| {
         let of_process = shadow.devices.check_process(context as usize, call);
-        let of_list = loops.then(|| shadow.qps.looping(address, list.len(), call));
+        let of_list = loops.then(|| looping(shadow.qps.object(address), list.len(), call));
         let (these, of_requests) = shadow.posting(address, list, thread, call);
         posted = these;
         of_process.into_iter().chain(of_list).chain(of_requests)
@@ -194,10 +194,10 @@ pub unsafe extern "C" fn post_recv(
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let (context, post) = unsafe { ((*qp).context, original((*qp).context).post_recv) };
     let max_sge = with(|shadow| shadow.qps.get(&address).map(|qp| qp.cap.max_recv_sge));
-    let list = match max_sge.flatten() {
-        // SAFETY: the program's list ends with NULL and is readable.
+    let (list, loops) = match max_sge.flatten() {
+        // SAFETY: the program's list is readable.
         Some(max) => unsafe { receives(wr, max) },
-        None => Receives::new(),
+        None => (Receives::new(), false),
     };
     let count = list.len();
     let thread = facts::thread();
@@ -208,8 +208,9 @@ pub unsafe extern "C" fn post_recv(
     observe(|shadow| {
         let devices = &shadow.devices;
         let of_process = devices.check_process(context as usize, "ibv_post_recv");
+        let of_list = loops.then(|| looping(shadow.qps.object(address), count, "ibv_post_recv"));
         let of_receives = shadow.posting_receives(address, list, thread);
-        of_process.into_iter().chain(of_receives)
+        of_process.into_iter().chain(of_list).chain(of_receives)
     });
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
     let ret = unsafe { post(qp, wr, bad_wr) };
@@ -220,7 +221,9 @@ pub unsafe extern "C" fn post_recv(
         let refused = count.saturating_sub(before.count);
         observe(|shadow| {
             let refused = |qp: &mut Qp| qp.receives_refused(refused, sges, outcome);
-            let found = shadow.qps.change(address, refused);
+            let mut found = shadow.qps.change(address, refused);
+            // A list that contains itself fills any queue.
+            found.retain(|_| !loops);
             found.into_iter().map(|found| before.noted(found, false))
         });
     }
@@ -240,6 +243,8 @@ unsafe fn rejected(wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> (Befo
     }
 }
 
+const SRQ_CALL: &str = "ibv_post_srq_recv";
+
 pub unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     wr: *mut ibv_recv_wr,
@@ -250,13 +255,14 @@ pub unsafe extern "C" fn post_srq_recv(
     unsafe {
         let (context, address) = ((*srq).context, srq as usize);
         let max = with(|shadow| shadow.srqs.get(&address).map(|srq| srq.max_sge));
-        let list = receives(wr, max.flatten().unwrap_or(0));
+        let (list, loops) = receives(wr, max.flatten().unwrap_or(0));
         let count = list.len();
         observe(|shadow| {
             shadow.srqs.posting(address, list);
-            shadow
-                .devices
-                .check_process(context as usize, "ibv_post_srq_recv")
+            let of_process = shadow.devices.check_process(context as usize, SRQ_CALL);
+            let object = Object::at(Kind::Srq, address);
+            let of_list = loops.then(|| looping(object, count, SRQ_CALL));
+            of_process.into_iter().chain(of_list)
         });
         let ret = (original(context).post_srq_recv)(srq, wr, bad_wr);
         if ret != 0 {
@@ -264,7 +270,8 @@ pub unsafe extern "C" fn post_srq_recv(
             let (before, sges) = rejected(wr, bad_wr);
             let refused = count.saturating_sub(before.count);
             observe(|shadow| {
-                let found = shadow.srqs.refused(address, refused, sges, outcome);
+                let mut found = shadow.srqs.refused(address, refused, sges, outcome);
+                found.retain(|_| !loops);
                 found.into_iter().map(|found| before.noted(found, false))
             });
         }

@@ -126,6 +126,11 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
             IBV_WR_BIND_MW => unsafe { wr.op.bind_mw.mw.as_ref() }.map_or(0, |mw| mw.type_),
             _ => 0,
         },
+        binding: match wr.opcode {
+            // SAFETY: the opcode selects this member of the union.
+            IBV_WR_BIND_MW => Some(unsafe { wr.op.bind_mw.bind_info }.into()),
+            _ => None,
+        },
         flags: wr.send_flags,
         list_is_null: wr.sg_list.is_null() && wr.num_sge > 0,
         list_is_unused: !wr.sg_list.is_null() && wr.num_sge == 0,
@@ -188,16 +193,19 @@ impl Seen {
     }
 }
 
-/// The receives of a list.
+/// The receives of a list, and whether it contains itself: then each is there once.
 ///
 /// # Safety
-/// The list ends with NULL, and its receives are readable.
-pub unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> Receives {
+/// The list's receives are readable.
+pub unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> (Receives, bool) {
     let mut found = Receives::new();
     let mut seen = Seen::default();
     // SAFETY: the caller promises a readable list.
     unsafe {
-        while !wr.is_null() && !seen.is_again(wr as usize) {
+        while !wr.is_null() {
+            if seen.is_again(wr as usize) {
+                return (found, true);
+            }
             found.push(Receive {
                 wr_id: (*wr).wr_id,
                 sges: sges((*wr).sg_list, (*wr).num_sge, max_sge),
@@ -205,5 +213,5 @@ pub unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> Receives {
             wr = (*wr).next;
         }
     }
-    found
+    (found, false)
 }

@@ -175,6 +175,13 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
         true => mr.start - addr,
         false => addr.saturating_sub(mr.start.saturating_add(mr.length)),
     };
+    if access.side == Side::Remote && distance < FAR && distance >= mr.length.max(NEAR) {
+        return Some(
+            "no byte of the access is in the region, nor near it: address and key may be of two regions \
+             of the peer"
+                .into(),
+        );
+    }
     (access.side == Side::Remote && distance >= FAR).then(|| {
         "the address is far from the region: it may be that of a pointer (&buffer) in place of what it \
          points to, or of other memory than that of the key"
@@ -184,6 +191,9 @@ fn range_note(access: &Access, mr: &Mr) -> Option<String> {
 
 /// Why a key is unknown, if nothing else is known of it.
 const NEVER: &str = "it was never one, or it was damaged on its way to this program";
+
+/// An address that is so near to a region may be the next element of an array.
+const NEAR: u64 = 4096;
 
 /// An address that is so far from a region is no wrong index or length.
 const FAR: u64 = 16 << 20;

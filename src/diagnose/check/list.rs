@@ -1,6 +1,6 @@
 //! Lists of requests: which request of one a finding is about, and limits that a request exceeds.
 
-use crate::diagnose::finding::Finding;
+use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
 /// The requests that are before one in its list.
@@ -40,6 +40,11 @@ impl Before {
     }
 }
 
+/// A list of requests or receives that contains itself behind `count` of them.
+pub fn looping(object: Object, count: usize, call: &'static str) -> Finding {
+    Finding::new(Rule::ChainLoop, object, call, Outcome::Called).with("count", count)
+}
+
 /// A request has more elements than its queue, or a negative number of them.
 pub fn sge_limit(finding: Finding, count: i32, member: &'static str, max: u32) -> Finding {
     let mut found = finding
@@ -62,7 +67,7 @@ pub fn is_over(count: i32, max: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::finding::{Object, Outcome, is_complete};
+    use crate::diagnose::finding::is_complete;
 
     fn finding(rule: Rule) -> Finding {
         Finding::new(rule, Object::qp(1, 2), "ibv_post_recv", Outcome::Called)

@@ -5,6 +5,7 @@
 //! and `shadow/`, otherwise).
 
 pub mod arguments;
+pub mod binding;
 pub mod connection;
 pub mod gid;
 pub mod key;

@@ -5,6 +5,9 @@ use ibverbs_abi::*;
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
+/// IBV_ACCESS_* of verbs.h.
+pub const KNOWN_ACCESS: u32 = 0x3ff | IBV_ACCESS_OPTIONAL_RANGE;
+
 /// The first attribute of ibv_modify_qp that is out of its range.
 pub fn of_qp(
     attr: &ibv_qp_attr,
@@ -47,7 +50,8 @@ pub fn of_qp(
     let wrong = |row: &&(u32, &str, u32, u32, u32, &str)| {
         mask & row.0 != 0 && !(row.3..=row.4).contains(&row.2)
     };
-    rows.iter().find(wrong).map(|row| {
+    let of_access = || unknown_access(attr.qp_access_flags, mask, object, &outcome);
+    let of_row = rows.iter().find(wrong).map(|row| {
         Finding::new(
             Rule::AttrRange,
             object.clone(),
@@ -60,6 +64,24 @@ pub fn of_qp(
         .with("max", row.4)
         .with("meaning", row.5)
         .with("hint", swapped(row))
+    });
+    of_row.or_else(of_access)
+}
+
+/// Access flags that verbs.h does not have: drivers ignore them, so that the call succeeds, and the queue
+/// pair has those of the known flags that happen to be among them.
+fn unknown_access(access: u32, mask: u32, object: &Object, outcome: &Outcome) -> Option<Finding> {
+    let unknown = access & !KNOWN_ACCESS;
+    (mask & IBV_QP_ACCESS_FLAGS != 0 && unknown != 0).then(|| {
+        Finding::new(
+            Rule::UnknownBits,
+            object.clone(),
+            "ibv_modify_qp",
+            outcome.clone(),
+        )
+        .with("member", "qp_access_flags")
+        .with("value", format!("{access:#x}"))
+        .with("bits", format!("{unknown:#x}"))
     })
 }
 
@@ -100,6 +122,15 @@ mod tests {
         assert_eq!(judge(IBV_QP_TIMEOUT, |attr| attr.timeout = 31), None);
         let member = judge(IBV_QP_TIMEOUT, |attr| attr.timeout = 32);
         assert_eq!(member.as_deref(), Some("timeout"));
+    }
+
+    #[test]
+    fn access_flags() {
+        let access = |access, mask| judge(mask, |attr| attr.qp_access_flags = access);
+        assert_eq!(access(0x5a5a_5a5a, IBV_QP_STATE), None);
+        assert_eq!(access(IBV_ACCESS_REMOTE_WRITE, IBV_QP_ACCESS_FLAGS), None);
+        let member = access(0xa5a5_a5a5, IBV_QP_ACCESS_FLAGS);
+        assert_eq!(member.as_deref(), Some("qp_access_flags"));
     }
 
     #[test]

@@ -28,9 +28,8 @@ macro_rules! events {
     NoAsyncEvent "no-async-event" Events Hint:
         "the only thread of the program has waited for an asynchronous event for {seconds} s, and none has \
          come",
-        "asynchronous events tell of ports, errors and limits, and never of requests and receives",
-        "poll the CQs, or wait for completions with ibv_get_cq_event; read asynchronous events in a thread \
-         of their own";
+        "{why}",
+        "{todo}";
     UnreadError "unread-error" Events Warning:
         "the queue pair is destroyed, and nobody has polled that the request (wr_id {wr_id}) completed with \
          status {status} ({text})",

@@ -55,6 +55,12 @@ macro_rules! memory {
         "the device reads the data at any time until then, and again to repeat a packet: which data the peer \
          has got is not certain",
         "change or free a buffer only when the completion of its request was polled";
+    UnfencedRead "unfenced-read" Memory Warning:
+        "the {operation} (wr_id {wr_id}) sends memory at {addr} to which the {read} (wr_id {first}) is still \
+         to write",
+        "a request does not wait for the data of READs and atomic operations before it: the peer may get \
+         what was in the memory before",
+        "set IBV_SEND_FENCE in the request, or post it when the completion of the earlier one was polled";
     MemoryGone "memory-gone" Memory Error:
         "the memory at {addr} of the {operation} (wr_id {wr_id}) is not mapped any more",
         "it was freed or unmapped while it is registered",

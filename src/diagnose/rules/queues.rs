@@ -43,7 +43,7 @@ macro_rules! queues {
         "the message is empty, which is allowed, and completes without an error",
         "{todo}, unless an empty message is meant";
     ChainLoop "chain-loop" Queues Error:
-        "the list of requests contains itself: behind {count} requests it continues with an earlier one",
+        "the list contains itself: behind {count} requests or receives it continues with an earlier one",
         "the call posts request after request until next is NULL, so until the queue is full",
         "set next of the last request to NULL, and each request to zero at first";
     DatagramTooLong "datagram-too-long" Queues Error:

@@ -39,9 +39,19 @@ pub struct Cq {
     last_poll: Option<Instant>,
     /// The thread that is between ibv_start_poll and ibv_end_poll, or 0.
     open_by: i32,
+    /// The last queue pair of the CQ that was destroyed with something outstanding.
+    pub(super) dropped: Option<Dropped>,
     /// How long polls have found nothing, and whether that was reported.
     empty_since: Option<Instant>,
     is_reported: bool,
+}
+
+/// A queue pair that was destroyed, and what it had outstanding, which then has no completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dropped {
+    pub number: u32,
+    pub sends: usize,
+    pub receives: usize,
 }
 
 /// The completion that causes the next event of a CQ.

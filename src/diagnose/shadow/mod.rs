@@ -23,7 +23,7 @@
 //! |---|---|
 //! | create, destroy, close | `objects.rs` |
 //! | modify a queue pair | `modify.rs` |
-//! | post | `post.rs`, `requests.rs`, `post_receives.rs` |
+//! | post | `post.rs`, `requests.rs`, `data_order.rs`, `post_receives.rs` |
 //! | poll | `completion.rs`; errors: `failure.rs`, `refused.rs`; data: `hazards.rs` |
 //! | receive events | `notify.rs` |
 //! | wait | `wait.rs`: `waiting.rs`, `quiet.rs`, `sleeping.rs` |
@@ -34,6 +34,7 @@
 mod building;
 mod completion;
 mod cq;
+mod data_order;
 mod describe;
 mod device_memory;
 mod devices;
@@ -145,8 +146,8 @@ impl Shadow {
     }
 
     /// The queue pair at the other end of one, if it is in this process.
-    pub fn peer(&self, address: usize) -> Option<(usize, &Qp)> {
-        self.qps.peer(address, &self.devices)
+    pub fn peer(&self, qp: &Qp) -> Option<&Qp> {
+        self.qps.peer(qp, &self.devices)
     }
 }
 

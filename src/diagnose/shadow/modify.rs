@@ -66,8 +66,8 @@ impl Shadow {
         };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            let peer = self.peer(address);
-            if let Some(peer) = peer.and_then(|(at, _)| self.describe(at, None)) {
+            let peer = self.peer(qp);
+            if let Some(peer) = peer.and_then(|peer| self.describe(peer.address, None)) {
                 found.extend(connection::pair(&object, qp, &peer));
             }
         }
@@ -83,7 +83,7 @@ impl Shadow {
             return false;
         };
         let is_new = qp.sends.posted() == 0 && qp.receives.completed() == 0;
-        is_new && matches!(qp.kind, IBV_QPT_RC | IBV_QPT_UC) && self.peer(address).is_none()
+        is_new && matches!(qp.kind, IBV_QPT_RC | IBV_QPT_UC) && self.peer(qp).is_none()
     }
 
     /// Compares a queue pair with its peer in another process.
@@ -130,6 +130,8 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
         qp.access = attr.qp_access_flags;
     }
     if let Some(state) = change.state() {
+        let asks = change.has(IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr.en_sqd_async_notify != 0;
+        qp.drains_unnoticed = state == IBV_QPS_SQD && !asks;
         qp.enter_state(state);
     }
 }

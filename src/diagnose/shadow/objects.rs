@@ -7,6 +7,7 @@
 
 use ibverbs_abi::*;
 
+use super::cq::Dropped;
 use super::{Cq, Mr, NewQp, Qp, SendRequest, Shadow};
 use crate::diagnose::check::key;
 use crate::diagnose::facts;
@@ -102,6 +103,16 @@ impl Shadow {
 
     /// A queue pair was destroyed: its peer may miss it.
     pub fn forget_qp(&mut self, address: usize, qp: &Qp) {
+        let dropped = Dropped {
+            number: qp.number,
+            sends: qp.sends.signaled(),
+            receives: qp.receives.len(),
+        };
+        for (cq, count) in [(qp.send_cq, dropped.sends), (qp.recv_cq, dropped.receives)] {
+            if count > 0 {
+                self.cqs.change(cq, |cq| cq.dropped = Some(dropped));
+            }
+        }
         self.qps.remember(self.devices.name(qp.context), qp);
         self.destroyed(Kind::Qp, address);
     }

@@ -91,7 +91,7 @@ pub(super) struct Ended {
 /// A queue pair. It derefs to what it was created with, which does not change.
 #[derive(Clone)]
 pub struct Qp {
-    address: usize,
+    pub address: usize,
     created: NewQp,
     pub(super) one_thread: OneThread,
     pub state: ibv_qp_state,
@@ -118,6 +118,8 @@ pub struct Qp {
     pub peer_place: String,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
+    /// It was moved to SQD without asking for the event IBV_EVENT_SQ_DRAINED.
+    pub drains_unnoticed: bool,
     pub(super) resets: Resets,
     ended: Option<Ended>,
 }
@@ -152,6 +154,7 @@ impl Qp {
             is_of_cm: false,
             peer_place: String::new(),
             is_disconnected: false,
+            drains_unnoticed: false,
             resets: Resets::default(),
             ended: None,
         }

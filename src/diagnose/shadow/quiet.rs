@@ -91,6 +91,23 @@ impl Wait<'_> {
         ))
     }
 
+    /// A queue pair that the program has moved to ERR, whose SRQ has receives.
+    pub(super) fn srq_keeps(&self, qp: &Qp) -> Option<Reason> {
+        let is_ended = qp.ended().is_some_and(|of| of.state == IBV_QPS_ERR) && qp.sends.is_empty();
+        let posted = self.srqs.get(&qp.srq)?.receives.outstanding();
+        (is_ended && posted > 0).then(|| {
+            (
+                format!(
+                    "queue pair {:#x} was modified to ERR, and takes its receives from an SRQ: the {posted} \
+                     that are there are not flushed, but stay for other queue pairs",
+                    qp.number
+                ),
+                "wait for the asynchronous event IBV_EVENT_QP_LAST_WQE_REACHED of the queue pair in place of \
+                 flushed receives, then poll the CQ until it is empty, and destroy the queue pair",
+            )
+        })
+    }
+
     /// Datagrams that other processes have sent to a group to which no queue pair here is attached, or to a
     /// queue pair of this host that no process has.
     fn datagrams_of_others(&self, qp: &Qp) -> Option<Reason> {

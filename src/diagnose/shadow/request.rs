@@ -3,6 +3,7 @@
 use ibverbs_abi::*;
 use smallvec::SmallVec;
 
+use super::windows::Binding;
 use crate::diagnose::check::list::Before;
 use crate::diagnose::check::reasons::operation;
 
@@ -65,6 +66,8 @@ pub struct SendRequest {
     pub invalidates: u32,
     /// The type of the window that is bound; else 0.
     pub mw_type: u32,
+    /// The memory that a window is bound to.
+    pub binding: Option<Binding>,
     /// IBV_SEND_*.
     pub flags: u32,
     /// `num_sge` is not 0, and `sg_list` is NULL.

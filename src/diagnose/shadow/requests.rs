@@ -3,11 +3,10 @@
 use ibverbs_abi::*;
 
 use super::post::Post;
-use super::qps::Qps;
 use super::{Qp, SendRequest};
-use crate::diagnose::check::key;
 use crate::diagnose::check::list;
 use crate::diagnose::check::state::type_name;
+use crate::diagnose::check::{binding, gid, key};
 use crate::diagnose::finding::{Finding, Kind, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -58,14 +57,6 @@ fn looks_unset(qp: &Qp, request: &SendRequest) -> bool {
     !is_known(request.opcode) || list::is_over(request.num_sge, qp.cap.max_send_sge)
 }
 
-impl Qps {
-    /// A list of requests that contains itself.
-    pub fn looping(&self, address: usize, count: usize, call: &'static str) -> Finding {
-        let object = self.object(address);
-        Finding::new(Rule::ChainLoop, object, call, Outcome::Called).with("count", count)
-    }
-}
-
 impl Post<'_> {
     /// Whether an address handle leads to this host, and this queue pair has no receive.
     fn reaches_nothing_here(&self, ah: usize) -> bool {
@@ -80,7 +71,7 @@ impl Post<'_> {
         let qp = self.qp;
         let of = |(at, request): (usize, &SendRequest)| {
             let finding = |rule| {
-                Finding::new(rule, self.object.clone(), self.call, Outcome::Called)
+                self.finding(rule, Outcome::Called)
                     .with("operation", request.operation())
                     .with("wr_id", request.wr_id)
             };
@@ -115,10 +106,15 @@ impl Post<'_> {
                 "allocate the window with IBV_MW_TYPE_2, or call ibv_bind_mw",
             ));
         }
+        let regions = &self.all.mrs;
+        let bound = request.binding.filter(|to| to.length > 0);
+        if let Some((to, region)) = bound.and_then(|to| Some((to, regions.get(to.region)?))) {
+            let (what, why, todo) = binding::wrong(region, (to.addr, to.length), to.access)?;
+            return Some(finding(Rule::Argument).with_texts(what, why, todo));
+        }
         if request.opcode != IBV_WR_LOCAL_INV {
             return None;
         }
-        let regions = &self.all.mrs;
         let region = regions.by_rkey(self.qp.context, request.invalidates)?;
         Some(invalidates_region(
             finding(Rule::Argument),
@@ -152,6 +148,15 @@ impl Post<'_> {
             let found = finding(Rule::AhPd).with("ah_pd", format!("{of_ah:#x}"));
             return Some(found.with("qp_pd", format!("{of_qp:#x}")));
         }
+        let group = self.all.ahs.group_of(request.ah);
+        if let Some(group) = group.filter(|_| request.remote_qpn != MULTICAST) {
+            let found = finding(Rule::Argument);
+            return Some(to_no_group(
+                found,
+                request,
+                &gid::address(&group).to_string(),
+            ));
+        }
         if request.remote_qpn == 0 {
             return Some(to_no_queue_pair(finding(Rule::Argument), request.wr_id));
         }
@@ -166,6 +171,22 @@ impl Post<'_> {
                 .with("mtu", qp.port_mtu)
         })
     }
+}
+
+/// The number of the queue pair that datagrams to a multicast group are for (10.5.2).
+const MULTICAST: u32 = 0xff_ffff;
+
+/// A datagram to a multicast group, and to the number of one queue pair.
+fn to_no_group(finding: Finding, request: &SendRequest, group: &str) -> Finding {
+    finding.with_texts(
+        format!(
+            "the datagram (wr_id {}) goes to the multicast group {group}, and to the queue pair {:#x}",
+            request.wr_id, request.remote_qpn
+        ),
+        "datagrams to a group are for the queue pair 0xffffff: with another number each receiver drops \
+         them, and the request completes without an error",
+        "set wr.ud.remote_qpn to 0xffffff (librdmacm: ud.qp_num of the event RDMA_CM_EVENT_MULTICAST_JOIN)",
+    )
 }
 
 /// A datagram to the queue pair 0, which only the subnet manager's packets have.

@@ -15,6 +15,7 @@ pub struct SendQueue {
     posted: u64,
     consuming: u64,
     ever_signaled: bool,
+    ever_reads: bool,
     last_datagram: (u32, usize),
     /// The digest of the first message that consumes a receive, and whether a later one differs.
     first_message: u64,
@@ -28,6 +29,7 @@ impl SendQueue {
         let mut signals = false;
         for request in &requests {
             signals |= request.signaled;
+            self.ever_reads |= request.returns_data();
             if consumes_receive(request) {
                 self.consuming += 1;
                 match (request.digest, self.first_message) {
@@ -122,6 +124,11 @@ impl SendQueue {
     /// Whether a request that was posted was signaled.
     pub fn ever_signaled(&self) -> bool {
         self.ever_signaled
+    }
+
+    /// Whether a READ or an atomic operation was posted.
+    pub fn ever_reads(&self) -> bool {
+        self.ever_reads
     }
 
     /// The destination of the last request, if it is a datagram: the queue pair, and the address handle.

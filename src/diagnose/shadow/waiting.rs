@@ -8,7 +8,7 @@
 
 use ibverbs_abi::*;
 
-use super::cq::Armed;
+use super::cq::{Armed, Dropped};
 use super::limit::limit;
 use super::quiet::{self, ended};
 use super::sends::consumes_receive;
@@ -19,6 +19,7 @@ use crate::diagnose::check::state::state_name;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::peer::Peer;
 use crate::diagnose::rules::Rule;
+use crate::diagnose::watch;
 
 impl Shadow {
     /// A poll of a CQ has returned nothing. If that has been so for long, the queue pairs of which both ends
@@ -36,7 +37,8 @@ impl Shadow {
         unread: Unread,
     ) -> Option<Finding> {
         let seconds = limit()?.as_secs();
-        let (why, todo) = self.wait(unread).no_completion(address)?;
+        let reason = self.wait(unread).no_completion(address);
+        let (why, todo) = reason.or_else(|| self.dropped(address))?;
         let object = Object::at(Kind::Cq, address);
         Some(
             Finding::new(Rule::NoCompletion, object, call, Outcome::Succeeded)
@@ -44,6 +46,31 @@ impl Shadow {
                 .with("why", why)
                 .with("todo", todo),
         )
+    }
+}
+
+impl Shadow {
+    /// The last queue pair of the process was destroyed with something outstanding. A program of several
+    /// threads, or with ids of librdmacm, may make others; so may one that listens on a socket.
+    fn dropped(&self, cq: usize) -> Option<Reason> {
+        let dropped = self.cqs.get(&cq)?.dropped?;
+        let is_last = self.qps.values().next().is_none();
+        let goes_on = || self.cm_ids.all().next().is_some() || !watch::is_alone();
+        (is_last && !goes_on()).then(|| {
+            let Dropped {
+                number,
+                sends,
+                receives,
+            } = dropped;
+            (
+                format!(
+                    "no queue pair uses this CQ: {number:#x} was destroyed with {sends} signaled requests \
+                     and {receives} receives outstanding, which have no completion"
+                ),
+                "modify a queue pair to ERR, poll the completions of all that is flushed, and destroy it \
+                 then",
+            )
+        })
     }
 }
 
@@ -56,7 +83,9 @@ impl Wait<'_> {
         let qps = || self.qps.values().filter(uses);
         if qps().next().is_some() && qps().all(|qp| qp.state == IBV_QPS_ERR) {
             let of_error = qps().find_map(failed);
-            return of_error.or_else(|| qps().filter(|qp| qp.srq == 0).find_map(ended));
+            let of_srq = || qps().find_map(|qp| self.srq_keeps(qp));
+            let ended = || qps().filter(|qp| qp.srq == 0).find_map(ended);
+            return of_error.or_else(ended).or_else(of_srq);
         }
         let (signaled, receives) = self.qps.outstanding_on(cq);
         if let Some(reason) = self.asks_for_none(cq) {
@@ -210,10 +239,7 @@ impl Wait<'_> {
         if let Some(reason) = quiet::is_own_peer(qp, peer) {
             return Some(reason);
         }
-        let of = |text: String| {
-            let number = peer.qpn.unwrap_or(0);
-            format!("the peer's queue pair {number:#x}, {}, {text}", peer.place)
-        };
+        let of = |text: String| format!("{}{text}", its_queue_pair(peer));
         let other = peer.dest_qpn.filter(|other| *other != u64::from(qp.number));
         if let (Some(other), true) = (other, qp.kind != IBV_QPT_UD) {
             return Some((of(format!("is connected to {other:#x}")), NUMBERS));
@@ -356,18 +382,20 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
     Some((why, todo))
 }
 
+/// The beginning of a text about a peer's queue pair.
+fn its_queue_pair(peer: &Peer) -> String {
+    let number = peer.qpn.unwrap_or(0);
+    format!("the peer's queue pair {number:#x}, {}, ", peer.place)
+}
+
 /// Explains a wait by the state of the peer that keeps requests.
 fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
     let of = |text: String| {
-        let number = peer.qpn.unwrap_or(0);
         let forever = match qp.connection.timeout {
             0 => "; timeout 0 waits for its acknowledgment without end",
             _ => "",
         };
-        format!(
-            "the peer's queue pair {number:#x}, {}, {text}{forever}",
-            peer.place
-        )
+        format!("{}{text}{forever}", its_queue_pair(peer))
     };
     if !peer.receives() {
         let todo =

@@ -16,12 +16,12 @@ const MAX_PAST: usize = 64;
 const MAX_GONE: usize = 1024;
 
 /// The memory that a window is bound to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub region: usize,
-    addr: u64,
-    length: u64,
-    access: u32,
+    pub(super) addr: u64,
+    pub(super) length: u64,
+    pub(super) access: u32,
 }
 
 impl From<ibv_mw_bind_info> for Binding {
@@ -121,13 +121,12 @@ impl Windows {
     }
 
     pub fn pd_of(&self, mw: usize) -> Option<usize> {
-        self.domains.get(&mw).copied()
+        self.domains.owner_of(mw)
     }
 
     /// The windows of a domain.
     pub fn of_domain(&self, pd: usize) -> impl Iterator<Item = usize> {
-        let of = self.domains.iter().filter(move |(_, of)| **of == pd);
-        of.map(|(at, _)| *at)
+        self.domains.of_owner(pd)
     }
 
     /// A bind of a window has been posted. It has the key `rkey` from then on. `by` is the number of the

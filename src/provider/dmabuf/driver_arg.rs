@@ -9,7 +9,7 @@ use core::{
 use ibverbs_abi::verbs_device_ops;
 
 /// The last provider found to pass `driver`, and the last found not to. One entry each is enough: a
-/// process has one libmlx5, since it has one SONAME.
+/// process rarely has two libmlx5, and is only slower with more.
 static WITH_DRIVER_ARG: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
 static WITHOUT_DRIVER_ARG: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
 

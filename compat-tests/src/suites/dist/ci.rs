@@ -28,6 +28,7 @@ pub fn case() -> Case {
             passes(cx, step, "directory")
         }),
         Check::new("a changed archive is refused", refused),
+        Check::new("a directory of others is not replaced", not_replaced),
         Check::new("GitLab", gitlab),
         Check::new("GitLab: the template's script", template),
     ];
@@ -162,13 +163,37 @@ fn refused(cx: &Context) -> Verdict {
     ensure(!installed.exists(), "something was installed")
 }
 
-/// setup-uroce prints the variables, for other CI systems.
-fn gitlab(cx: &Context) -> Verdict {
+/// The script, by itself, for other CI systems.
+fn setup(cx: &Context, more: &[&str]) -> Program {
     let script = text(cx.source("../packaging/ci/setup-uroce"));
     let from = text(made());
     let words = [&script, "--from", &from, "--version", VERSION];
-    let program = cx.program(words.into_iter().chain(["--devices", "uroce0=lo"]));
-    let ended = program.env("HOME", home(cx, "shell")?).run()?;
+    let devices = ["--devices", "uroce0=lo"];
+    cx.program(words.into_iter().chain(devices).chain(more.iter().copied()))
+}
+
+/// setup-uroce replaces what it has installed itself, and no other directory.
+fn not_replaced(cx: &Context) -> Verdict {
+    let prefix = home(cx, "of-others")?;
+    let file = prefix.join("file");
+    fs::write(&file, "of others")?;
+    let into_it = || setup(cx, &["--prefix", &text(&prefix)]).run();
+    let ended = into_it()?;
+    ensure(!ended.ok() && file.exists(), "the directory was replaced")
+        .map_err(|failure| failure.with(&ended.err))?;
+    ensure(ended.err.contains("is not empty"), "another message")
+        .map_err(|failure| failure.with(&ended.err))?;
+    fs::remove_file(&file)?;
+    succeeded("into an empty directory", &into_it()?)?;
+    let old = prefix.join("lib/of-an-older-version");
+    fs::write(&old, "")?;
+    succeeded("again", &into_it()?)?;
+    ensure(!old.exists(), "a file of the last time is left")
+}
+
+/// setup-uroce prints the variables.
+fn gitlab(cx: &Context) -> Verdict {
+    let ended = setup(cx, &[]).env("HOME", home(cx, "shell")?).run()?;
     succeeded("setup-uroce", &ended)?;
     ping_pong(cx, &variables(&ended.out))
 }

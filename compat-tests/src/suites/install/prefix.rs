@@ -36,9 +36,11 @@ pub fn checks() -> Vec<Check> {
         check("the headers are ours, all of them", headers),
         check("the pages", pages),
         check("bash completes the options", |cx, prefix| {
-            same("--check --help --version", &completed(cx, prefix, &["--"])?)
+            let got = completed(cx, prefix, &["with-ibverbs-rs", "--"])?;
+            same("--check --help --version", &got)
         }),
         check("bash completes the program", bash_completes_the_program),
+        check("bash completes uroce-ctl", bash_completes_uroce_ctl),
         check("zsh finds its completion", |_, prefix| {
             let file =
                 fs::read_to_string(prefix.join("share/zsh/site-functions/_with-ibverbs-rs"))?;
@@ -170,9 +172,11 @@ fn pages(cx: &Context, prefix: &Path) -> Verdict {
     )
 }
 
-/// Returns the words to which bash completes the last of `words`.
+/// Returns the words to which bash completes the last word of a command.
 fn completed(cx: &Context, prefix: &Path, words: &[&str]) -> Result<String, Failure> {
-    const SCRIPT: &str = r#". "$0"; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _with_ibverbs_rs
+    const SCRIPT: &str = r#". "$0"
+function=$(complete -p "$1" | sed 's/.* -F \([^ ]*\) .*/\1/')
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); "$function" "$1" "${@: -1}" "${@: -2:1}"
 echo "${COMPREPLY[*]}""#;
     let programs = cx.dir().join("programs-to-complete");
     fs::create_dir_all(&programs)?;
@@ -184,8 +188,9 @@ echo "${COMPREPLY[*]}""#;
         text(&programs),
         std::env::var("PATH").unwrap_or_default()
     );
-    let file = text(prefix.join("share/bash-completion/completions/with-ibverbs-rs"));
-    let start = ["bash", "-c", SCRIPT, &file, "with-ibverbs-rs"];
+    let directory = prefix.join("share/bash-completion/completions");
+    let file = text(directory.join(words[0]));
+    let start = ["bash", "-c", SCRIPT, &file];
     let program = cx.program(start.iter().chain(words).copied());
     let ended = program.env("PATH", path).run()?;
     succeeded("bash", &ended)?;
@@ -194,15 +199,26 @@ echo "${COMPREPLY[*]}""#;
 
 fn bash_completes_the_program(cx: &Context, prefix: &Path) -> Verdict {
     let start = text(cx.dir().join("programs-to-complete/ibv_o"));
+    let wrapper = "with-ibverbs-rs";
     let got = [
-        completed(cx, prefix, &["--check", "ibv_only_o"])?,
-        completed(cx, prefix, &[&start])?,
-        completed(cx, prefix, &["--", "ibv_only_o"])?,
+        completed(cx, prefix, &[wrapper, "--check", "ibv_only_o"])?,
+        completed(cx, prefix, &[wrapper, &start])?,
+        completed(cx, prefix, &[wrapper, "--", "ibv_only_o"])?,
     ];
     same(
         &format!("ibv_only_one {start}nly_one ibv_only_one"),
         &got.join(" "),
     )
+}
+
+/// Commands, and the options of a command, behind an option too.
+fn bash_completes_uroce_ctl(cx: &Context, prefix: &Path) -> Verdict {
+    let got = [
+        completed(cx, prefix, &["uroce-ctl", "c"])?,
+        completed(cx, prefix, &["uroce-ctl", "qps", "--"])?,
+        completed(cx, prefix, &["uroce-ctl", "--json", "counters", "--z"])?,
+    ];
+    same("clear counters --pid --json --help --zeros", &got.join(" "))
 }
 
 /// A program that is linked dynamically.

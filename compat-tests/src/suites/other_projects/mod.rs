@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::flaky;
+use crate::flaky::Tries;
 use crate::machine::{Judged, Member};
 use crate::output_checks;
+use crate::pairs;
 use crate::row_outcome::RowOutcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict};
@@ -37,11 +38,11 @@ pub fn rows_of(testbed: &str, rows: Vec<(String, Row)>) -> Result<Vec<Member>, S
 }
 
 fn judge(cx: &Context, name: &str, row: &Row, number: u16) -> Judged {
-    let mut again = Vec::new();
-    let verdict = compare_libraries(cx, name, row, number, &mut again);
+    let mut tries = Tries::new(name);
+    let verdict = compare_libraries(cx, name, row, number, &mut tries);
     Judged {
         verdict,
-        again: again.join("; "),
+        again: tries.again.join("; "),
     }
 }
 
@@ -50,19 +51,16 @@ fn compare_libraries(
     name: &str,
     row: &Row,
     number: u16,
-    again: &mut Vec<String>,
+    tries: &mut Tries,
 ) -> Verdict {
     let mut runs = Vec::new();
     let mut found = Vec::new();
     for library in Library::BOTH {
-        let mut run = row::run(cx, row, library, number)?;
-        for _ in 1..flaky::tries(name) {
-            if run.exit == row.exit {
-                break;
-            }
-            again.push(format!("{}: ended with {}", library.name(), run.exit));
-            run = row::run(cx, row, library, number)?;
-        }
+        let run = tries.run(
+            (library == Library::Ours).then_some(library.name()),
+            |_| calibrated(cx, row, library, number),
+            |run| (run.exit != row.exit).then(|| format!("ended with {}", run.exit)),
+        )?;
         if run.exit != row.exit {
             let why = format!(
                 "{}: ended with {}, not {}",
@@ -94,6 +92,23 @@ fn compare_libraries(
         return Ok(());
     };
     Err(found.fold(first, |all, next| all.with(&next.why).with(next.details)))
+}
+
+/// Runs the row; again, as other testbeds do, while perftest's figures are wrong for want of a calibration.
+fn calibrated(
+    cx: &Context,
+    row: &Row,
+    library: Library,
+    number: u16,
+) -> Result<RowOutcome, Failure> {
+    let mut run = row::run(cx, row, library, number)?;
+    for _ in 1..pairs::MAX_RUNS {
+        if !run.is_uncalibrated(row) {
+            break;
+        }
+        run = row::run(cx, row, library, number)?;
+    }
+    Ok(run)
 }
 
 /// The programs that did not load exactly the expected library.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::flaky;
+use crate::flaky::Tries;
 use crate::machine::guest::STAGED;
 use crate::machine::{Judged, files_in_guest};
 use crate::normalise;
@@ -131,11 +131,12 @@ pub fn pyverbs(cx: &Context) -> Verdict {
 
 /// A row on both libraries. `refused`: it fails on the release's C library, and so on ours.
 pub fn row(cx: &Context, name: &str, row: &Row, refused: bool) -> Judged {
-    let mut again = Vec::new();
-    let verdict = both(cx, name, row, &mut again).and_then(|[c, ours]| judge(c, ours, refused));
+    let mut tries = Tries::new(name);
+    let outcomes = both(cx, name, row, refused, &mut tries);
+    let verdict = outcomes.and_then(|[c, ours]| judge(c, ours, refused));
     Judged {
         verdict,
-        again: again.join("; "),
+        again: tries.again.join("; "),
     }
 }
 
@@ -144,7 +145,8 @@ fn both(
     cx: &Context,
     name: &str,
     row: &Row,
-    again: &mut Vec<String>,
+    refused: bool,
+    tries: &mut Tries,
 ) -> Result<[Verdict; 2], Failure> {
     let root = InMachine::get(cx)?;
     let mut on = |library: Library| -> Result<Verdict, Failure> {
@@ -152,16 +154,20 @@ fn both(
         std::fs::create_dir_all(&dir)?;
         let cx = cx.part(name, dir);
         let hosts = root.hosts(library);
-        let mut verdict = pairs::run(&cx, row, hosts);
-        for _ in 1..flaky::tries(name) {
-            let Err(failure) = &verdict else { break };
-            again.push(format!("{}: {failure}", library.name()));
-            verdict = pairs::run(&cx, row, hosts);
-        }
-        Ok(verdict)
+        tries.run(
+            (library == Library::Ours).then_some(library.name()),
+            |_| Ok(pairs::run(&cx, row, hosts)),
+            |verdict| {
+                verdict
+                    .as_ref()
+                    .err()
+                    .filter(|_| !refused)
+                    .map(Failure::to_string)
+            },
+        )
     };
     let (c, mut ours) = (on(Library::C)?, on(Library::Ours)?);
-    if name.starts_with("pingpong/") && c.is_ok() && again.is_empty() {
+    if name.starts_with("pingpong/") && c.is_ok() && tries.again.is_empty() {
         ours = ours.and_then(|()| same_text(cx));
     }
     Ok([c, ours])

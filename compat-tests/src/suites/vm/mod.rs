@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::case_file::Row;
 use crate::compare;
 use crate::context::{Context, Library};
-use crate::flaky;
+use crate::flaky::Tries;
 use crate::machine::{Judged, Member};
 use crate::normalise;
 use crate::output_checks;
@@ -63,20 +63,20 @@ impl Variant {
 }
 
 fn judge(cx: &Context, row: &Row, number: u16) -> Judged {
-    let mut again = Vec::new();
-    let verdict = compare_variants(cx, row, number, &mut again);
+    let mut tries = Tries::new(&cx.name);
+    let verdict = compare_variants(cx, row, number, &mut tries);
     Judged {
         verdict,
-        again: again.join("; "),
+        again: tries.again.join("; "),
     }
 }
 
 /// Runs the row in all variants, and compares.
-fn compare_variants(cx: &Context, row: &Row, number: u16, again: &mut Vec<String>) -> Verdict {
+fn compare_variants(cx: &Context, row: &Row, number: u16, tries: &mut Tries) -> Verdict {
     let mut found = Vec::new();
     let mut theirs = None;
     if row.machine.compared != Some(false) {
-        let c = tried(cx, row, number, Variant::C, again)?;
+        let c = tried(cx, row, number, Variant::C, tries)?;
         check(cx, row, Variant::C, &c, &mut found);
         theirs = Some(c);
     }
@@ -84,7 +84,7 @@ fn compare_variants(cx: &Context, row: &Row, number: u16, again: &mut Vec<String
         if variant == Variant::Preload && row.machine.preload == Some(false) {
             continue;
         }
-        let ours = tried(cx, row, number, variant, again)?;
+        let ours = tried(cx, row, number, variant, tries)?;
         check(cx, row, variant, &ours, &mut found);
         if let Some(c) = &theirs {
             differences(row, variant, c, &ours, &mut found);
@@ -100,23 +100,19 @@ fn compare_variants(cx: &Context, row: &Row, number: u16, again: &mut Vec<String
     }
 }
 
-/// Runs the row until it ends as it must, but not more than three times.
+/// Runs the row until it ends as it must, or may not run again.
 fn tried(
     cx: &Context,
     row: &Row,
     number: u16,
     variant: Variant,
-    again: &mut Vec<String>,
+    tries: &mut Tries,
 ) -> Result<RowOutcome, Failure> {
-    let mut outcome = run::row(cx, row, variant, run::port(number, variant, 0))?;
-    for attempt in 1..flaky::tries(&cx.name) {
-        if outcome.exit == row.exit {
-            break;
-        }
-        again.push(format!("{}: exit code {}", variant.name(), outcome.exit));
-        outcome = run::row(cx, row, variant, run::port(number, variant, attempt))?;
-    }
-    Ok(outcome)
+    tries.run(
+        (variant != Variant::C).then_some(variant.name()),
+        |before| run::row(cx, row, variant, run::port(number, variant, before)),
+        |outcome| (outcome.exit != row.exit).then(|| format!("exit code {}", outcome.exit)),
+    )
 }
 
 /// Adds what is wrong with one run: two equal failures must not pass.

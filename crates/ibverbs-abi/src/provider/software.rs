@@ -136,6 +136,11 @@ pub enum CmNotice {
         /// The number of the id.
         id: u32,
     },
+    /// The peer's reply to the id's request was confirmed, by librdmacm or by rdma_establish.
+    Confirmed {
+        /// The number of the id.
+        id: u32,
+    },
     /// The id is destroyed. librdmacm waits until that number of its events is acknowledged.
     Destroyed {
         /// The number of the id.

@@ -106,15 +106,17 @@ pub fn set(device: &mut Config, key: &str, value: &str) -> Result<(), Why> {
 }
 
 /// Suggests what to write in place of an entry without '='. The example has the entry itself if
-/// that may be an interface or an address, and is not a word for "yes" or "no".
+/// that may be an interface or an address, and is not a word for "yes" or "no", or a device's name
+/// such as `uroce0`.
 fn without_name(entry: &str) -> Why {
     const SWITCHES: [&str; 10] = [
         "yes", "no", "true", "false", "on", "off", "y", "n", "enable", "disable",
     ];
     let is_switch = SWITCHES.iter().any(|word| word.eq_ignore_ascii_case(entry));
     let is_number = entry.bytes().all(|byte| byte.is_ascii_digit());
+    let is_device = entry.starts_with("uroce");
     let names_netdev = entry.parse::<IpAddr>().is_ok() || is_interface_name(entry);
-    let example = if names_netdev && !is_switch && !is_number {
+    let example = if names_netdev && !is_switch && !is_number && !is_device {
         entry
     } else {
         "eth0"

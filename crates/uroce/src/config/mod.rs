@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(
             rejected[0],
             "'uroce0': set IBV_UROCE to 1 for one device, or to NAME=INTERFACE or NAME=ADDRESS, \
-             such as uroce0=uroce0"
+             such as uroce0=eth0"
         );
         assert!(rejected[3].starts_with("'y=eth1': there is"));
         assert!(rejected[7].starts_with(r"'\xff=lo': "));

@@ -24,7 +24,7 @@ use roce::wire::{Flow, gid_of, ip_of};
 /// Wakeups that one call reads at most.
 pub const MESSAGES_PER_CALL: usize = 256;
 /// Changes with everything that both sides have to agree on, as the length of the memory does.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 const MAGIC: [u8; 8] = *b"uroce-sm";
 const PLACE_LEN: usize = 8 + 4;
 const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2 + PLACE_LEN;

@@ -136,7 +136,9 @@ impl Qp {
         let service = self.attributes.config.service;
         match (fragment.is_response(), service) {
             (true, Service::Rc | Service::XrcSend) => self.receive_answer(fragment, clock, hca),
-            (false, Service::Rc | Service::XrcRecv | Service::Uc) => {
+            (false, Service::Rc | Service::XrcRecv | Service::Uc)
+                if fragment.transport() == service.transport() =>
+            {
                 self.receive_shared_request(fragment, service, hca);
             }
             _ => self.counters.dropped_not_of_peer += 1,

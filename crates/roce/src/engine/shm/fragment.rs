@@ -4,7 +4,7 @@
 //! | bytes | content |
 //! |---|---|
 //! | 0 | the operation |
-//! | 1 | flags |
+//! | 1 | flags: place in the message, transport service of a request, solicited event, where the payload is |
 //! | 4 to 7 | the number of the receiving queue pair |
 //! | 8 to 11 | the PSN |
 //! | 12 to 15 | the offset of the payload in its message |
@@ -13,7 +13,7 @@
 //! | 24 to 39 | WRITE, READ, FLUSH, atomics: address, R_Key, length. The original value of an atomic |
 //! | 40 to 55 | atomics: the two operands |
 
-use crate::wire::{Aeth, AethKind, AtomicEth, Feth, Operation, Part, Psn, Reth};
+use crate::wire::{Aeth, AethKind, AtomicEth, Feth, Operation, Part, Psn, Reth, Transport};
 
 /// The longest header, in bytes. A payload that does not fit into that many with its header begins behind
 /// them, at the start of a cache line: copies there and from there are up to twice as fast (benches/uroce).
@@ -27,6 +27,9 @@ const ENDS: u8 = 2;
 const SOLICITED: u8 = 4;
 /// The payload begins at [`HEAD_LEN`].
 const APART: u8 = 8;
+/// The request is one of UC, or of XRC; else of RC. Responses have neither flag.
+const OF_UC: u8 = 16;
+const OF_XRC: u8 = 32;
 
 /// The operations that a fragment can have. Their places are their codes.
 const OPERATIONS: [Operation; 13] = [
@@ -156,6 +159,16 @@ impl<'a> Fragment<'a> {
     #[inline]
     pub fn ends(&self) -> bool {
         self.has(ENDS)
+    }
+
+    /// The transport service of the queue pair that has sent the request.
+    #[inline(always)]
+    pub fn transport(&self) -> Transport {
+        match self.head[1] & (OF_UC | OF_XRC) {
+            0 => Transport::Rc,
+            OF_UC => Transport::Uc,
+            _ => Transport::Xrc,
+        }
     }
 
     /// Whether it raises a solicited event.
@@ -335,6 +348,16 @@ impl<'a> FragmentWriter<'a> {
     #[inline(always)]
     pub fn solicited(&mut self) {
         self.head[1] |= SOLICITED;
+    }
+
+    /// Marks the fragment as one of a request of this transport service.
+    #[inline(always)]
+    pub fn transport(&mut self, transport: Transport) {
+        self.head[1] |= match transport {
+            Transport::Uc => OF_UC,
+            Transport::Xrc => OF_XRC,
+            _ => 0,
+        };
     }
 
     /// Immediate data, or the R_Key to invalidate.

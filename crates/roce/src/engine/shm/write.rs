@@ -60,6 +60,7 @@ impl Sender {
         let Some(mut fragment) = fragment else {
             return Ok(None);
         };
+        fragment.transport(attributes.config.service.transport());
         self.write_operands(wqe, part, &mut fragment);
         if let Some(payload) = fragment.payload(len as usize) {
             if !payload.is_empty() {

@@ -319,3 +319,25 @@ fn an_unreliable_message_without_a_fragment_is_dropped() {
         assert_eq!(received, [(7, 10)]);
     }
 }
+
+/// A fragment of another transport service is dropped, as a packet is: the receiver's queue is left alone.
+#[test]
+fn a_fragment_of_another_service_is_dropped() {
+    for services in [[Service::Rc, Service::Uc], [Service::Uc, Service::Rc]] {
+        let psns = [5, 6].map(Psn::new);
+        let changes = [0, 1].map(|side| attributes(side, psns, 1024));
+        let configs = [0, 1].map(|side| config(services[side], side));
+        let mut network = Network::new(configs, changes, lossless(us(10))).sharing(true);
+        network.post_recv(1, recv_wr(7, &[sge(0, 10)]));
+        post(&mut network, 1, SendOp::Send, 10);
+        network.run();
+        assert!(network.sides[0].qp.sends().is_bound());
+        assert_eq!(receives(&network, 1), [], "{services:?}");
+        let status = match services[0] {
+            Service::Rc => IBV_WC_RETRY_EXC_ERR,
+            _ => IBV_WC_SUCCESS,
+        };
+        assert_eq!(sends(&network, 0), [(1, status)]);
+        assert!(network.sides[1].qp.counters().dropped_not_of_peer > 0);
+    }
+}

@@ -101,6 +101,10 @@ fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word:
             let id = input.u32(280);
             hook(&CmNotice::Known { id, uid });
         }
+        (Command::Accept, _) => {
+            let id = input.u32(280);
+            hook(&CmNotice::Confirmed { id });
+        }
         (Command::Reject, _) => {
             let id = input.u32(0);
             hook(&CmNotice::Rejected { id });

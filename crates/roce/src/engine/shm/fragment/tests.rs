@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+const TRANSPORTS: [Transport; 3] = [Transport::Rc, Transport::Uc, Transport::Xrc];
 const PARTS: [Part; 4] = [Part::First, Part::Middle, Part::Last, Part::Only];
 
 /// The bytes of a fragment, as its receiver finds them: what is behind them may be anything.
@@ -52,10 +53,12 @@ proptest! {
             to.imm_or_rkey(imm);
             to.xrc_srqn(srqn);
             to.solicited();
+            to.transport(TRANSPORTS[code % 3]);
         });
         let head = head(&bytes);
         let fragment = Fragment::parse(&head, &bytes).unwrap();
         prop_assert_eq!((fragment.operation(), fragment.part()), (operation, part));
+        prop_assert_eq!(fragment.transport(), TRANSPORTS[code % 3]);
         prop_assert_eq!((fragment.dest_qpn(), fragment.psn().get()), (0xab_cdef, 0x12_3456));
         prop_assert_eq!((fragment.offset(), fragment.payload), (77, &payload[..]));
         prop_assert!(fragment.is_solicited());

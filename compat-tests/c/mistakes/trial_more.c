@@ -1,0 +1,287 @@
+/* More mistakes of a trial whose programs were written without knowing the rules. */
+#include "pairs.h"
+
+#include <signal.h>
+
+/* Moves a queue pair in RTR to RTS, with more in the mask than that takes. */
+static void to_rts_with(struct rig *rig, int more, struct ibv_qp_attr attr, bool wrong)
+{
+	struct link link = { .stays = IBV_QPS_RTR };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		   IBV_QP_MAX_QP_RD_ATOMIC;
+
+	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = 100;
+	attr.timeout = 14;
+	CHECK(!ibv_modify_qp(qp, &attr, mask | more) == !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* IBV_QP_CUR_STATE is in the mask, and cur_qp_state was not set. */
+static void cur_state(struct rig *rig, bool wrong)
+{
+	to_rts_with(rig, IBV_QP_CUR_STATE,
+		    (struct ibv_qp_attr){ .cur_qp_state = wrong ? IBV_QPS_RESET : IBV_QPS_RTR }, wrong);
+}
+
+/* An alternate path, as programs for InfiniBand have one. */
+static void alt_path(struct rig *rig, bool wrong)
+{
+	to_rts_with(rig, wrong ? IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE : 0, (struct ibv_qp_attr){ 0 },
+		    wrong);
+}
+
+/* The attributes are memory that was never set, except for some. */
+static void access_unset(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr;
+
+	memset(&attr, wrong ? 0xa5 : 0, sizeof(attr));
+	attr.qp_state = IBV_QPS_INIT;
+	attr.port_num = PORT;
+	attr.pkey_index = 0;
+	CHECK(ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* Links receives in a list, whose last one leads to the first if `ring` is true. */
+static struct ibv_recv_wr *linked(struct rig *rig, bool ring)
+{
+	static struct ibv_recv_wr wr[4];
+	static struct ibv_sge sge[4];
+
+	for (int i = 0; i < 4; i++) {
+		sge[i] = (struct ibv_sge){ (uintptr_t)rig->buf + 64 * i, 64, rig->mr->lkey };
+		wr[i] = (struct ibv_recv_wr){ .wr_id = i,
+					      .next = ring || i < 3 ? wr + (i + 1) % 4 : NULL,
+					      .sg_list = sge + i,
+					      .num_sge = 1 };
+	}
+	return wr;
+}
+
+static void receives_in_a_ring(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_recv_wr *bad;
+
+	CHECK(!ibv_post_recv(ends.b, linked(rig, wrong), &bad) == !wrong);
+	unlink_qps(ends);
+}
+
+static void srq_in_a_ring(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_recv_wr *bad;
+
+	NEED(srq);
+	CHECK(!ibv_post_srq_recv(srq, linked(rig, wrong), &bad) == !wrong);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+/* Data of a READ is sent on before it has come. */
+static void unfenced_read(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_READ, 0, 0, 64) == 0);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, wrong ? 0 : IBV_SEND_FENCE, 32, 64) == 0);
+	CHECK(poll_for(rig->cq, 2, 3) == 2);
+	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 64) == 0);
+	CHECK(poll_for(rig->cq, 1, 3) == 1);
+	unlink_qps(ends);
+}
+
+/* The old value of a counter is returned onto the counter. */
+static void atomic_onto_itself(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+
+	NEED(send_wr(ends.a, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, wrong ? 4096 : 0, 8) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+}
+
+/* A datagram to a group has the number of a queue pair. */
+static void group_number(struct rig *rig, bool wrong)
+{
+	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+	struct link link = { .type = IBV_QPT_UD };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_ah_attr to = { .is_global = 1,
+				  .port_num = PORT,
+				  .grh = { .dgid = group, .sgid_index = rig->gid_index, .hop_limit = 64 } };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	NEED(ah && ibv_attach_mcast(ends.b, &group, 0) == 0 && post_recv(ends.b, rig, 1, 4096, 256) == 0);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = wrong ? ends.b->qp_num : 0xffffff;
+	wr.wr.ud.remote_qkey = QKEY;
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK(poll_for(rig->cq, 2, wrong ? 0.5 : 3) == (wrong ? 1 : 2));
+	CHECK(ibv_detach_mcast(ends.b, &group, 0) == 0 && ibv_destroy_ah(ah) == 0);
+	unlink_qps(ends);
+}
+
+/* A request binds a window that is longer than its region. */
+static void bind_outside(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr *bad, wr = { .wr_id = 5, .opcode = IBV_WR_BIND_MW };
+
+	NEED(mr && mw);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, (uintptr_t)rig->buf, wrong ? 65 : 64,
+							  IBV_ACCESS_REMOTE_WRITE };
+	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
+	unlink_qps(ends);
+}
+
+/* Waits for an asynchronous event, and is interrupted if none comes. Returns its type, or -1. */
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+static int next_async(struct rig *rig)
+{
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct ibv_async_event event;
+
+	sigaction(SIGALRM, &action, NULL);
+	alarm(3);
+	if (ibv_get_async_event(rig->context, &event))
+		return -1;
+	alarm(0);
+	ibv_ack_async_event(&event);
+	return event.event_type;
+}
+
+/* The receives of an SRQ are to be flushed with a queue pair. */
+static void srq_not_flushed(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_attr);
+	struct link link = { .srq = srq };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_recv_wr *bad;
+
+	NEED(srq && link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	NEED(ibv_post_srq_recv(srq, linked(rig, false), &bad) == 0);
+	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+	if (wrong)
+		CHECK(poll_for(rig->cq, 1, LONG) == 0);
+	else
+		CHECK(next_async(rig) == IBV_EVENT_QP_LAST_WQE_REACHED);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
+}
+
+/* The queue pair is destroyed before its flushed receives are polled. */
+static void destroyed_before_flush(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
+	if (wrong) {
+		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(poll_for(rig->cq, 1, LONG) == 0);
+		return;
+	}
+	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR && ibv_destroy_qp(qp) == 0);
+}
+
+/* The event of SQD was not asked for. */
+static void drains_unnoticed(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+
+	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (wrong ? 0 : IBV_QP_EN_SQD_ASYNC_NOTIFY)) == 0);
+	CHECK((next_async(rig) == IBV_EVENT_SQ_DRAINED) == !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The server's queue pair is of type UC. */
+static void far_type(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { .type = server && wrong ? IBV_QPT_UC : IBV_QPT_RC };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = swap(peer, (struct card){ qp->qp_num, 0, 0, rig->gid });
+
+	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	if (server)
+		NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
+	meet(peer);
+	if (!server) {
+		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	}
+	meet(peer);
+	if (server)
+		CHECK(poll_for(rig->cq, 1, wrong ? 0.2 : 3) == !wrong);
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+/* The server sends the address of one region, and the key of another. */
+static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	char *memory = aligned_alloc(4096, 65536);
+	struct ibv_mr *data = ibv_reg_mr(rig->pd, memory, 4096, ALL_ACCESS);
+	struct ibv_mr *control = ibv_reg_mr(rig->pd, memory + 61440, 4096, ALL_ACCESS);
+
+	NEED(data && control);
+	struct card mine = { qp->qp_num, (wrong ? control : data)->rkey, (uintptr_t)memory, rig->gid };
+	struct card other = swap(peer, mine);
+	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
+	meet(peer);
+	if (!server)
+		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+	meet(peer);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(data) == 0 && ibv_dereg_mr(control) == 0);
+	free(memory);
+}
+
+const struct mistake more_trial_mistakes[] = {
+	{ "cur-state", cur_state, "argument", "cur_qp_state is RESET, and the queue pair is in RTR" },
+	{ "alt-path", alt_path, "argument", "the device has no automatic path migration" },
+	{ "access-unset", access_unset, "unknown-bits", "qp_access_flags is 0xa5a5a5a5" },
+	{ "receives-in-a-ring", receives_in_a_ring, "chain-loop", "behind 4 requests or receives" },
+	{ "srq-in-a-ring", srq_in_a_ring, "chain-loop", "behind 4 requests or receives" },
+	{ "unfenced-read", unfenced_read, "unfenced-read", "to which the RDMA READ (wr_id 77)" },
+	{ "atomic-onto-itself", atomic_onto_itself, "argument", "which is a part of the 8 bytes" },
+	{ "group-number", group_number, "argument", "goes to the multicast group" },
+	{ "bind-outside", bind_outside, "argument", "the window of 65 bytes" },
+	{ "srq-not-flushed", srq_not_flushed, "no-completion", "are not flushed, but stay" },
+	{ "destroyed-before-flush", destroyed_before_flush, "no-completion",
+	  "with 0 signaled requests and 1 receives outstanding" },
+	{ "drains-unnoticed", drains_unnoticed, "no-async-event", "without asking for IBV_EVENT_SQ_DRAINED" },
+	{ "far-type", NULL, "retry-exceeded", "is of type UC, and this one of type RC", far_type },
+	{ "far-two-regions", NULL, "key-range", "address and key may be of two regions", far_two_regions },
+	{ 0 },
+};
