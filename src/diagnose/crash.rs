@@ -21,7 +21,7 @@ const NEAR_NULL: usize = 64 << 10;
 /// The time that the search for the verb may take, in seconds, if the program holds a lock that it needs.
 const MAX_SECONDS: u32 = 5;
 
-/// Members of structures of verbs.h are within so many bytes.
+/// Members of structures of verbs.h are within this number of bytes.
 const MEMBERS: usize = 4096;
 
 /// Where the program is loaded.

@@ -243,7 +243,7 @@ static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 static void poll_inside(struct rig *rig, bool wrong)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS };
-	struct ibv_cq_ex *cqx = ibv_create_cq_ex(rig->context, &attr);
+	struct ibv_cq_ex *cqx = KEEP(ibv_create_cq_ex(rig->context, &attr));
 	struct link link = { .send_cq = ibv_cq_ex_to_cq(cqx) };
 	struct ends ends = link_up(rig, &link);
 	struct ibv_poll_cq_attr poll = { 0 };
@@ -258,8 +258,6 @@ static void poll_inside(struct rig *rig, bool wrong)
 	ibv_end_poll(cqx);
 	if (!wrong)
 		CHECK(next_status(link.send_cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(link.send_cq) == 0);
 }
 
 /* ibv_post_send while requests of ibv_wr_start are not complete. */
@@ -282,7 +280,6 @@ static void post_inside(struct rig *rig, bool wrong)
 	if (!wrong)
 		CHECK(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 0, 8) == 0);
 	CHECK(poll_for(rig->cq, 2, 3) == 2);
-	unlink_qps(ends);
 }
 
 /* A process closes what it has not opened, but for files. */
@@ -314,45 +311,32 @@ static void descriptors_closed(struct rig *rig, bool wrong)
 /* Memory is made read-only after it was registered. */
 static void made_read_only(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE));
 
 	NEED(mr);
 	struct ibv_sge sge = { (uintptr_t)memory, 64, mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
 	if (wrong)
 		NEED(mprotect(memory, 4096, PROT_READ) == 0);
-	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0 && send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	NEED(recv_one(ends.b, sge) == 0 && send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	next_status(rig->cq);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0 && munmap(memory, 4096) == 0);
 }
 
 /* The Q_Key has the highest bit, for which the sender's own is sent. */
 static void own_qkey(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah_attr to = { .is_global = 1,
-				  .port_num = PORT,
-				  .grh = {
-					  .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 64 } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
 
-	NEED(ah && post_recv(ends.b, rig, 1, 4096, 256) == 0);
-	wr.wr.ud.ah = ah;
+	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
+	wr.wr.ud.ah = new_ah(rig, rig->gid);
 	wr.wr.ud.remote_qpn = ends.b->qp_num;
 	/* The second stands for the sender's, which is the right one. */
 	wr.wr.ud.remote_qkey = wrong ? 0x8badcafe : 0x80000000;
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(post_one(ends.a, part(rig, 0, 64), wr) == 0);
 	CHECK(poll_for(rig->cq, 2, 3) == 2);
-	CHECK(ibv_destroy_ah(ah) == 0);
-	unlink_qps(ends);
 }
 
 /* An inline function of verbs.h gets NULL. The process ends by SIGSEGV. */
