@@ -16,7 +16,7 @@ use crate::arch;
 /// Addresses so near to 0, on both sides, are members of a structure at NULL, or around it.
 const NEAR_NULL: usize = 64 << 10;
 
-/// Members of structures of verbs.h are within so many bytes.
+/// The bytes within which the members of structures of verbs.h are.
 const MEMBERS: usize = 4096;
 
 /// Where the program is loaded.

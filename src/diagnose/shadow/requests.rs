@@ -179,8 +179,8 @@ impl Post<'_> {
 /// The number of the queue pair that datagrams to a multicast group are for (10.5.2).
 const MULTICAST: u32 = 0xff_ffff;
 
-/// Whether a datagram has the Q_Key of its own queue pair in place of one that the request names: that one has
-/// the highest bit (10.2.5). With no other bit it is meant.
+/// Whether a datagram has the Q_Key of its own queue pair in place of one that the request names: that one
+/// has the highest bit (10.2.5). With no other bit it is meant.
 fn sends_own_qkey(own: u32, remote: u32) -> bool {
     const OWN: u32 = 1 << 31;
     remote & OWN != 0 && remote != OWN && remote != own
