@@ -30,6 +30,9 @@ pub unsafe fn program_counter(context: *const core::ffi::c_void) -> usize {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.__gregs[libc::REG_PC] as usize }
 }
 
+/// The alignment of functions in bytes, at least: compressed instructions are aligned so.
+pub const FUNCTION_ALIGNMENT: usize = 2;
+
 /// The number of poll(2), which newer architectures do not have.
 pub const SYS_POLL: Option<core::ffi::c_long> = None;
 /// The number of epoll_wait(2); None if there is only epoll_pwait(2).

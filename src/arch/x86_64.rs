@@ -31,6 +31,9 @@ pub unsafe fn program_counter(context: *const core::ffi::c_void) -> usize {
     }
 }
 
+/// The alignment of functions in bytes, at least: rustc aligns functions so.
+pub const FUNCTION_ALIGNMENT: usize = 16;
+
 /// The number of poll(2), which newer architectures do not have.
 pub const SYS_POLL: Option<core::ffi::c_long> = Some(libc::SYS_poll);
 /// The number of epoll_wait(2); None if there is only epoll_pwait(2).

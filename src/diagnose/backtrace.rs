@@ -10,6 +10,11 @@ pub fn called_from() -> String {
     functions(&Backtrace::force_capture().to_string())
 }
 
+/// All functions on the stack, as text.
+pub fn whole() -> String {
+    Backtrace::force_capture().to_string()
+}
+
 /// The names of functions that are not the program's, if nothing says where they are.
 const OTHERS: [&str; 10] = [
     "ibverbs",

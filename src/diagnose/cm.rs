@@ -427,6 +427,12 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
 /// Events that report an error.
 fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
     let (name, why, todo) = cm_events::meaning(event, status)?;
+    let alike = match cm_events::is_nobody(event, status) {
+        true => software::listener_alike(id),
+        false => None,
+    };
+    let seen = alike.map(cm_events::listens_alike);
+    let (why, todo) = seen.unwrap_or((why.into(), todo));
     Some(
         Finding::new(
             Rule::CmEvent,

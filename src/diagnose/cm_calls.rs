@@ -24,6 +24,8 @@ thread_local! {
     static COUNT: Cell<u32> = const { Cell::new(0) };
     /// The id that this call gets (`takes_id`), or 0.
     static CURRENT: Cell<usize> = const { Cell::new(0) };
+    /// The function's name; empty outside of a call.
+    static NAME: Cell<&'static str> = const { Cell::new("") };
 }
 
 /// An event was read: if that was not by the program, its id is synchronous.
@@ -64,6 +66,7 @@ pub fn finding(call: &CmCall, rule: Rule) -> Finding {
 /// A call is about to be made.
 pub fn calling(call: &CmCall) {
     COUNT.set(report::count());
+    NAME.set(call.name);
     CURRENT.set(match takes_id(call.name) {
         true => call.arguments[0],
         false => 0,
@@ -96,8 +99,15 @@ pub fn is_explained() -> bool {
     CURRENT.get() != 0 && report::count() != COUNT.get()
 }
 
+/// The call of librdmacm that this thread makes, and the address of its id, or 0.
+pub fn current() -> Option<(&'static str, usize)> {
+    let name = NAME.get();
+    (!name.is_empty()).then(|| (name, CURRENT.get()))
+}
+
 /// A call has failed.
 pub fn failed(call: &CmCall) {
+    NAME.set("");
     CURRENT.set(0);
     let errno = Errno::last();
     let is_probe = matches!(
@@ -115,6 +125,10 @@ pub fn failed(call: &CmCall) {
     let state = id.map_or("there is none yet".into(), describe);
     let (why, todo) = match errno.0 {
         libc::EACCES if call.name != "rdma_bind_addr" => FORKED,
+        libc::EADDRNOTAVAIL if call.name == "rdma_leave_multicast" => (
+            "the id has not joined a group of this address, or joining it has failed",
+            "leave a group once, after the event RDMA_CM_EVENT_MULTICAST_JOIN",
+        ),
         libc::EINVAL => (
             "librdmacm refuses the arguments, or the id is not in the state for this call",
             "compare the arguments with the manual page, and the order of calls with rdma_cm(7)",
@@ -132,7 +146,7 @@ pub fn failed(call: &CmCall) {
             "compare the sizes with what ibv_query_device reports",
         ),
         _ => (
-            "librdmacm has refused it without asking the device",
+            "librdmacm has refused it, or the kernel's rdma_cm",
             "see the manual page of the call",
         ),
     };
@@ -403,6 +417,7 @@ fn get_request(id: &Id) -> Option<Wrong> {
 
 /// A call has succeeded: what it means for later ones.
 pub fn succeeded(call: &CmCall) {
+    NAME.set("");
     CURRENT.set(0);
     let [first, second, ..] = call.arguments;
     if matches!(call.name, "rdma_connect" | "rdma_accept") {

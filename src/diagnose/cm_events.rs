@@ -1,9 +1,46 @@
 //! The events of rdma_cm that report an error: a table.
 
+use ibverbs_abi::CmListener;
+
+/// The reason of IB's connection manager: no program listens.
+const INVALID_SERVICE_ID: i32 = 8;
+
+/// Whether an event says that nobody listens at the destination.
+pub fn is_nobody(event: u32, status: i32) -> bool {
+    (event, status) == (8, INVALID_SERVICE_ID)
+}
+
+/// Says that a program listens at nearly the destination, and what to do.
+pub fn listens_alike(found: CmListener) -> (String, &'static str) {
+    let CmListener {
+        wanted, listens, ..
+    } = found;
+    let space = match found.in_udp {
+        None => "",
+        Some(true) => " in the port space RDMA_PS_UDP",
+        Some(false) => " in the port space RDMA_PS_TCP",
+    };
+    let is_reversed = match wanted == listens {
+        true => "",
+        false => ", which is the same number with its two bytes in reverse order",
+    };
+    let why = format!(
+        "nobody listens at port {wanted} of this address in the port space of this id; a program of this \
+         host listens there at port {listens}{space}{is_reversed}"
+    );
+    let todo = match found.in_udp {
+        None => {
+            "pass the port through htons() in both programs: sin_port (sin6_port) is in network byte order"
+        }
+        Some(_) => {
+            "create the ids of both programs in one port space (ps of rdma_create_id, or ai_port_space)"
+        }
+    };
+    (why, todo)
+}
+
 /// An event that reports an error: its name, what it means, and what to do.
 pub fn meaning(event: u32, status: i32) -> Option<(&'static str, &'static str, &'static str)> {
-    /// The reason of IB's connection manager: no program listens.
-    const INVALID_SERVICE_ID: i32 = 8;
     /// The program has called rdma_reject.
     const CONSUMER: i32 = 28;
     Some(match (event, status) {

@@ -18,8 +18,30 @@ pub struct Id {
     recv_cq_channel: usize,
     pub recv_cq: *mut ibv_cq,
     srq: usize,
-    pd: *mut ibv_pd,
+    pub pd: *mut ibv_pd,
     qp_type: u32,
+}
+
+impl Id {
+    /// Says which members are NULL, as long as librdmacm has not set them.
+    pub fn unset(&self) -> Option<String> {
+        let members = [
+            ("verbs", self.verbs.is_null()),
+            ("pd", self.pd.is_null()),
+            ("qp", self.qp.is_null()),
+        ];
+        let unset = members
+            .into_iter()
+            .filter_map(|(name, is_null)| is_null.then_some(name));
+        let unset: Vec<&str> = unset.collect();
+        (!unset.is_empty()).then(|| {
+            format!(
+                "{} NULL: verbs and pd are set before the event RDMA_CM_EVENT_ADDR_RESOLVED, qp by \
+                 rdma_create_qp",
+                unset.join(", ")
+            )
+        })
+    }
 }
 
 /// The members of `struct rdma_route` that matter here.

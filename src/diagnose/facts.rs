@@ -27,6 +27,8 @@ pub struct Hooks {
     /// An entry of the GID table, or None if it is empty or does not exist.
     pub query_gid:
         unsafe fn(context: *mut ibv_context, port: u8, index: u32) -> Option<ibv_gid_entry>,
+    /// The names and addresses of verbs.
+    pub verbs: fn() -> Vec<(&'static str, usize)>,
 }
 
 static HOOKS: OnceLock<&'static Hooks> = OnceLock::new();
@@ -34,6 +36,11 @@ static HOOKS: OnceLock<&'static Hooks> = OnceLock::new();
 pub fn set_hooks(hooks: &'static Hooks) {
     // The same at each call.
     let _ = HOOKS.set(hooks);
+}
+
+/// The names and addresses of verbs; none if no device was looked for.
+pub fn verbs() -> Vec<(&'static str, usize)> {
+    HOOKS.get().map_or_else(Vec::new, |hooks| (hooks.verbs)())
 }
 
 /// Looks up what an address vector means on this machine. None if the port cannot be queried.
@@ -233,6 +240,14 @@ pub fn thread() -> i32 {
     let thread = ask_thread();
     THREAD.set((thread, forks));
     thread
+}
+
+/// A thread of this process as messages name it: its number, and its name if it lives.
+pub fn thread_text(thread: i32) -> String {
+    match fs::read_to_string(format!("/proc/self/task/{thread}/comm")) {
+        Ok(name) => format!("thread {thread} ({})", name.trim_end()),
+        Err(_) => format!("thread {thread}, which has ended,"),
+    }
 }
 
 fn ask_thread() -> i32 {

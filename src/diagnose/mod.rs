@@ -27,9 +27,10 @@
 //! | `check/` | conditions of rules: pure functions from facts to findings |
 //! | `names.rs` | names that the program gives its objects |
 //! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
+//! | `fate.rs` | a process that had the peer, and what has become of it |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `device_list.rs` | devices that are opened after their list was freed |
-//! | `crash.rs` | a verb that reads NULL, or freed memory |
+//! | `crash.rs`, `crash_verbs.rs` | a verb that reads NULL, or freed memory: which, and what was NULL |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
 //! | `rules.rs`, `rules/` | the rules: name, class, severity, texts. Begin here |
@@ -54,9 +55,11 @@ mod cm_order;
 mod cm_waits;
 mod control;
 mod crash;
+mod crash_verbs;
 pub mod device_list;
 pub mod environment;
 mod facts;
+mod fate;
 pub mod faults;
 mod finding;
 pub mod names;

@@ -8,6 +8,7 @@ use ibverbs_abi::{IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_UNKNOWN, IBV_QPT_UD, ibv_q
 
 use super::check::state::state_name;
 use super::control::client;
+use super::fate::{Fate, Process};
 use super::shadow::{self, Shadow};
 use crate::provider::software;
 use crate::provider::status::QpStatus;
@@ -19,6 +20,8 @@ macro_rules! facts {
         pub struct Peer {
             /// The peer's process as messages name it: `in this process`, or another.
             pub place: String,
+            /// The process at `place`, if it is another one that this one sees.
+            pub process: Option<Process>,
             $($(#[$doc])* pub $name: Option<u64>,)+
         }
 
@@ -34,7 +37,7 @@ macro_rules! facts {
 
             /// The facts of an answer. `place` is where it came from.
             pub fn parse(json: &str, place: String) -> Peer {
-                Peer { place, $($name: number(json, stringify!($name)),)+ }
+                Peer { place, process: None, $($name: number(json, stringify!($name)),)+ }
             }
         }
     };
@@ -154,6 +157,8 @@ pub struct Evidence {
     pub knows_misplaced: bool,
     /// A queue pair of another process that names this one as its peer, if the peer was not found.
     pub naming: Option<Peer>,
+    /// The fate of the process that had the peer, if the peer was not found.
+    pub fate: Option<Fate>,
     /// Queue pairs of other processes that have sent datagrams, but not to this one.
     pub senders: Vec<Peer>,
     /// The device is a software device, and all processes of this user on this host were asked for the peer.
@@ -229,11 +234,20 @@ pub fn look(address: usize, rkey: Option<u32>, misplaced: Option<u32>) -> Eviden
     found
 }
 
-/// Finds the queue pair of another process that names this one as its peer, if its own was not found.
+/// Finds out more if the peer was not found: what has become of its process, and the queue pair of another
+/// process that names this one as its peer.
 pub fn look_for_naming(address: usize, found: &mut Evidence) {
-    if found.searched && found.peer.is_none() {
-        let number = shadow::with(|shadow| Some(shadow.qps.get(&address)?.number)).flatten();
-        found.naming = number.and_then(client::naming);
+    if !found.searched || found.peer.is_some() {
+        return;
+    }
+    let known = shadow::with(|shadow| {
+        let qp = shadow.qps.get(&address)?;
+        let process = qp.peer_seen.as_ref().and_then(|peer| peer.process.clone());
+        Some((qp.number, qp.connection.dest_qpn, process))
+    });
+    if let Some((number, dest_qpn, process)) = known.flatten() {
+        found.naming = client::naming(number);
+        found.fate = process.and_then(|process| process.fate(dest_qpn, number));
     }
 }
 
@@ -250,9 +264,14 @@ pub fn compare(address: usize) {
     }
     if let Some(peer) = look(address, None, None).peer {
         shadow::observe(|shadow| {
-            let place = peer.place.clone();
-            shadow.qps.change(address, |qp| qp.peer_place = place);
-            shadow.compared(address, &peer)
+            let found = shadow.compared(address, &peer);
+            shadow.qps.change(address, |qp| {
+                if peer.dest_qpn == Some(qp.number.into()) {
+                    qp.limit_reads(peer.max_dest_rd_atomic);
+                }
+                qp.peer_seen = Some(peer);
+            });
+            found
         });
     }
 }

@@ -2,7 +2,8 @@
 //! exists, and IBV_UROCE is not read.
 
 use ibverbs_abi::{
-    CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_software_ops,
+    CmListener, CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device,
+    verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
 
@@ -68,6 +69,11 @@ pub fn cm_ids(_fd: i32) -> Option<Vec<(u32, &'static str)>> {
 
 /// Always `None`.
 pub fn unread_cm_event() -> Option<(u32, u32)> {
+    None
+}
+
+/// Always `None`.
+pub fn listener_alike(_id: u32) -> Option<CmListener> {
     None
 }
 

@@ -11,8 +11,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
 use ibverbs_abi::{
-    CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device, verbs_context_ops,
-    verbs_device, verbs_device_ops, verbs_software_core, verbs_software_ops,
+    CmListener, CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device,
+    verbs_context_ops, verbs_device, verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
 use uroce::{CaptureSettings, Config, ParsedConfig, SharedMemoryPeers};
@@ -196,6 +196,11 @@ pub fn cm_ids(fd: i32) -> Option<Vec<(u32, &'static str)>> {
 /// The id and the type of an event of rdma_cm that the program has not read.
 pub fn unread_cm_event() -> Option<(u32, u32)> {
     uroce::unread_event()
+}
+
+/// A program of this host that listens at nearly the destination of an id of rdma_cm.
+pub fn listener_alike(id: u32) -> Option<CmListener> {
+    uroce::listener_alike(id)
 }
 
 fn device_status(of: uroce::DeviceStatus) -> DeviceStatus {

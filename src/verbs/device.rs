@@ -17,7 +17,7 @@ use ibverbs_abi::{
 };
 
 use super::list_lock::ListLock;
-use super::{cq, device_attr, gid, gid_table, port, srq};
+use super::{addresses, cq, device_attr, gid, gid_table, port, srq};
 use crate::{
     diagnose,
     discover::{self, sysfs},
@@ -62,7 +62,10 @@ static LIBRARY: LibraryOps = LibraryOps {
 };
 
 /// The verbs that explanations need (IBV_EXPLAIN).
-static HOOKS: diagnose::Hooks = diagnose::Hooks { query_gid };
+static HOOKS: diagnose::Hooks = diagnose::Hooks {
+    query_gid,
+    verbs: addresses::all,
+};
 
 /// An entry of a port's GID table; None if it is empty or cannot be read.
 ///

@@ -4,6 +4,7 @@
 //! in its documentation. Unless that says otherwise, any thread may call it. Most pass the call to the
 //! provider through the context's ops, so limits and errors are the provider's.
 
+mod addresses;
 pub mod ah;
 pub mod ah_from_wc;
 pub mod buf;

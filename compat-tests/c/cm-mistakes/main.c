@@ -68,16 +68,19 @@ int next(struct cm cm)
 	return type;
 }
 
-void resolve(struct cm cm, bool route)
+static void resolve_to(struct cm cm, struct sockaddr_in to, bool route)
 {
-	struct sockaddr_in to = address("127.0.0.1");
-
 	CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
 	CHECK(next(cm) == RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (route) {
 		CHECK(rdma_resolve_route(cm.id, 2000) == 0);
 		CHECK(next(cm) == RDMA_CM_EVENT_ROUTE_RESOLVED);
 	}
+}
+
+void resolve(struct cm cm, bool route)
+{
+	resolve_to(cm, address("127.0.0.1"), route);
 }
 
 void make_qp(struct cm cm)
@@ -127,17 +130,73 @@ static void private_data_long(bool wrong)
 		CHECK(rdma_connect(cm.id, &param) != 0);
 }
 
-static void no_listener(bool wrong)
+/* The client connects if `wrong` is true. */
+static void client_of(struct sockaddr_in to, bool wrong)
 {
 	struct cm cm = begin();
 	struct rdma_conn_param param = { .initiator_depth = 1, .responder_resources = 1 };
 
-	resolve(cm, true);
+	resolve_to(cm, to, true);
 	make_qp(cm);
 	if (wrong) {
 		CHECK(rdma_connect(cm.id, &param) == 0);
 		CHECK(next(cm) == RDMA_CM_EVENT_REJECTED);
 	}
+}
+
+static void no_listener(bool wrong)
+{
+	client_of(address("127.0.0.1"), wrong);
+}
+
+static struct cm server_in(enum rdma_port_space space)
+{
+	struct cm server = begin_in(space);
+	struct sockaddr_in own = address("127.0.0.1");
+
+	CHECK(rdma_bind_addr(server.id, (struct sockaddr *)&own) == 0 && rdma_listen(server.id, 1) == 0);
+	return server;
+}
+
+/* The client's port is in the byte order of the host. */
+static void port_reversed(bool wrong)
+{
+	struct cm server = server_in(RDMA_PS_TCP);
+	struct sockaddr_in to = address("127.0.0.1");
+
+	if (wrong)
+		to.sin_port = PORT;
+	client_of(to, wrong);
+	finish(server);
+}
+
+/* The domain of the id is used before the address is resolved. */
+static void pd_early(bool wrong)
+{
+	pid_t child = wrong ? fork() : 0;
+	int status;
+
+	if (wrong && child) {
+		CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+		return;
+	}
+	struct cm cm = begin();
+	if (!wrong)
+		resolve(cm, false);
+	struct ibv_mr *mr = ibv_reg_mr(cm.id->pd, &cm, sizeof(cm), 0);
+	CHECK(mr && ibv_dereg_mr(mr) == 0);
+	finish(cm);
+	if (wrong)
+		_exit(0);
+}
+
+/* The server listens in another port space. */
+static void other_space(bool wrong)
+{
+	struct cm server = server_in(wrong ? RDMA_PS_UDP : RDMA_PS_TCP);
+
+	no_listener(wrong);
+	finish(server);
 }
 
 static void bind_elsewhere(bool wrong)
@@ -294,6 +353,9 @@ static const struct mistake early_mistakes[] = {
 	{ "connect-before-route", connect_before_route, "cm-failed", "RDMA_CM_EVENT_ROUTE_RESOLVED" },
 	{ "private-data-long", private_data_long, "cm-failed", "private_data_len is 100" },
 	{ "no-listener", no_listener, "cm-event", "nobody listens" },
+	{ "port-reversed", port_reversed, "cm-event", "which is the same number with its two bytes" },
+	{ "pd-early", pd_early, "crash", "these members are verbs, pd, qp NULL" },
+	{ "other-space", other_space, "cm-event", "at port 17923 in the port space RDMA_PS_UDP" },
 	{ "bind-elsewhere", bind_elsewhere, "cm-failed", "no RDMA device has this address" },
 	{ "port-in-use", port_in_use, "cm-failed", "has the port" },
 	{ "waits-unresolved", waits_unresolved, "no-cm-event", "no call is under way" },

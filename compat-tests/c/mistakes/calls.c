@@ -226,6 +226,28 @@ static void null_context(struct rig *rig, bool wrong)
 	CHECK(pd && ibv_dealloc_pd(pd) == 0);
 }
 
+/* The queue pair was never created: verbs.h reads it within the program. */
+static void null_qp(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *volatile none = NULL;
+	pid_t child = wrong ? fork() : 0;
+	int status;
+
+	if (wrong && child == 0) {
+		send_wr(none, rig, IBV_WR_RDMA_WRITE, 0, 0, 8);
+		_exit(0);
+	}
+	if (wrong) {
+		CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+		return;
+	}
+	struct ends ends = link_up(rig, &link);
+	CHECK(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	unlink_qps(ends);
+}
+
 static void attach_rc(struct rig *rig, bool wrong)
 {
 	struct ibv_qp *qp = link_qp(rig, &(struct link){ .type = wrong ? IBV_QPT_RC : IBV_QPT_UD });
@@ -264,7 +286,8 @@ const struct mistake call_mistakes[] = {
 	{ "destroy-qp-twice", destroy_qp_twice, "dead-object", "qp, the QP" },
 	{ "destroy-order", destroy_order, "busy", "it is still used by QP" },
 	{ "bind-without-right", bind_without_right, "argument", "was registered without IBV_ACCESS_MW_BIND" },
-	{ "null-context", null_context, "crash", "a NULL pointer was read" },
+	{ "null-context", null_context, "crash", "context of ibv_alloc_pd is NULL" },
+	{ "post-null-qp", null_qp, "crash", "qp of ibv_post_send is NULL" },
 	{ "attach-rc", attach_rc, "argument", "the queue pair is not of type UD" },
 	{ 0 },
 };

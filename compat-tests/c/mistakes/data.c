@@ -312,6 +312,22 @@ static void peer_gone(struct rig *rig, bool wrong)
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 }
 
+/* Two READs at once, of which the peer accepts one. One after the other is right, whatever the limits are. */
+static void reads_at_once(struct rig *rig, bool wrong)
+{
+	struct link link = { .dest_rd_atomic = 1 };
+	struct ends ends = link_up(rig, &link);
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(send_wr(ends.a, rig, IBV_WR_RDMA_READ, 0, 64 * i, 8) == 0);
+		if (!wrong)
+			CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	}
+	if (wrong)
+		CHECK(poll_for(rig->cq, 2, 20) == 2);
+	unlink_qps(ends);
+}
+
 const struct mistake data_mistakes[] = {
 	{ "read-on-uc", read_on_uc, "opcode-type", "is posted to a UC queue pair" },
 	{ "atomic-length", atomic_length, "argument", "has 4 bytes" },
@@ -331,6 +347,7 @@ const struct mistake data_mistakes[] = {
 	{ "read-into-read-only", read_into_read_only, "key-access", "lacks IBV_ACCESS_LOCAL_WRITE" },
 	{ "qp-no-remote-read", qp_no_remote_read, "qp-access",
 	  "lacks IBV_ACCESS_REMOTE_READ in its qp_access_flags" },
+	{ "reads-at-once", reads_at_once, "read-limit-rnic", "accepts 1 (max_dest_rd_atomic)" },
 	{ "dest-rd-atomic-zero", dest_rd_atomic_zero, "dest-rd-atomic", "is 0, and max_rd_atomic here is 4" },
 	{ "rd-atomic-zero", rd_atomic_zero, "rd-atomic-zero", "max_rd_atomic of the queue pair is 0" },
 	{ "remote-addr-zero", remote_addr_zero, "key-range", "at 0x0 leaves the memory region" },

@@ -51,7 +51,9 @@ int link_to(struct rig *rig, struct ibv_qp *qp, const struct link *link, uint32_
 		.path_mtu = is_b && link->mtu ? link->mtu : IBV_MTU_1024,
 		.dest_qp_num = dest,
 		.rq_psn = is_b && link->rq_psn ? link->rq_psn : 100,
-		.max_dest_rd_atomic = is_b && link->no_dest_rd_atomic ? 0 : 4,
+		.max_dest_rd_atomic = is_b && link->no_dest_rd_atomic ? 0
+				      : is_b && link->dest_rd_atomic  ? link->dest_rd_atomic
+								      : 4,
 		.min_rnr_timer = 1,
 		.ah_attr = { .is_global = 1,
 			     .port_num = PORT,

@@ -34,6 +34,7 @@ struct link {
 	unsigned access;
 	enum ibv_mtu mtu;
 	uint32_t rq_psn;
+	uint8_t dest_rd_atomic;
 	/* `a` has these; `no_` stands for 0. */
 	uint8_t rnr_retry;
 	bool no_timeout, no_rd_atomic, no_dest_rd_atomic;

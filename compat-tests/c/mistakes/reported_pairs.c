@@ -119,9 +119,10 @@ static void far_short_number(struct rig *rig, int peer, bool server, bool wrong)
 	meet(peer);
 }
 
-/* The client waits for a message of the server, which has ended. */
-static void far_ended(struct rig *rig, int peer, bool server, bool wrong)
+/* The client waits for a message of the server, which ends, or destroys its queue pair. */
+static void waits_for(struct rig *rig, int peer, bool server, bool ends, bool destroys)
 {
+	bool wrong = ends || destroys;
 	struct link link = { 0 };
 	struct ibv_qp *qp = link_qp(rig, &link);
 	struct card other = swap(peer, (struct card){ qp->qp_num, 0, 0, rig->gid });
@@ -134,14 +135,26 @@ static void far_ended(struct rig *rig, int peer, bool server, bool wrong)
 	if (server)
 		meet(peer);
 	meet(peer);
-	if (server && wrong)
+	if (server && ends)
 		_exit(0);
-	if (server)
+	if (server && !wrong)
 		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
-	else
+	if (server && destroys)
+		CHECK(ibv_destroy_qp(qp) == 0);
+	if (!server)
 		CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	if (!wrong)
+	if (!ends)
 		meet(peer);
+}
+
+static void far_ended(struct rig *rig, int peer, bool server, bool wrong)
+{
+	waits_for(rig, peer, server, wrong, false);
+}
+
+static void far_destroyed(struct rig *rig, int peer, bool server, bool wrong)
+{
+	waits_for(rig, peer, server, false, wrong);
 }
 
 /* The client fills in an atomic operation like a WRITE. */
@@ -159,7 +172,8 @@ static void far_atomic_in_rdma(struct rig *rig, int peer, bool server, bool wron
 const struct mistake reported_pairs[] = {
 	{ "far-atomic-in-rdma", NULL, "key-unknown", "wr.rdma was filled in", far_atomic_in_rdma },
 	{ "far-short-number", NULL, "retry-exceeded", "its lower 16 bits are the same", far_short_number },
-	{ "far-ended", NULL, "no-completion", "is there no more", far_ended },
+	{ "far-ended", NULL, "no-completion", "is there no more: its process has ended", far_ended },
+	{ "far-destroyed", NULL, "no-completion", "its process lives, and has destroyed it", far_destroyed },
 	{ "far-own-address", NULL, "key-range", "in this side's own region", far_own_address },
 	{ "far-unmapped", NULL, "memory-gone", "the memory is that of the peer, in process", far_unmapped },
 	{ "far-group", NULL, "no-completion", "to which no queue pair of this process is attached",

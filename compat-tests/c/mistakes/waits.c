@@ -345,6 +345,52 @@ static void in_error_since(struct rig *rig, bool wrong)
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 }
 
+static void *poll_long(void *cq)
+{
+	CHECK(poll_for(cq, 1, LONG) == 0);
+	return NULL;
+}
+
+/* Every second request is signaled, and the program awaits a completion of each. */
+static void counts_each(struct rig *rig, bool wrong)
+{
+	struct link link = { .unsignaled = true };
+	struct ends ends = link_up(rig, &link);
+	pthread_t thread;
+
+	for (int i = 0; i < 4; i++)
+		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, i % 2 ? IBV_SEND_SIGNALED : 0, 0, 8) == 0);
+	CHECK(poll_for(rig->cq, wrong ? 4 : 2, LONG) == 2);
+	/* A thread whose task is to poll waits for others' requests. */
+	if (!wrong)
+		NEED(pthread_create(&thread, NULL, poll_long, rig->cq) == 0 &&
+		     pthread_join(thread, NULL) == 0);
+	unlink_qps(ends);
+}
+
+static void *poll_one(void *cq)
+{
+	CHECK(poll_for(cq, 1, 20) == 1);
+	return NULL;
+}
+
+/* Another thread polls the completion. The right program knows that, and posts again. */
+static void taken_by_other(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = link_up(rig, &link);
+	pthread_t thread;
+
+	for (int i = 0; i < (wrong ? 1 : 2); i++) {
+		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+		NEED(pthread_create(&thread, NULL, poll_one, rig->cq) == 0 &&
+		     pthread_join(thread, NULL) == 0);
+		CHECK(poll_for(rig->cq, 1, 0.1) == 0);
+	}
+	CHECK(poll_for(rig->cq, 1, LONG) == 0);
+	unlink_qps(ends);
+}
+
 const struct mistake wait_mistakes[] = {
 	{ "not-armed", not_armed, "no-event", "was never armed, and 1 completions wait in it" },
 	{ "solicited-only", solicited_only, "no-event", "was armed for solicited completions only" },
@@ -370,6 +416,8 @@ const struct mistake wait_mistakes[] = {
 	  "lacks IBV_ACCESS_REMOTE_WRITE in its qp_access_flags" },
 	{ "in-error-since", in_error_since, "post-in-error",
 	  "is in ERR since a request (wr_id 77, RDMA WRITE)" },
+	{ "counts-each", counts_each, "no-completion", "all 2 signaled requests of queue pair" },
+	{ "taken-by-other", taken_by_other, "completion-taken", "the completion of its request (wr_id 77)" },
 	{ "async-wait", async_wait, "no-async-event", "never of requests and receives" },
 	{ "access-event", access_event, "async-error", "IBV_EVENT_QP_ACCESS_ERR" },
 	{ 0 },

@@ -77,6 +77,7 @@ mod view;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
+pub use cm::ucma::alike::listener_alike;
 pub use cm::ucma::observe::{ids_of_descriptor, set_cm_hook, unread_event};
 pub use config::{
     Config, Netdev, Parsed as ParsedConfig, parse as parse_config, read as read_config,

@@ -213,6 +213,7 @@ pub unsafe fn receives(mut wr: *const ibv_recv_wr, max_sge: u32) -> (Receives, b
             found.push(Receive {
                 wr_id: (*wr).wr_id,
                 sges: sges((*wr).sg_list, (*wr).num_sge, max_sge),
+                ..Receive::default()
             });
             wr = (*wr).next;
         }

@@ -96,6 +96,21 @@ pub fn not_observed(dest_qpn: u32) -> String {
     )
 }
 
+/// Says what has become of the peer that was in another process, and is there no more.
+pub fn gone(qp: &Qp) -> Option<String> {
+    let seen = qp.peer_seen.as_ref().filter(|_| qp.evidence.searched)?;
+    let fate = match (qp.evidence.fate, &seen.process) {
+        (Some(fate), _) => fate.text(),
+        (None, None) => "it was destroyed, or its process has ended",
+        // It has answered in between.
+        (None, Some(_)) => return None,
+    };
+    Some(format!(
+        "the peer's queue pair {:#x}, which was {} when this one was connected, is there no more: {fate}",
+        qp.connection.dest_qpn, seen.place
+    ))
+}
+
 /// The peer's type, if it does not fit this one's.
 fn other_type(qp: &Qp, peer: &Peer) -> Option<&'static str> {
     let kind = peer.kind? as u32;
@@ -136,11 +151,12 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<&Qp>) -> (String, &'static str) 
                   (dest_qp_num, rq_psn); or the network dropped packets or ACKs"
                 .into(),
         };
-        let todo = match gone {
+        let seen = self::gone(qp).filter(|_| evidence.fate.is_some() && !gone);
+        let todo = match gone || seen.is_some() {
             true => "destroy a queue pair only after the peer has completed its requests",
             false => SEARCH,
         };
-        return (why, todo);
+        return (seen.unwrap_or(why), todo);
     };
     at_peer(qp, peer)
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ibverbs_os::unix::Peer as Process;
 
+use super::super::fate::Process as Seen;
 use super::super::peer::Peer;
 
 /// How long one process, and all together, may take to answer.
@@ -59,27 +60,35 @@ fn answers(request: &str) -> Vec<Peer> {
         if Instant::now() > until {
             return None;
         }
-        let answer = exchange(&name, request)?;
+        let (answer, of) = exchange(&name, request, ONE)?;
         let pid = name.strip_prefix("libibverbs-rs/")?;
         let pid = pid.split('.').next()?;
         let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let peer = Peer::parse(&answer, format!("in process {pid} ({})", program.trim()));
-        peer.qpn.is_some().then_some(peer)
+        let mut peer = Peer::parse(&answer, format!("in process {pid} ({})", program.trim()));
+        peer.qpn?;
+        peer.process = Seen::of(of.pid, &name);
+        Some(peer)
     });
     answers.collect()
 }
 
-fn exchange(name: &str, request: &str) -> Option<String> {
+/// Whether the process with this control socket has a queue pair. None if it does not answer.
+pub fn has(socket: &str, qpn: u32, own_qpn: u32) -> Option<bool> {
+    let (answer, _) = exchange(socket, &format!("peer {qpn} {own_qpn}\n"), ALL)?;
+    let is_whole = answer.ends_with('\n');
+    is_whole.then(|| Peer::parse(&answer, String::new()).qpn.is_some())
+}
+
+/// The answer of a process within `limit`, and which it is.
+fn exchange(name: &str, request: &str, limit: Duration) -> Option<(String, Process)> {
     let address = SocketAddr::from_abstract_name(name).ok()?;
     let mut stream = UnixStream::connect_addr(&address).ok()?;
     // Any process may take the name: only one of the same user is believed.
-    if !Process::of(&stream).is_ok_and(|process| process.is_own_user()) {
-        return None;
-    }
-    stream.set_read_timeout(Some(ONE)).ok()?;
-    stream.set_write_timeout(Some(ONE)).ok()?;
+    let process = Process::of(&stream).ok().filter(Process::is_own_user)?;
+    stream.set_read_timeout(Some(limit)).ok()?;
+    stream.set_write_timeout(Some(limit)).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut answer).ok()?;
-    Some(answer)
+    Some((answer, process))
 }

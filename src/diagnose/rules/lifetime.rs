@@ -46,6 +46,13 @@ macro_rules! lifetime {
         "two threads, {first} and {second}, were in {verb} at the same time",
         "the {what} was created for one thread at a time, so it has no lock",
         "serialise the calls, or create it without {flag}";
+    CompletionTaken "completion-taken" Threads Warning:
+        "{thread} has polled the CQ for {seconds} s, and found nothing: the completion of its {what} (wr_id \
+         {wr_id}) was polled by {by} {ago} s ago",
+        "threads that poll one CQ get each completion once, whoever has posted the request: if the other \
+         thread drops what is not its own, this one waits without end",
+        "give each thread a CQ of its own, or let the thread that polls a completion hand it, by wr_id or \
+         qp_num, to the one that waits for it";
     ChildVerb "child-verb" Threads Error:
         "process {pid} called {verb} on an object that process {parent} created",
         "after fork a child does not own the device's queues: they belong to its parent",

@@ -62,6 +62,14 @@ macro_rules! queues {
         "this device took them because the work was done; an RNIC frees slots only when a completion of a \
          later signaled request was polled, and would have refused them with ENOMEM",
         "set IBV_SEND_SIGNALED at least once per max_send_wr requests, and poll its completion before more";
+    ReadLimitRnic "read-limit-rnic" Queues Warning:
+        "{outstanding} READs and atomic operations are posted without a polled completion, of which \
+         max_rd_atomic lets {here} go out at once; the peer's queue pair {dest_qpn} accepts {there} \
+         (max_dest_rd_atomic)",
+        "this device may execute one after the other; an RNIC at the peer may refuse those beyond its limit, \
+         which end with IBV_WC_REM_INV_REQ_ERR",
+        "set max_rd_atomic to the peer's max_dest_rd_atomic at most: exchange both with the numbers, or let \
+         librdmacm negotiate them (initiator_depth, responder_resources)";
     GrhRoom "grh-room" Queues Warning:
         "a receive of {room} bytes is posted to a UD queue pair",
         "40 bytes for the GRH precede the data of a datagram, so that none fits",

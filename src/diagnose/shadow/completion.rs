@@ -2,13 +2,18 @@
 //!
 //! Not here: why it has failed (`failure.rs`).
 
+use std::time::Instant;
+
 use ibverbs_abi::*;
 
 use super::failure::{Done, Failure};
+use super::limit::limit;
+use super::pollers::Taken;
 use super::qp::FirstError;
 use super::{Completion, Qp, SendRequest, Shadow};
 use crate::diagnose::check::reasons::status_text;
 use crate::diagnose::check::vendor;
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::rules::Rule;
 
@@ -37,13 +42,18 @@ impl Shadow {
         completions: &[Completion],
         call: &'static str,
     ) -> Vec<Finding> {
-        let Some(context) = self.cqs.polled(address, asked, completions.len()) else {
+        let thread = facts::thread();
+        let count = completions.len();
+        let Some(context) = self.cqs.polled(address, asked, count, thread) else {
             return Vec::new();
         };
         let mut found = Vec::new();
+        if count == 0 {
+            found.extend(self.waits_for_taken(address, thread, call));
+        }
         for completion in completions {
             if let Some(qp) = self.qps.of_completion(context, address, completion) {
-                found.extend(self.completed(address, qp, completion, call));
+                found.extend(self.completed(address, qp, completion, (thread, call)));
             }
         }
         found
@@ -54,12 +64,16 @@ impl Shadow {
         cq: usize,
         address: usize,
         completion: &Completion,
-        call: &'static str,
+        (thread, call): (i32, &'static str),
     ) -> Vec<Finding> {
         let Some(qp) = self.qps.get_mut(&address) else {
             return Vec::new();
         };
-        if completion.status == IBV_WC_SUCCESS && qp.finish_first(cq, completion) {
+        let is_good = completion.status == IBV_WC_SUCCESS;
+        if let Some(poster) = is_good.then(|| qp.finish_first(cq, completion)).flatten() {
+            if poster != thread {
+                self.taken(cq, address, completion, (poster, thread));
+            }
             return Vec::new();
         }
         let srq = match qp.srq {
@@ -70,15 +84,20 @@ impl Shadow {
         if let (Done::Receive(receive), Some(srq)) = (&mut done, srq) {
             *receive = srq.receives.take(completion.wr_id);
         }
+        let received = qp.receives.completed();
+        let poster = done.poster();
+        if poster != thread {
+            self.taken(cq, address, completion, (poster, thread));
+        }
         match completion.status {
             IBV_WC_SUCCESS => {
-                qp.answered += 1;
+                self.qps.change(address, |qp| qp.answered += 1);
                 match &done {
                     Done::Send(request) => {
                         let found = self.qps.changed(address, request, call);
                         found.into_iter().collect()
                     }
-                    Done::Receive(receive) if qp.receives.completed() <= FIRST => {
+                    Done::Receive(receive) if received <= FIRST => {
                         self.received(address, receive).into_iter().collect()
                     }
                     _ => Vec::new(),
@@ -142,7 +161,7 @@ impl Shadow {
     ) -> Vec<Finding> {
         let object = self.qps.object(address);
         let outcome = Outcome::Called;
-        let mut found = self.completed(cq, address, failed, call);
+        let mut found = self.completed(cq, address, failed, (0, call));
         if call != "ibv_destroy_qp" {
             return found;
         }
@@ -153,6 +172,46 @@ impl Shadow {
                 .with("text", status_text(failed.status)),
         );
         found
+    }
+
+    /// A completion was polled by another thread than the one that had posted its request, if both are known.
+    #[cold]
+    fn taken(&mut self, cq: usize, qp: usize, completion: &Completion, (poster, by): (i32, i32)) {
+        let is_good = completion.status == IBV_WC_SUCCESS;
+        let taken = Taken {
+            qp,
+            wr_id: completion.wr_id,
+            is_receive: is_good && completion.opcode & IBV_WC_RECV != 0,
+            by,
+            at: Instant::now(),
+        };
+        if is_good && poster != 0 && by != 0 {
+            self.cqs.change(cq, |cq| cq.pollers.took(poster, taken));
+        }
+    }
+
+    /// A thread that polls for so long that it waits, if another one has polled its completion, and nothing
+    /// else that it has posted can come to the CQ.
+    fn waits_for_taken(&mut self, cq: usize, thread: i32, call: &'static str) -> Option<Finding> {
+        let limit = limit()?;
+        let taken = self.cqs.get(&cq)?.pollers.misses(thread, limit)?;
+        if self.qps.has_outstanding_of(cq, thread) {
+            return None;
+        }
+        self.cqs.change(cq, |cq| cq.pollers.reported(thread));
+        let what = match taken.is_receive {
+            true => "receive",
+            false => "request",
+        };
+        let object = self.qps.object(taken.qp);
+        let found = Finding::new(Rule::CompletionTaken, object, call, Outcome::Succeeded)
+            .with("thread", facts::thread_text(thread))
+            .with("seconds", limit.as_secs())
+            .with("what", what)
+            .with("wr_id", taken.wr_id)
+            .with("by", facts::thread_text(taken.by))
+            .with("ago", format!("{:.1}", taken.at.elapsed().as_secs_f32()));
+        Some(found)
     }
 
     /// The queue pairs of flushed completions whose first error was not polled.
@@ -268,17 +327,19 @@ impl Qp {
     }
 
     /// Takes out the oldest request or receive, if a completion is its, and there is nothing to say of it.
+    /// Returns the thread that has posted it.
     #[inline]
-    fn finish_first(&mut self, cq: usize, completion: &Completion) -> bool {
+    fn finish_first(&mut self, cq: usize, completion: &Completion) -> Option<i32> {
         let id = completion.wr_id;
-        let is_first = if completion.opcode & IBV_WC_RECV == 0 {
-            self.send_cq == cq && self.sends.finish_first(id)
+        let poster = if completion.opcode & IBV_WC_RECV == 0 {
+            (self.send_cq == cq).then(|| self.sends.finish_first(id))
         } else {
             let is_plain = self.recv_cq == cq && self.receives.completed() >= FIRST;
-            is_plain && self.receives.finish_first(id)
+            is_plain.then(|| self.receives.finish_first(id))
         };
-        self.answered += u64::from(is_first);
-        is_first
+        let poster = poster.flatten()?;
+        self.answered += 1;
+        Some(poster)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::limit::limit;
 use super::overlap::{OneThread, overlap};
+use super::pollers::Pollers;
 use super::registry::Registry;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
@@ -24,6 +25,7 @@ pub struct Cq {
     /// Descriptor of the channel, or -1.
     pub channel_fd: i32,
     pub(super) one_thread: OneThread,
+    pub(super) pollers: Pollers,
     /// The most requests that all queue pairs which send on it can have outstanding.
     sends_at_most: u64,
     /// How often it was polled.
@@ -120,11 +122,19 @@ impl Cq {
 }
 
 impl Registry<Cq> {
-    /// A poll has returned `count` completions, of as many as `asked`. Returns the context.
-    pub fn polled(&mut self, address: usize, asked: u32, count: usize) -> Option<usize> {
+    /// A poll of a thread has returned `count` completions, of as many as `asked`. Returns the context.
+    pub fn polled(
+        &mut self,
+        address: usize,
+        asked: u32,
+        count: usize,
+        thread: i32,
+    ) -> Option<usize> {
         let cq = self.get_mut(&address)?;
+        let now = Instant::now();
         cq.polls += 1;
-        cq.last_poll = Some(Instant::now());
+        cq.last_poll = Some(now);
+        cq.pollers.polled(thread, now, count);
         cq.notify.last_poll = Some((count as u32, asked));
         cq.notify.armed_after_poll = false;
         if count > 0 {
@@ -374,11 +384,11 @@ mod tests {
             rules(&cqs.completion_event(AT))
         };
         assert_eq!(event(&mut cqs, true), [], "it was never polled");
-        cqs.polled(AT, 2, 0);
+        cqs.polled(AT, 2, 0, 5);
         assert_eq!(event(&mut cqs, true), [Rule::NotifyNoPoll]);
-        cqs.polled(AT, 2, 2);
+        cqs.polled(AT, 2, 2, 5);
         assert_eq!(event(&mut cqs, true), [Rule::EventsCoalesced]);
-        cqs.polled(AT, 2, 1);
+        cqs.polled(AT, 2, 1, 5);
         assert_eq!(event(&mut cqs, false), [], "nothing could be missed");
         assert_eq!(cqs.get(&AT).map(Cq::events), Some((4, 0)));
     }

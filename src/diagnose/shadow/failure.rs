@@ -20,6 +20,17 @@ pub(super) enum Done {
     Unknown,
 }
 
+impl Done {
+    /// The thread that has posted it, or 0.
+    pub(super) fn poster(&self) -> i32 {
+        match self {
+            Done::Send(request) => request.poster,
+            Done::Receive(receive) => receive.poster,
+            Done::Unknown => 0,
+        }
+    }
+}
+
 /// A request or receive that has completed with an error.
 pub(super) struct Failure<'a> {
     pub(super) all: &'a Shadow,

@@ -13,7 +13,7 @@
 //! | memory windows, their keys | `windows.rs` | regions |
 //! | address handles | `handles.rs` | |
 //! | device memory, the regions in it | `device_memory.rs` | |
-//! | CQs: polls, arming, waits | `cq.rs` | |
+//! | CQs: polls, arming, waits | `cq.rs`, the threads that poll one: `pollers.rs` | |
 //! | queue pairs, numbers, peers | `qps.rs`, each: `qp.rs` | devices |
 //! | a queue pair's requests, receives | `sends.rs`, `receives.rs`, `building.rs` | |
 //! | SRQs | `srq.rs` | receives |
@@ -50,6 +50,7 @@ mod notify;
 mod objects;
 mod overlap;
 mod places;
+mod pollers;
 mod post;
 mod post_receives;
 mod qp;

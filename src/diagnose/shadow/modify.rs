@@ -66,9 +66,15 @@ impl Shadow {
         };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            let peer = self.peer(qp);
-            if let Some(peer) = peer.and_then(|peer| self.describe(peer.address, None)) {
+            let peer = self.peer(qp).map(|peer| peer.address);
+            if let Some((at, peer)) = peer.and_then(|at| Some((at, self.describe(at, None)?))) {
                 found.extend(connection::pair(&object, qp, &peer));
+                let here = qp.connection.max_dest_rd_atomic.into();
+                if peer.dest_qpn == Some(qp.number.into()) {
+                    self.qps.change(at, |peer| peer.limit_reads(Some(here)));
+                    self.qps
+                        .change(address, |qp| qp.limit_reads(peer.max_dest_rd_atomic));
+                }
             }
         }
         found

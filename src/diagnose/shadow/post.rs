@@ -36,6 +36,9 @@ impl Shadow {
         call: &'static str,
     ) -> (Posted, Vec<Finding>) {
         let mut requests: Requests = requests.into();
+        for request in &mut requests {
+            request.poster = thread;
+        }
         let mut posted = Posted {
             first: self.qps.take_serials(requests.len()),
             count: requests.len(),
@@ -51,6 +54,7 @@ impl Shadow {
         found.extend(qp.building.interrupted(thread, call));
         found.extend(qp.enter(thread, call));
         let signals = qp.record(requests, posted.first);
+        found.extend(qp.exceeds_reads(call));
         let max = qp.cap.max_send_wr;
         let is_plain = !qp.one_thread.is_required()
             && qp.state == IBV_QPS_RTS
@@ -58,6 +62,7 @@ impl Shadow {
             && (max == 0 || qp.sends.len() <= max as usize);
         if let Some(cq) = self.cqs.get_mut(&qp.send_cq) {
             cq.notify.posted_since |= signals;
+            cq.pollers.posts(thread);
             posted.is_plain = is_plain && cq.has_room_for_sends();
         }
         (posted, found)

@@ -22,7 +22,10 @@ impl Shadow {
         thread: i32,
     ) -> Option<Finding> {
         const CALL: &str = "ibv_post_recv";
-        let receives: Receives = receives.into();
+        let mut receives: Receives = receives.into();
+        for receive in &mut receives {
+            receive.poster = thread;
+        }
         let qp = self.qps.get_mut(&address)?;
         let object = qp.object();
         let sges = receives.iter().flat_map(|receive| &receive.sges);
@@ -41,6 +44,8 @@ impl Shadow {
             });
         }
         qp.receives.post(receives);
+        let recv_cq = qp.recv_cq;
+        self.cqs.change(recv_cq, |cq| cq.pollers.posts(thread));
         found
     }
 }

@@ -12,7 +12,7 @@ use super::receives::ReceiveQueue;
 use super::request::Requests;
 use super::sends::SendQueue;
 use crate::diagnose::finding::{Finding, Object, Outcome};
-use crate::diagnose::peer::Evidence;
+use crate::diagnose::peer::{Evidence, Peer};
 use crate::diagnose::rules::Rule;
 
 /// The arguments with which a program creates a queue pair.
@@ -116,8 +116,10 @@ pub struct Qp {
     pub(super) async_events: u64,
     /// rdma_create_qp has created it.
     pub is_of_cm: bool,
-    /// Where its peer was when it was connected, if that was in another process; else empty.
-    pub peer_place: String,
+    /// The peer as it was when this one was connected, if that was in another process.
+    pub peer_seen: Option<Peer>,
+    /// max_dest_rd_atomic of the peer, if that is less than max_rd_atomic here; until it is reported.
+    read_limit: Option<u64>,
     /// The program has called rdma_disconnect for its id.
     pub is_disconnected: bool,
     /// It was moved to SQD without asking for the event IBV_EVENT_SQ_DRAINED.
@@ -155,7 +157,8 @@ impl Qp {
             evidence: Evidence::default(),
             async_events: 0,
             is_of_cm: false,
-            peer_place: String::new(),
+            peer_seen: None,
+            read_limit: None,
             is_disconnected: false,
             drains_unnoticed: false,
             resets: Resets::default(),
@@ -188,6 +191,8 @@ impl Qp {
             self.receives.clear();
             self.answered = 0;
             self.is_disconnected = false;
+            self.peer_seen = None;
+            self.read_limit = None;
             self.evidence = Evidence::default();
         }
         self.connection.receives |= state == IBV_QPS_RTR;
@@ -232,6 +237,29 @@ impl Qp {
     pub fn begin_building(&mut self, thread: i32, call: &'static str) -> Option<Finding> {
         let unfinished = self.building.begins(thread, call);
         unfinished.or_else(|| self.enter(thread, call))
+    }
+
+    /// The peer, to which it is connected, accepts `there` READs and atomic operations at once. None fail
+    /// where it is 0.
+    pub fn limit_reads(&mut self, there: Option<u64>) {
+        let fewer = 1..u64::from(self.connection.max_rd_atomic);
+        self.read_limit = there.filter(|there| self.connection.sends && fewer.contains(there));
+    }
+
+    /// More READs and atomic operations are posted than the peer accepts at once, and max_rd_atomic allows
+    /// them; once.
+    pub fn exceeds_reads(&mut self, call: &'static str) -> Option<Finding> {
+        let there = self.read_limit?;
+        let count = self.sends.iter().filter(|of| of.returns_data()).count();
+        if count as u64 <= there {
+            return None;
+        }
+        self.read_limit = None;
+        let found = Finding::new(Rule::ReadLimitRnic, self.object(), call, Outcome::Called);
+        let dest_qpn = format!("{:#x}", self.connection.dest_qpn);
+        let here = self.connection.max_rd_atomic;
+        let found = found.with("outstanding", count).with("here", here);
+        Some(found.with("there", there).with("dest_qpn", dest_qpn))
     }
 
     /// Functions that build requests are asked for, which the queue pair does not have.
@@ -345,6 +373,28 @@ mod tests {
             qp.enter_state(state);
             assert_eq!(of(&qp), expected, "{state}");
         }
+    }
+
+    #[test]
+    fn more_reads_than_the_peer_accepts() {
+        let mut qp = Qp::new(30, new_qp(17), false);
+        (qp.connection.sends, qp.connection.max_rd_atomic) = (true, 4);
+        let read = |wr_id| {
+            let mut read = request(wr_id, 7);
+            read.opcode = IBV_WR_RDMA_READ;
+            read
+        };
+        for there in [None, Some(0), Some(4), Some(16)] {
+            qp.limit_reads(there);
+            assert_eq!(qp.read_limit, None, "{there:?}");
+        }
+        qp.limit_reads(Some(2));
+        qp.sends.record(vec![read(1), request(2, 7), read(3)]);
+        assert_eq!(qp.exceeds_reads("ibv_post_send"), None);
+        qp.sends.record([read(4)]);
+        let found = qp.exceeds_reads("ibv_post_send");
+        assert_eq!(rules(&found), [Rule::ReadLimitRnic]);
+        assert_eq!(qp.exceeds_reads("ibv_post_send"), None, "once");
     }
 
     #[test]

@@ -201,6 +201,16 @@ impl Qps {
         counts
     }
 
+    /// Whether something that `thread` has posted may still complete on a CQ.
+    pub fn has_outstanding_of(&self, cq: usize, thread: i32) -> bool {
+        self.values().any(|qp| {
+            let mut sends = qp.sends.iter();
+            let mut receives = qp.receives.iter();
+            qp.send_cq == cq && sends.any(|of| of.signaled && of.poster == thread)
+                || qp.recv_cq == cq && receives.any(|of| of.poster == thread)
+        })
+    }
+
     /// Whether receives of an SRQ complete on a CQ.
     pub fn receives_from_srq(&self, cq: usize) -> bool {
         self.values().any(|qp| qp.recv_cq == cq && qp.srq != 0)
@@ -285,6 +295,18 @@ mod tests {
         qps.change(31, |qp| qp.receives.post([receive(5, 7)]));
         assert_eq!(qps.of_completion(1, 20, &completion), None, "two have it");
         assert_eq!(qps.outstanding_on(20), (1, 1));
+    }
+
+    #[test]
+    fn threads_have_something_outstanding() {
+        let (mut qps, _) = connected();
+        let (mut sent, mut got) = (request(5, 7), receive(6, 7));
+        (sent.poster, got.poster) = (5, 6);
+        qps.change(30, |qp| qp.sends.record([sent]));
+        qps.change(31, |qp| qp.receives.post([got]));
+        let of = |cq| [5, 6, 7].map(|thread| qps.has_outstanding_of(cq, thread));
+        assert_eq!(of(20), [true, true, false]);
+        assert_eq!(of(21), [false; 3]);
     }
 
     #[test]

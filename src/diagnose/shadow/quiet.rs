@@ -1,11 +1,11 @@
-//! Why nothing comes to a CQ that is polled: datagrams that went elsewhere, and queue pairs that the program
-//! has ended.
+//! Why nothing comes to a CQ that is polled: datagrams that went elsewhere, queue pairs that the program has
+//! ended, and requests that were done before.
 
 use ibverbs_abi::*;
 
 use super::wait::{Reason, Wait};
 use super::{IN_THIS_PROCESS, Qp};
-use crate::diagnose::check::gid;
+use crate::diagnose::check::{connection, gid};
 use crate::diagnose::peer::Peer;
 
 impl Wait<'_> {
@@ -75,17 +75,11 @@ impl Wait<'_> {
     pub(super) fn peer_has_gone(&self, qp: &Qp) -> Option<Reason> {
         let mut others = self.qps.values();
         let is_other = |of: &Qp| of.number != qp.number && of.recv_cq == qp.recv_cq;
-        let is_known = qp.evidence.searched && !qp.peer_place.is_empty();
-        if !is_known || others.any(is_other) {
+        if others.any(is_other) {
             return None;
         }
-        let why = format!(
-            "the peer's queue pair {:#x}, which was {}, is there no more: it was destroyed, or its process \
-             has ended",
-            qp.connection.dest_qpn, qp.peer_place
-        );
         Some((
-            why,
+            connection::gone(qp)?,
             "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket \
              that the numbers came from, or by a request now and then, which then fails",
         ))
@@ -140,6 +134,36 @@ impl Wait<'_> {
                 (sent(peer, to), ATTACH)
             })
         })
+    }
+}
+
+impl Wait<'_> {
+    /// Signaled requests have all completed, and others have no completion: the thread that has posted them
+    /// polls, and nothing else can come to the CQ.
+    pub(super) fn counts_unsignaled(&self, cq: usize) -> Option<Reason> {
+        let poller = self.cqs.get(&cq)?.pollers.last();
+        let is_idle = self.qps.outstanding_on(cq) == (0, 0) && !self.qps.receives_from_srq(cq);
+        if !is_idle || !self.cqs.is_only_polled(cq) {
+            return None;
+        }
+        let counts = |qp: &&Qp| {
+            let signaled = qp.sends.posted_signaled();
+            let is_mixed = signaled > 0 && signaled < qp.sends.posted();
+            is_mixed && qp.send_cq == cq && qp.state == IBV_QPS_RTS
+        };
+        let is_its = |qp: &&Qp| qp.sends.last_poster() == poller;
+        let qp = self.qps.values().filter(counts).find(is_its)?;
+        let (number, signaled) = (qp.number, qp.sends.posted_signaled());
+        let others = qp.sends.posted() - signaled;
+        Some((
+            format!(
+                "all {signaled} signaled requests of queue pair {number:#x} have completed, and their \
+                 completions were polled; {others} others were posted without IBV_SEND_SIGNALED (sq_sig_all \
+                 is 0), and get no completion of their own"
+            ),
+            "count one completion for each signaled request: it says that the requests before it are done, \
+             too; or set IBV_SEND_SIGNALED in each request that is waited for",
+        ))
     }
 }
 

@@ -39,15 +39,13 @@ impl ReceiveQueue {
         at.and_then(|at| self.list.remove(at)).unwrap_or_default()
     }
 
-    /// Takes out the oldest receive, if it has this wr_id.
+    /// Takes out the oldest receive, if it has this wr_id. Returns the thread that has posted it.
     #[inline]
-    pub fn finish_first(&mut self, wr_id: u64) -> bool {
-        let is_first = self.list.front().is_some_and(|of| of.wr_id == wr_id);
-        if is_first {
-            self.list.pop_front();
-            self.completed += 1;
-        }
-        is_first
+    pub fn finish_first(&mut self, wr_id: u64) -> Option<i32> {
+        let poster = self.list.front().filter(|of| of.wr_id == wr_id)?.poster;
+        self.list.pop_front();
+        self.completed += 1;
+        Some(poster)
     }
 
     /// Takes back the last `count` receives, which the provider has refused. Returns how many are left.
@@ -124,7 +122,10 @@ mod tests {
             receive(4, 7),
         ]);
         assert_eq!(queue.take_back(1), 3);
-        assert!(!queue.finish_first(2) && queue.finish_first(1));
+        assert_eq!(
+            (queue.finish_first(2), queue.finish_first(1)),
+            (None, Some(0))
+        );
         assert_eq!(queue.take(3), receive(3, 7));
         assert_eq!(queue.take(9), Receive::default(), "it is not known");
         assert_eq!(queue.first(), Some(&receive(2, 7)));

@@ -85,6 +85,8 @@ pub struct SendRequest {
     pub received: u64,
     /// Tells requests of the process apart.
     pub serial: u64,
+    /// The thread that has posted it, or 0.
+    pub poster: i32,
 }
 
 impl SendRequest {
@@ -123,6 +125,8 @@ impl SendRequest {
 pub struct Receive {
     pub wr_id: u64,
     pub sges: Sges,
+    /// The thread that has posted it to a queue pair, or 0.
+    pub poster: i32,
 }
 
 impl Receive {

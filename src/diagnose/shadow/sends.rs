@@ -13,8 +13,9 @@ pub struct SendQueue {
     /// The outstanding ones, unless they are too many to be recorded.
     list: VecDeque<SendRequest>,
     posted: u64,
+    posted_signaled: u64,
     consuming: u64,
-    ever_signaled: bool,
+    last_poster: i32,
     ever_reads: bool,
     last_datagram: (u32, usize),
     /// The digest of the first message that consumes a receive, and whether a later one differs.
@@ -26,9 +27,9 @@ impl SendQueue {
     /// Records requests before the provider gets them. Returns whether one is signaled.
     pub fn record(&mut self, requests: impl Into<Requests>) -> bool {
         let requests = requests.into();
-        let mut signals = false;
+        let before = self.posted_signaled;
         for request in &requests {
-            signals |= request.signaled;
+            self.posted_signaled += u64::from(request.signaled);
             self.ever_reads |= request.returns_data();
             if consumes_receive(request) {
                 self.consuming += 1;
@@ -40,15 +41,15 @@ impl SendQueue {
             }
         }
         self.posted += requests.len() as u64;
-        self.ever_signaled |= signals;
         if let Some(last) = requests.last() {
             self.last_datagram = (last.remote_qpn, last.ah);
+            self.last_poster = last.poster;
         }
         self.list.extend(requests);
         if self.list.len() > MAX_RECORDED {
             self.list.clear();
         }
-        signals
+        self.posted_signaled > before
     }
 
     /// Takes back the requests with these serial numbers, which the provider has refused. Returns the first.
@@ -58,19 +59,23 @@ impl SendQueue {
         }
         let mut sends = self.list.iter();
         let first = sends.find(|of| of.serial == refused.start).cloned();
+        for taken in self.list.iter().filter(|of| refused.contains(&of.serial)) {
+            self.posted -= 1;
+            self.posted_signaled -= u64::from(taken.signaled);
+            self.consuming -= u64::from(consumes_receive(taken));
+        }
         self.list.retain(|of| !refused.contains(&of.serial));
         first
     }
 
-    /// Takes out the oldest request, if it has this wr_id and its completion needs no examination.
+    /// Takes out the oldest request, if it has this wr_id and its completion needs no examination. Returns
+    /// the thread that has posted it.
     #[inline]
-    pub fn finish_first(&mut self, wr_id: u64) -> bool {
-        let is_its = |of: &SendRequest| of.wr_id == wr_id && of.signaled && of.digest == 0;
-        let is_first = self.list.front().is_some_and(is_its);
-        if is_first {
-            self.list.pop_front();
-        }
-        is_first
+    pub fn finish_first(&mut self, wr_id: u64) -> Option<i32> {
+        let is_its = |of: &&SendRequest| of.wr_id == wr_id && of.signaled && of.digest == 0;
+        let poster = self.list.front().filter(is_its)?.poster;
+        self.list.pop_front();
+        Some(poster)
     }
 
     /// Takes out the request at this place, and those before it, which are done too.
@@ -121,9 +126,14 @@ impl SendQueue {
         self.consuming
     }
 
-    /// Whether a request that was posted was signaled.
-    pub fn ever_signaled(&self) -> bool {
-        self.ever_signaled
+    /// How many of the posted requests were signaled.
+    pub fn posted_signaled(&self) -> u64 {
+        self.posted_signaled
+    }
+
+    /// The thread that has posted the last request, or 0.
+    pub fn last_poster(&self) -> i32 {
+        self.last_poster
     }
 
     /// Whether a READ or an atomic operation was posted.
@@ -172,27 +182,29 @@ mod tests {
     #[test]
     fn what_is_refused_was_not_posted() {
         let mut queue = SendQueue::default();
-        assert!(!queue.record([send(1, 0)]) && !queue.ever_signaled());
+        assert!(!queue.record([send(1, 0)]) && queue.posted_signaled() == 0);
         assert!(queue.record(vec![send(2, 0), send(3, 0), send(4, 0)]));
         assert_eq!((queue.len(), queue.signaled()), (4, 2));
         assert_eq!(queue.take_back(3..5).unwrap().wr_id, 3);
         assert_eq!(ids(&queue), [1, 2]);
         assert_eq!(queue.take_back(2..2), None);
         assert_eq!(queue.len(), 2, "nothing was refused");
+        let counts = (queue.posted(), queue.posted_signaled(), queue.consuming());
+        assert_eq!(counts, (2, 1, 2));
     }
 
     #[test]
     fn a_completion_finishes_what_is_before_it() {
         let mut queue = SendQueue::default();
         queue.record(vec![send(2, 0), send(3, 0), send(4, 7), send(5, 0)]);
-        assert!(!queue.finish_first(3), "the oldest is another one");
-        assert!(queue.finish_first(2));
-        assert!(!queue.finish_first(3), "it is not signaled");
+        assert_eq!(queue.finish_first(3), None, "the oldest is another one");
+        assert_eq!(queue.finish_first(2), Some(0));
+        assert_eq!(queue.finish_first(3), None, "it is not signaled");
         assert_eq!(queue.finish_to(1).unwrap().wr_id, 4);
         assert_eq!(ids(&queue), [5]);
         queue.record([send(6, 7)]);
         assert_eq!(queue.finish_to(0).unwrap().wr_id, 5);
-        assert!(!queue.finish_first(6), "its data is to be compared");
+        assert_eq!(queue.finish_first(6), None, "its data is to be compared");
     }
 
     #[test]

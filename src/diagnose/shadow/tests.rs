@@ -88,6 +88,7 @@ pub fn receive(wr_id: u64, lkey: u32) -> Receive {
             length: 16,
             lkey,
         }],
+        ..Receive::default()
     }
 }
 

@@ -37,7 +37,9 @@ impl Shadow {
         unread: Unread,
     ) -> Option<Finding> {
         let seconds = limit()?.as_secs();
-        let reason = self.wait(unread).no_completion(address);
+        let wait = self.wait(unread);
+        let reason = wait.no_completion(address);
+        let reason = reason.or_else(|| wait.counts_unsignaled(address));
         let (why, todo) = reason.or_else(|| self.dropped(address))?;
         let object = Object::at(Kind::Cq, address);
         Some(
@@ -316,7 +318,7 @@ const EITHER: &str = "set IBV_SEND_SIGNALED in the request whose completion the 
 /// Requests of which none causes a completion.
 fn unsignaled(qp: &Qp) -> Option<Reason> {
     let count = qp.sends.len();
-    (count > 0 && !qp.sends.ever_signaled()).then(|| {
+    (count > 0 && qp.sends.posted_signaled() == 0).then(|| {
         let number = qp.number;
         (
             format!(
@@ -357,6 +359,10 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
         return Some((connection::other_number(qp, naming), NUMBERS));
     }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
+    if let Some(gone) = connection::gone(qp).filter(|_| qp.evidence.fate.is_some()) {
+        let todo = "set timeout (14 for example) and retry_cnt, so that requests to a peer that is gone fail";
+        return Some((why + &gone, todo));
+    }
     if let Some(naks) = qp.evidence.counter("rcvd_rnr_err").filter(|naks| *naks > 0) {
         why.push_str(&format!(
             "the peer has answered with {naks} RNR NAKs: it has no receive posted, which rnr_retry {} waits \

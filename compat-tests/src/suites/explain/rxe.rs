@@ -59,7 +59,7 @@ const QUICK: &[&str] = &[
 ];
 
 /// Findings that are true on rxe: the rows as a pattern, the rules, and why.
-const TRUE: [(&str, &[&str], &str); 3] = [
+const TRUE: [(&str, &[&str], &str); 5] = [
     (
         "qperf/uc_*",
         &["gid-no-grh"],
@@ -68,8 +68,18 @@ const TRUE: [(&str, &[&str], &str); 3] = [
     ("qperf/ud_*", &["gid-no-grh"], "the same"),
     (
         "qperf/*",
-        &["busy", "crash"],
+        &["argument", "busy", "crash"],
         "its server frees its domain before a region, and calls rdma_destroy_qp for an id without one",
+    ),
+    (
+        "rdmacm/mckey-6",
+        &["cm-failed"],
+        "it cannot join the group, and leaves it nevertheless",
+    ),
+    (
+        "rdmacm/rdma_xclient-x",
+        &["argument"],
+        "rxe has no XRC, and it fails",
     ),
 ];
 

@@ -46,6 +46,17 @@ pub const TRUE: &[(&str, &[&str], &str)] = &[
          before its CQs",
     ),
     (
+        "perftest/*-R",
+        &["cm-qp"],
+        "both ends destroy the queue pair of an id with ibv_destroy_qp, before the id",
+    ),
+    ("perftest/*-R-*", &["cm-qp"], "the same"),
+    (
+        "perftest/send_bw-DC",
+        &["argument"],
+        "no type of queue pair is DC, which only a provider's own functions create",
+    ),
+    (
         "qperf*/*",
         &["busy", "leak"],
         "it deallocates its PD before it deregisters its MR",

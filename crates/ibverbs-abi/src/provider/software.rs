@@ -92,6 +92,17 @@ pub struct CmFailure {
     pub is_datagram: bool,
 }
 
+/// A program of this host that listens at nearly the port at which a client has looked for one.
+#[derive(Clone, Copy, Debug)]
+pub struct CmListener {
+    /// The port at which nobody listens.
+    pub wanted: u16,
+    /// The port of the listener.
+    pub listens: u16,
+    /// The listener is in another port space: RDMA_PS_UDP if true, else RDMA_PS_TCP.
+    pub in_udp: Option<bool>,
+}
+
 /// A call of a function of librdmacm, by the program itself.
 #[derive(Clone, Copy, Debug)]
 pub struct CmCall {

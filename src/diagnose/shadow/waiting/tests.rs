@@ -57,6 +57,39 @@ fn requests() {
 }
 
 #[test]
+fn fewer_completions_than_requests() {
+    let counts = |shadow: &Shadow| {
+        let wait = shadow.wait(none);
+        wait.counts_unsignaled(20).unwrap_or_default().0
+    };
+    let by = |poster, signaled| SendRequest {
+        poster,
+        signaled,
+        ..request(1, 7)
+    };
+    let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+    let sends = [by(5, false), by(5, false), by(5, true)];
+    shadow.qps.change(30, |qp| qp.sends.record(sends.to_vec()));
+    shadow.cqs.polled(20, 1, 1, 5);
+    assert_eq!(counts(&shadow), "", "one is outstanding");
+    shadow.qps.change(30, |qp| qp.sends.finish_to(2));
+    assert!(
+        counts(&shadow).contains("all 1 signaled requests") && counts(&shadow).contains("2 others")
+    );
+    shadow.cqs.polled(20, 1, 0, 6);
+    assert_eq!(counts(&shadow), "", "another thread polls");
+    shadow.cqs.polled(20, 1, 0, 5);
+    shadow
+        .qps
+        .change(30, |qp| qp.receives.post([receive(1, 7)]));
+    assert_eq!(counts(&shadow), "", "it may wait for a message");
+    shadow.qps.change(30, |qp| qp.receives.clear());
+    assert!(!counts(&shadow).is_empty());
+    shadow.qps.change(30, |qp| qp.state = IBV_QPS_SQD);
+    assert_eq!(counts(&shadow), "", "its state is the reason");
+}
+
+#[test]
 fn receives_of_an_idle_server_are_right() {
     let mut shadow = shadow_with_qp(IBV_QPS_INIT);
     let qp = shadow.qps.get_mut(&30).unwrap();

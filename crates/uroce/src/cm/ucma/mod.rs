@@ -21,7 +21,7 @@
 //! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
-//! | `observe.rs` | failures, for IBV_EXPLAIN |
+//! | `observe.rs`, `alike.rs` | failures, and listeners that a client has missed, for IBV_EXPLAIN |
 //! | `user_memory.rs` | reading and writing the program's memory |
 //!
 //! Calls: `process.rs` has the state, its lock and the thread, and calls the manager (`manager.rs`, and the
@@ -38,6 +38,7 @@
 mod address;
 #[cfg(test)]
 mod addresses;
+pub mod alike;
 mod bind;
 mod connect;
 #[cfg(test)]
