@@ -96,7 +96,7 @@ pub struct Qp {
     pub(super) one_thread: OneThread,
     pub state: ibv_qp_state,
     pub access: u32,
-    /// The Q_Key, if the queue pair is for datagrams.
+    /// The Q_Key of a queue pair for datagrams; else 0.
     pub qkey: u32,
     /// The active MTU of its port in bytes; 0 if it is not known.
     pub port_mtu: u32,
