@@ -36,11 +36,11 @@ pub unsafe fn opening(device: *mut ibv_device) {
     if device.is_null() {
         return no_device();
     }
-    // SAFETY: the device is alive, as the caller promises, and its name ends with a NUL.
-    let name = unsafe { CStr::from_ptr((&raw const (*device).name).cast()) };
+    // SAFETY: the device is alive, as the caller promises.
+    let name = unsafe { name_of(device) };
     shadow::observe(|shadow| {
         let is_freed = shadow.devices.is_of_freed_list(device.addr()) && !is_open(shadow, device);
-        is_freed.then(|| of_freed_list(device.addr(), name))
+        is_freed.then(|| of_freed_list(device.addr(), &name))
     });
 }
 
@@ -49,13 +49,9 @@ pub unsafe fn opening(device: *mut ibv_device) {
 fn no_device() {
     shadow::observe(|shadow| {
         let listed = shadow.devices.in_lists();
-        // SAFETY: a device that is in a list is alive, and its name ends with a NUL; the shadow's lock is
-        // held, which `unlisted` takes before a list is freed.
-        let name = |device: usize| unsafe {
-            let device: *const ibv_device = core::ptr::with_exposed_provenance(device);
-            let name = CStr::from_ptr((&raw const (*device).name).cast());
-            name.to_string_lossy().into_owned()
-        };
+        // SAFETY: a device that is in a list is alive; the shadow's lock is held, which `unlisted` takes
+        // before a list is freed.
+        let name = |device| unsafe { name_of(core::ptr::with_exposed_provenance(device)) };
         let names: Vec<String> = listed.map(name).collect();
         let seen = match names.is_empty() {
             true => String::new(),
@@ -77,8 +73,16 @@ fn no_device() {
     });
 }
 
-fn of_freed_list(device: usize, name: &CStr) -> Finding {
-    let object = Object::device(device, &name.to_string_lossy());
+/// # Safety
+/// `device` is alive.
+unsafe fn name_of(device: *const ibv_device) -> String {
+    // SAFETY: the device is alive, as the caller promises, and its name ends with a NUL.
+    let name = unsafe { CStr::from_ptr((&raw const (*device).name).cast()) };
+    name.to_string_lossy().into_owned()
+}
+
+fn of_freed_list(device: usize, name: &str) -> Finding {
+    let object = Object::device(device, name);
     Finding::new(Rule::Argument, object, "ibv_open_device", Outcome::Called).with_texts(
         "device is of a list that ibv_free_device_list has freed before",
         "the list keeps its devices: after it is freed, the pointer may be that of freed memory",

@@ -184,9 +184,9 @@ struct Question {
 
 fn question(shadow: &Shadow, address: usize) -> Option<Question> {
     let qp = shadow.qps.get(&address)?;
-    let peer = shadow.peer(address).map(|(at, peer)| {
+    let peer = shadow.peer(qp).map(|peer| {
         let device = shadow.devices.name(peer.context).to_string();
-        (at, peer.number, device)
+        (peer.address, peer.number, device)
     });
     Some(Question {
         device: shadow.devices.name(qp.context).to_string(),
@@ -196,8 +196,9 @@ fn question(shadow: &Shadow, address: usize) -> Option<Question> {
     })
 }
 
-/// Finds out about both ends of a queue pair of this process; `rkey` is a key of the peer's memory.
-pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
+/// Finds out about both ends of a queue pair of this process; `rkey` is a key of the peer's memory, and
+/// `misplaced` one that the request has in a wrong place: it matters if the peer does not know `rkey`.
+pub fn look(address: usize, rkey: Option<u32>, misplaced: Option<u32>) -> Evidence {
     let asked = shadow::with(|shadow| question(shadow, address)).flatten();
     let Some(question) = asked else {
         return Evidence::default();
@@ -222,8 +223,13 @@ pub fn look(address: usize, rkey: Option<u32>) -> Evidence {
             peer
         });
     } else if own.is_some() && question.dest_qpn != 0 {
-        found.peer = client::ask(question.dest_qpn, question.number, rkey);
+        let ask = |key| client::ask(question.dest_qpn, question.number, key);
+        found.peer = ask(rkey);
         found.searched = true;
+        let is_unknown = |peer: &Peer| peer.knows_keys == Some(1) && peer.key_is_live.is_none();
+        if misplaced.is_some() && found.peer.as_ref().is_some_and(is_unknown) {
+            found.knows_misplaced = ask(misplaced).is_some_and(|of| of.key_is_live == Some(1));
+        }
     }
     found
 }
@@ -245,18 +251,6 @@ pub fn look_for_naming(address: usize, found: &mut Evidence) {
     }
 }
 
-/// Finds out whether the peer knows a key that the request has in a wrong place, if it is in another process
-/// and does not know that in the right place.
-pub fn look_for_misplaced(address: usize, rkey: u32, found: &mut Evidence) {
-    let is_unknown = |peer: &Peer| peer.knows_keys == Some(1) && peer.key_is_live.is_none();
-    let asked = shadow::with(|shadow| question(shadow, address)).flatten();
-    let asked = asked.filter(|asked| asked.peer.is_none());
-    if let (Some(asked), true) = (asked, found.peer.as_ref().is_some_and(is_unknown)) {
-        let peer = client::ask(asked.dest_qpn, asked.number, Some(rkey));
-        found.knows_misplaced = peer.is_some_and(|peer| peer.key_is_live == Some(1));
-    }
-}
-
 /// The most queue pairs of a process whose peers in other processes are compared when they are connected.
 const MAX_COMPARED: u32 = 64;
 
@@ -268,7 +262,7 @@ pub fn compare(address: usize) {
     if !is_new || COMPARED.fetch_add(1, Ordering::Relaxed) >= MAX_COMPARED {
         return;
     }
-    if let Some(peer) = look(address, None).peer {
+    if let Some(peer) = look(address, None, None).peer {
         shadow::observe(|shadow| {
             let found = shadow.compared(address, &peer);
             shadow.qps.change(address, |qp| {
@@ -285,7 +279,7 @@ pub fn compare(address: usize) {
 /// Finds out about both ends of these queue pairs, and remembers it there.
 pub fn examine(addresses: &[usize]) {
     for address in addresses {
-        let mut evidence = look(*address, None);
+        let mut evidence = look(*address, None, None);
         look_for_naming(*address, &mut evidence);
         evidence.senders = senders(*address);
         shadow::with(|shadow| shadow.qps.change(*address, |qp| qp.evidence = evidence));

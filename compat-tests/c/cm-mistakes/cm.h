@@ -24,9 +24,12 @@ struct cm {
 
 struct cm begin_in(enum rdma_port_space space);
 struct cm begin(void);
+/* Destroys an id now; the runner does so with those that are left. */
 void finish(struct cm cm);
 struct sockaddr_in address(const char *ip);
 /* The type of the next event, or -1. */
 int next(struct cm cm);
 void resolve(struct cm cm, bool route);
 void make_qp(struct cm cm);
+/* Destroys what connected.c has beside its ids. */
+void end_pair(void);

@@ -9,12 +9,15 @@
 #include <sys/wait.h>
 
 int failures;
+static struct cm kept[8];
+static size_t count;
 
 struct cm begin_in(enum rdma_port_space space)
 {
 	struct cm cm = { .channel = rdma_create_event_channel() };
 
 	CHECK(cm.channel && rdma_create_id(cm.channel, &cm.id, NULL, space) == 0);
+	kept[count++] = cm;
 	return cm;
 }
 
@@ -25,8 +28,24 @@ struct cm begin(void)
 
 void finish(struct cm cm)
 {
+	for (size_t i = 0; i < count; i++)
+		if (kept[i].channel == cm.channel)
+			kept[i] = kept[--count];
 	CHECK(rdma_destroy_id(cm.id) == 0);
 	rdma_destroy_event_channel(cm.channel);
+}
+
+/* The last first, with their queue pairs. */
+static void finish_all(void)
+{
+	end_pair();
+	while (count > 0) {
+		struct cm cm = kept[count - 1];
+
+		if (cm.id->qp)
+			rdma_destroy_qp(cm.id);
+		finish(cm);
+	}
 }
 
 struct sockaddr_in address(const char *ip)
@@ -83,7 +102,6 @@ static void route_before_address(bool wrong)
 	} else {
 		resolve(cm, true);
 	}
-	finish(cm);
 }
 
 static void connect_before_route(bool wrong)
@@ -95,8 +113,6 @@ static void connect_before_route(bool wrong)
 	make_qp(cm);
 	if (wrong)
 		CHECK(rdma_connect(cm.id, &param) != 0);
-	rdma_destroy_qp(cm.id);
-	finish(cm);
 }
 
 static void private_data_long(bool wrong)
@@ -112,8 +128,6 @@ static void private_data_long(bool wrong)
 	make_qp(cm);
 	if (wrong)
 		CHECK(rdma_connect(cm.id, &param) != 0);
-	rdma_destroy_qp(cm.id);
-	finish(cm);
 }
 
 /* The client connects if `wrong` is true. */
@@ -128,8 +142,6 @@ static void client_of(struct sockaddr_in to, bool wrong)
 		CHECK(rdma_connect(cm.id, &param) == 0);
 		CHECK(next(cm) == RDMA_CM_EVENT_REJECTED);
 	}
-	rdma_destroy_qp(cm.id);
-	finish(cm);
 }
 
 static void no_listener(bool wrong)
@@ -193,7 +205,6 @@ static void bind_elsewhere(bool wrong)
 	struct sockaddr_in local = address(wrong ? "198.51.100.9" : "127.0.0.1");
 
 	CHECK(!rdma_bind_addr(cm.id, (struct sockaddr *)&local) == !wrong);
-	finish(cm);
 }
 
 static void port_in_use(bool wrong)
@@ -205,8 +216,6 @@ static void port_in_use(bool wrong)
 	local.sin_port = htons(wrong ? PORT : PORT + 1);
 	if (!rdma_bind_addr(other.id, (struct sockaddr *)&local))
 		CHECK(!rdma_listen(other.id, 1) == !wrong);
-	finish(other);
-	finish(cm);
 }
 
 static void on_alarm(int signal)
@@ -226,7 +235,6 @@ static void waits_unresolved(bool wrong)
 		CHECK(next(cm) == -1);
 	else
 		resolve(cm, false);
-	finish(cm);
 }
 
 /* An event is not acknowledged: rdma_destroy_id waits for that. */
@@ -243,7 +251,6 @@ static void destroy_unacked(bool wrong)
 	} else {
 		rdma_ack_cm_event(event);
 	}
-	finish(cm);
 }
 
 /* The id of the listener is accepted, not that of the event. */
@@ -256,7 +263,6 @@ static void accept_listener(bool wrong)
 	CHECK(rdma_bind_addr(cm.id, (struct sockaddr *)&local) == 0 && rdma_listen(cm.id, 1) == 0);
 	if (wrong)
 		CHECK(rdma_accept(cm.id, &param) != 0);
-	finish(cm);
 }
 
 /* Nothing leads to the destination. */
@@ -268,7 +274,6 @@ static void no_route(bool wrong)
 
 	if (!error)
 		CHECK(next(cm) == (wrong ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED));
-	finish(cm);
 }
 
 /* Disconnected before it is connected. */
@@ -280,8 +285,6 @@ static void disconnect_early(bool wrong)
 	make_qp(cm);
 	if (wrong)
 		CHECK(rdma_disconnect(cm.id) != 0);
-	rdma_destroy_qp(cm.id);
-	finish(cm);
 }
 
 /* A server forks after it has created its id, and the child listens. */
@@ -324,7 +327,6 @@ static void events_in_child(bool wrong)
 	if (wrong)
 		CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 	resolve(cm, false);
-	finish(cm);
 }
 
 /* An id is moved to another channel before its event is acknowledged: rdma_migrate_id waits for that. */
@@ -378,8 +380,10 @@ int main(int argc, char **argv)
 		for (const struct mistake *mistake = groups[g]; mistake->name; mistake++) {
 			if (!strcmp(argv[1], "list"))
 				puts(mistake->name);
-			if (!strcmp(argv[1], mistake->name))
-				mistake->run(argc > 2 && !strcmp(argv[2], "wrong"));
+			if (strcmp(argv[1], mistake->name))
+				continue;
+			mistake->run(argc > 2 && !strcmp(argv[2], "wrong"));
+			finish_all();
 		}
 	return failures != 0;
 }

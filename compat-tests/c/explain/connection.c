@@ -4,13 +4,12 @@
 /* Modifies a new queue pair to RTR with changed attributes. Whether that fails depends on the device. */
 static void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr))
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	struct ibv_qp_attr attr = rtr_attr(rig, qp->qp_num);
 
 	NEED(to_init(qp) == 0);
 	change(&attr);
 	ibv_modify_qp(qp, &attr, RTR_MASK);
-	drop_qp(qp);
 }
 
 static void empty_index(struct ibv_qp_attr *attr)
@@ -119,7 +118,8 @@ static void to_rts_with(struct ibv_qp *qp, uint32_t psn, uint8_t retries)
 /* The peer's queue pair stays in INIT. */
 static void retry_exceeded(struct rig *rig)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL), *peer = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL)),
+		      *peer = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	struct ibv_qp_attr attr = rtr_attr(rig, peer->qp_num);
 
 	NEED(to_init(peer) == 0 && to_init(qp) == 0);
@@ -127,8 +127,6 @@ static void retry_exceeded(struct rig *rig)
 	to_rts_with(qp, 7, 1);
 	NEED(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_status(rig, IBV_WC_RETRY_EXC_ERR);
-	drop_qp(qp);
-	drop_qp(peer);
 }
 
 static void rnr_exceeded(struct rig *rig)
@@ -138,8 +136,6 @@ static void rnr_exceeded(struct rig *rig)
 	connected(rig, &a, &b);
 	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_status(rig, IBV_WC_RNR_RETRY_EXC_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void post_in_error(struct rig *rig)
@@ -151,17 +147,14 @@ static void post_in_error(struct rig *rig)
 	await_status(rig, IBV_WC_RNR_RETRY_EXC_ERR);
 	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_status(rig, IBV_WC_WR_FLUSH_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void modify_with(struct rig *rig, enum ibv_qp_state to, int mask)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	struct ibv_qp_attr attr = { .qp_state = to, .port_num = PORT, .path_mtu = IBV_MTU_1024 };
 
 	CHECK(ibv_modify_qp(qp, &attr, mask) == EINVAL);
-	drop_qp(qp);
 }
 
 static void qp_transition(struct rig *rig)
@@ -184,16 +177,16 @@ static void post_state(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 
 	CHECK(ibv_post_send(qp, &wr, &bad) != 0);
-	drop_qp(qp);
 }
 
 /* Two queue pairs, the second of which is connected with other attributes. */
 static void differing(struct rig *rig, enum ibv_mtu mtu, uint32_t psn, bool elsewhere)
 {
-	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *a = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL)),
+		      *b = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	struct ibv_qp_attr attr = rtr_attr(rig, b->qp_num);
 
 	NEED(to_init(a) == 0 && to_init(b) == 0);
@@ -209,8 +202,6 @@ static void differing(struct rig *rig, enum ibv_mtu mtu, uint32_t psn, bool else
 	} else {
 		NEED(ibv_modify_qp(b, &attr, RTR_MASK) == 0);
 	}
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void mtu_differs(struct rig *rig)

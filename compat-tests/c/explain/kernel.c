@@ -12,8 +12,6 @@ static void key_swapped(struct rig *rig)
 	connected(rig, &a, &b);
 	NEED(ibv_post_send(a, &wr, &bad) == 0);
 	await_status(rig, IBV_WC_LOC_PROT_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 /* The remote key of a request is the region's lkey. */
@@ -25,14 +23,12 @@ static void rkey_swapped(struct rig *rig)
 	connected(rig, &a, &b);
 	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->lkey) == 0);
 	await_status(rig, IBV_WC_REM_ACCESS_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 /* Nobody answers, and the source GID is of RoCE v1. */
 static void gid_type(struct rig *rig)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	struct ibv_gid_entry entry;
 
 	NEED(ibv_query_gid_ex(rig->context, PORT, 0, &entry, 0) == 0 &&
@@ -41,7 +37,6 @@ static void gid_type(struct rig *rig)
 	NEED(to_init(qp) == 0 && to_rtr(rig, qp, 0x777) == 0 && to_rts(qp) == 0);
 	NEED(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_status(rig, IBV_WC_RETRY_EXC_ERR);
-	drop_qp(qp);
 }
 
 const struct scene kernel_scenes[] = {

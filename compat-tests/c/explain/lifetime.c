@@ -5,19 +5,18 @@
 
 static void busy(struct rig *rig)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
 	struct ibv_cq *cq;
 
-	NEED(channel && (cq = ibv_create_cq(rig->context, 16, NULL, channel, 0)));
+	NEED(channel && (cq = KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0))));
 	CHECK(ibv_dealloc_pd(rig->pd) == EBUSY);
 	CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 /* The peer has no receive, so the request is outstanding. */
 static void mr_in_use(struct rig *rig)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, 0));
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8 };
 	struct ibv_send_wr *bad, wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_qp *a, *b;
@@ -28,16 +27,14 @@ static void mr_in_use(struct rig *rig)
 	connected(rig, &a, &b);
 	CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
 	NEED(ibv_post_send(a, &wr, &bad) == 0);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	drop_qp(a);
-	drop_qp(b);
+	CHECK(end(mr) == 0);
 }
 
 static void ah_in_use(struct rig *rig)
 {
 	struct ibv_qp_attr attr = rtr_attr(rig, 0);
 	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr.ah_attr);
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_UD, 0, NULL));
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = {
 		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qp->qp_num + 1, QKEY }
@@ -53,7 +50,6 @@ static void ah_in_use(struct rig *rig)
 	else
 		for (int i = 0; i < 200 && ibv_poll_cq(rig->cq, 1, &wc) == 0; i++)
 			usleep(1000);
-	drop_qp(qp);
 }
 
 static void leak(struct rig *rig)
@@ -76,8 +72,6 @@ static void child_verb(struct rig *rig)
 	}
 	NEED(waitpid(child, &status, 0) == child);
 	CHECK(status == 0);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void fork_init_late(struct rig *rig)
@@ -90,12 +84,12 @@ static void fork_init_late(struct rig *rig)
 static void correct(struct rig *rig)
 {
 	const uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_qp *a, *b, *ex = make_qp(rig, IBV_QPT_RC, ops, NULL);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_qp *a, *b, *ex = KEEP(make_qp(rig, IBV_QPT_RC, ops, NULL));
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ex);
 	struct ibv_cq *cq;
 
-	NEED(channel && (cq = ibv_create_cq(rig->context, 16, NULL, channel, 0)) && qpx);
+	NEED(channel && (cq = KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0))) && qpx);
 	connected(rig, &a, &b);
 	join(rig, ex, ex);
 	for (int i = 0; i < 100; i++) {
@@ -113,10 +107,6 @@ static void correct(struct rig *rig)
 		CHECK(ibv_wr_complete(qpx) == 0);
 		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	}
-	drop_qp(a);
-	drop_qp(b);
-	drop_qp(ex);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 const struct scene lifetime_scenes[] = {

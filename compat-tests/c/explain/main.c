@@ -26,8 +26,8 @@ struct ibv_qp_attr rtr_attr(struct rig *rig, uint32_t dest)
 
 void connected(struct rig *rig, struct ibv_qp **a, struct ibv_qp **b)
 {
-	*a = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	*b = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	*a = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	*b = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	join(rig, *a, *b);
 }
 
@@ -43,11 +43,6 @@ void await_either(struct rig *rig, enum ibv_wc_status status, enum ibv_wc_status
 void await_status(struct rig *rig, enum ibv_wc_status status)
 {
 	await_either(rig, status, status);
-}
-
-void drop_qp(struct ibv_qp *qp)
-{
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 int main(int argc, char **argv)

@@ -84,8 +84,6 @@ static void send_with(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t le
 	NEED(post_recv(b, rig, 1, 4096, 4096) == 0);
 	NEED(ibv_post_send(a, &wr, &bad) == 0);
 	await_either(rig, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void key_unknown(struct rig *rig)
@@ -115,18 +113,15 @@ static void request_failed(struct rig *rig)
 	NEED(ibv_post_recv(b, &wr, &bad) == 0);
 	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_status(rig, IBV_WC_REM_OP_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void key_pd(struct rig *rig)
 {
-	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(rig->context));
 	struct ibv_mr *mr;
 
-	NEED(pd && (mr = ibv_reg_mr(pd, rig->buf, SIZE, 0)));
+	NEED(pd && (mr = KEEP(ibv_reg_mr(pd, rig->buf, SIZE, 0))));
 	send_with(rig, mr->lkey, rig->buf, 8);
-	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0);
 }
 
 static void key_range(struct rig *rig)
@@ -137,7 +132,7 @@ static void key_range(struct rig *rig)
 /* A receive into memory without local write access. */
 static void key_access(struct rig *rig)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, 0));
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64 };
 	struct ibv_recv_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_qp *a, *b;
@@ -149,9 +144,6 @@ static void key_access(struct rig *rig)
 	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_either(rig, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_QP_OP_ERR);
 	CHECK(next_wc(rig->cq).status != IBV_WC_SUCCESS);
-	drop_qp(a);
-	drop_qp(b);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 /* Writes to the peer, which refuses it. */
@@ -162,8 +154,7 @@ static void write_to(struct rig *rig, uint32_t rkey, int64_t to)
 	connected(rig, &a, &b);
 	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, to, rkey) == 0);
 	await_status(rig, IBV_WC_REM_ACCESS_ERR);
-	drop_qp(a);
-	drop_qp(b);
+	CHECK(end(a) == 0 && end(b) == 0);
 	while (next_event(rig) >= 0)
 		;
 }
@@ -181,20 +172,18 @@ static void rkey_unknown(struct rig *rig)
 /* The peer has a memory window, whose keys are not known here. */
 static void key_remote(struct rig *rig)
 {
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
 
 	NEED(mw);
 	write_to(rig, rig->mr->rkey ^ 0x5a5a00, 0);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 static void rkey_access(struct rig *rig)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE));
 
 	NEED(mr);
 	write_to(rig, mr->rkey, 0);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 static void qp_access(struct rig *rig)
@@ -206,8 +195,6 @@ static void qp_access(struct rig *rig)
 	NEED(ibv_modify_qp(b, &attr, IBV_QP_ACCESS_FLAGS) == 0);
 	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
 	await_status(rig, IBV_WC_REM_INV_REQ_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void atomic_unaligned(struct rig *rig)
@@ -217,8 +204,6 @@ static void atomic_unaligned(struct rig *rig)
 	connected(rig, &a, &b);
 	NEED(post(a, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 1025, rig->mr->rkey) == 0);
 	await_status(rig, IBV_WC_REM_INV_REQ_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void receive_too_small(struct rig *rig)
@@ -229,8 +214,6 @@ static void receive_too_small(struct rig *rig)
 	NEED(post_recv(b, rig, 1, 4096, 16) == 0);
 	NEED(post(a, rig, IBV_WR_SEND, 0, 64, 0, 0) == 0);
 	await_either(rig, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 const struct scene memory_scenes[] = {

@@ -22,7 +22,7 @@ static void fill(struct rig *rig, bool signaled)
 	struct ibv_qp_init_attr attr = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 16, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC
 	};
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+	struct ibv_qp *qp = KEEP(ibv_create_qp(rig->pd, &attr));
 	int posted = 0, error;
 
 	NEED(qp);
@@ -34,7 +34,6 @@ static void fill(struct rig *rig, bool signaled)
 	move_to(qp, IBV_QPS_RTS);
 	if (signaled)
 		await_status(rig, IBV_WC_SUCCESS);
-	drop_qp(qp);
 }
 
 static void send_queue_full(struct rig *rig)
@@ -49,20 +48,19 @@ static void never_signaled(struct rig *rig)
 
 static void recv_queue_full(struct rig *rig)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	int error = 0;
 
 	NEED(to_init(qp) == 0);
 	for (int i = 0; i < 10000 && !error; i++)
 		error = post_recv(qp, rig, i, 0, 8);
 	CHECK(error == ENOMEM);
-	drop_qp(qp);
 }
 
 /* Two requests for a CQ of one entry: it overruns. */
 static void cq_overrun(struct rig *rig)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 1, NULL, NULL, 0);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 1, NULL, NULL, 0));
 	struct ibv_qp_init_attr attr = { .send_cq = cq,
 					 .recv_cq = cq,
 					 .cap = { 16, 16, 1, 1, 0 },
@@ -72,7 +70,7 @@ static void cq_overrun(struct rig *rig)
 	struct ibv_qp *qp;
 	int event;
 
-	NEED(cq && (qp = ibv_create_qp(rig->pd, &attr)));
+	NEED(cq && (qp = KEEP(ibv_create_qp(rig->pd, &attr))));
 	join(rig, qp, qp);
 	for (int i = 0; i <= cq->cqe; i++)
 		NEED(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
@@ -80,16 +78,13 @@ static void cq_overrun(struct rig *rig)
 		;
 	CHECK(event == IBV_EVENT_CQ_ERR);
 	ibv_poll_cq(cq, 1, &wc);
-	drop_qp(qp);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 static void grh_room(struct rig *rig)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_UD, 0, NULL));
 
 	NEED(to_init(qp) == 0 && post_recv(qp, rig, 1, 0, 40) == 0 && post_recv(qp, rig, 2, 0, 39) == 0);
-	drop_qp(qp);
 }
 
 /* uroce accepts the READ, which fails. */
@@ -101,7 +96,7 @@ static void rd_atomic_zero(struct rig *rig)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS, .sq_psn = 0xfffffe, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3
 	};
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 
 	NEED(to_init(qp) == 0 && to_rtr(rig, qp, qp->qp_num) == 0);
 	NEED(ibv_modify_qp(qp, &attr,
@@ -111,7 +106,6 @@ static void rd_atomic_zero(struct rig *rig)
 	wr.wr.rdma.rkey = rig->mr->rkey;
 	NEED(ibv_post_send(qp, &wr, &bad) == 0);
 	await_status(rig, IBV_WC_LOC_QP_OP_ERR);
-	drop_qp(qp);
 }
 
 /* Polls for the completion of an unsignaled request, for longer than IBV_EXPLAIN_WAIT. */
@@ -122,7 +116,8 @@ static void no_completion(struct rig *rig)
 	struct ibv_qp_init_attr unsignaled = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC
 	};
-	struct ibv_qp *a = ibv_create_qp(rig->pd, &unsignaled), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *a = KEEP(ibv_create_qp(rig->pd, &unsignaled)),
+		      *b = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	struct ibv_wc wc;
 
 	NEED(a);
@@ -132,13 +127,11 @@ static void no_completion(struct rig *rig)
 	NEED(ibv_post_send(a, &wr, &bad) == 0);
 	for (time_t end = time(NULL) + 3; time(NULL) < end;)
 		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void cq_never_polled(struct rig *rig)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, NULL, 0));
 	struct ibv_cq *other = rig->cq;
 	struct ibv_qp *a, *b;
 
@@ -147,9 +140,6 @@ static void cq_never_polled(struct rig *rig)
 	connected(rig, &a, &b);
 	rig->cq = other;
 	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
-	drop_qp(a);
-	drop_qp(b);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 static void over_limit(struct rig *rig, int num_sge, uint32_t length, unsigned flags)
@@ -163,8 +153,6 @@ static void over_limit(struct rig *rig, int num_sge, uint32_t length, unsigned f
 		sge[i] = (struct ibv_sge){ (uintptr_t)rig->buf, length, rig->mr->lkey };
 	connected(rig, &a, &b);
 	CHECK(ibv_post_send(a, &wr, &bad) != 0);
-	drop_qp(a);
-	drop_qp(b);
 }
 
 static void inline_limit(struct rig *rig)
@@ -187,9 +175,9 @@ struct notified {
 static struct notified notified(struct rig *rig)
 {
 	struct ibv_cq *other = rig->cq;
-	struct notified all = { .channel = ibv_create_comp_channel(rig->context) };
+	struct notified all = { .channel = KEEP(ibv_create_comp_channel(rig->context)) };
 
-	NEED(all.channel && (all.cq = ibv_create_cq(rig->context, 64, NULL, all.channel, 0)));
+	NEED(all.channel && (all.cq = KEEP(ibv_create_cq(rig->context, 64, NULL, all.channel, 0))));
 	rig->cq = all.cq;
 	connected(rig, &all.a, &all.b);
 	rig->cq = other;
@@ -203,14 +191,6 @@ static void await_event(struct notified *all)
 
 	NEED(ibv_get_cq_event(all->channel, &cq, &context) == 0);
 	ibv_ack_cq_events(cq, 1);
-}
-
-static void end(struct notified *all)
-{
-	drop_qp(all->a);
-	drop_qp(all->b);
-	CHECK(ibv_destroy_cq(all->cq) == 0);
-	CHECK(ibv_destroy_comp_channel(all->channel) == 0);
 }
 
 /* Arms the CQ after a poll of `asked` completions, and waits without another poll. */
@@ -227,7 +207,7 @@ static void without_second_poll(struct rig *rig, int asked)
 	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
 	/* The event must not come from a request that is posted now: a receive completes, of which the CQ
 	 * knows that it was posted before. */
-	struct ibv_cq *other = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct ibv_cq *other = KEEP(ibv_create_cq(rig->context, 16, NULL, NULL, 0));
 	struct ibv_qp_init_attr attr = { .send_cq = other,
 					 .recv_cq = all.cq,
 					 .cap = { 4, 4, 1, 1, 0 },
@@ -235,15 +215,12 @@ static void without_second_poll(struct rig *rig, int asked)
 					 .sq_sig_all = 1 };
 	struct ibv_qp *qp;
 
-	NEED(other && (qp = ibv_create_qp(rig->pd, &attr)));
+	NEED(other && (qp = KEEP(ibv_create_qp(rig->pd, &attr))));
 	join(rig, qp, qp);
 	NEED(post_recv(qp, rig, 2, 0, 8) == 0);
 	NEED(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_event(&all);
 	CHECK(next_wc(other).status == IBV_WC_SUCCESS);
-	drop_qp(qp);
-	CHECK(ibv_destroy_cq(other) == 0);
-	end(&all);
 }
 
 static void notify_no_poll(struct rig *rig)
@@ -267,7 +244,6 @@ static void channel_unread(struct rig *rig)
 		CHECK(next_wc(all.cq).status == IBV_WC_SUCCESS);
 	}
 	CHECK(poll(&fd, 1, WAIT_SECONDS * 1000) == 1);
-	end(&all);
 }
 
 /* Acknowledges an event after a second. */
@@ -291,7 +267,7 @@ static void events_unacked(struct rig *rig)
 	NEED(ibv_get_cq_event(all.channel, &cq, &context) == 0);
 	NEED(ibv_poll_cq(cq, 1, &wc) == 1);
 	NEED(pthread_create(&thread, NULL, acknowledge, cq) == 0);
-	end(&all);
+	CHECK(end(all.a) == 0 && end(all.b) == 0 && end(all.cq) == 0);
 	NEED(pthread_join(thread, NULL) == 0);
 }
 
@@ -309,7 +285,7 @@ static void thread_domain(struct rig *rig)
 	struct ibv_cq_init_attr_ex init = { .cqe = 16,
 					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 					    .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &init);
+	struct ibv_cq_ex *cq = KEEP(ibv_create_cq_ex(rig->context, &init));
 	struct ibv_poll_cq_attr attr = { 0 };
 	struct ibv_cq *other = rig->cq;
 	struct ibv_qp *a, *b;
@@ -326,9 +302,6 @@ static void thread_domain(struct rig *rig)
 	CHECK(cq->status == IBV_WC_SUCCESS);
 	NEED(pthread_create(&thread, NULL, poll_once, cq) == 0 && pthread_join(thread, NULL) == 0);
 	ibv_end_poll(cq);
-	drop_qp(a);
-	drop_qp(b);
-	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
 }
 
 const struct scene queue_scenes[] = {

@@ -24,5 +24,3 @@ void connected(struct rig *rig, struct ibv_qp **a, struct ibv_qp **b);
 void await_status(struct rig *rig, enum ibv_wc_status status);
 /* The same, or with the status that kernel rxe has instead. */
 void await_either(struct rig *rig, enum ibv_wc_status status, enum ibv_wc_status rxe);
-/* Destroys a queue pair. */
-void drop_qp(struct ibv_qp *qp);

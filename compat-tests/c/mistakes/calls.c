@@ -3,7 +3,7 @@
 
 #include <sys/wait.h>
 
-static void create_qp(struct rig *rig, void (*change)(struct ibv_qp_init_attr *attr), bool wrong)
+void create_with(struct rig *rig, void (*change)(struct ibv_qp_init_attr *attr), bool wrong)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 8, 8, 1, 1, 0 }, .qp_type = IBV_QPT_RC
@@ -11,10 +11,7 @@ static void create_qp(struct rig *rig, void (*change)(struct ibv_qp_init_attr *a
 
 	if (wrong)
 		change(&attr);
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
-	CHECK(!qp == wrong);
-	if (qp)
-		CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(!KEEP(ibv_create_qp(rig->pd, &attr)) == wrong);
 }
 
 static void without_cq(struct ibv_qp_init_attr *attr)
@@ -22,19 +19,9 @@ static void without_cq(struct ibv_qp_init_attr *attr)
 	attr->send_cq = NULL;
 }
 
-static void qp_null_cq(struct rig *rig, bool wrong)
-{
-	create_qp(rig, without_cq, wrong);
-}
-
 static void much_inline(struct ibv_qp_init_attr *attr)
 {
 	attr->cap.max_inline_data = 1 << 20;
-}
-
-static void qp_inline_huge(struct rig *rig, bool wrong)
-{
-	create_qp(rig, much_inline, wrong);
 }
 
 static void many_sge(struct ibv_qp_init_attr *attr)
@@ -42,120 +29,70 @@ static void many_sge(struct ibv_qp_init_attr *attr)
 	attr->cap.max_send_sge = 4096;
 }
 
-static void qp_many_sge(struct rig *rig, bool wrong)
-{
-	create_qp(rig, many_sge, wrong);
-}
-
 static void no_type(struct ibv_qp_init_attr *attr)
 {
 	attr->qp_type = 0;
 }
 
-static void qp_no_type(struct rig *rig, bool wrong)
-{
-	create_qp(rig, no_type, wrong);
-}
-
+/* An XRC receiving queue pair needs a domain, which ibv_create_qp cannot pass. */
 static void xrc_receive(struct ibv_qp_init_attr *attr)
 {
 	attr->qp_type = IBV_QPT_XRC_RECV;
 }
 
-/* An XRC receiving queue pair needs a domain, which ibv_create_qp cannot pass. */
-static void qp_xrc_no_domain(struct rig *rig, bool wrong)
-{
-	create_qp(rig, xrc_receive, wrong);
-}
-
-static struct ibv_context *open_again(struct rig *rig)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context = NULL;
-
-	for (int i = 0; list[i]; i++)
-		if (list[i] == rig->context->device)
-			context = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
-	NEED(context);
-	return context;
-}
-
 static void qp_other_context(struct rig *rig, bool wrong)
 {
-	struct ibv_context *other = open_again(rig);
-	struct ibv_cq *cq = ibv_create_cq(wrong ? other : rig->context, 8, NULL, NULL, 0);
+	struct ibv_context *other = KEEP(ibv_open_device(rig->context->device));
+	struct ibv_cq *cq = KEEP(ibv_create_cq(wrong ? other : rig->context, 8, NULL, NULL, 0));
 	struct ibv_qp_init_attr attr = {
 		.send_cq = cq, .recv_cq = cq, .cap = { 8, 8, 1, 1, 0 }, .qp_type = IBV_QPT_RC
 	};
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
 
-	CHECK(!qp == wrong);
-	if (qp)
-		CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_close_device(other) == 0);
+	CHECK(!KEEP(ibv_create_qp(rig->pd, &attr)) == wrong);
 }
 
 static void cq_vector(struct rig *rig, bool wrong)
 {
 	int vector = wrong ? rig->context->num_comp_vectors : rig->context->num_comp_vectors - 1;
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, NULL, vector);
 
-	CHECK(!cq == wrong);
-	if (cq)
-		CHECK(ibv_destroy_cq(cq) == 0);
+	CHECK(!KEEP(ibv_create_cq(rig->context, 8, NULL, NULL, vector)) == wrong);
 }
 
 static void cq_zero(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, wrong ? 0 : 1, NULL, NULL, 0);
-
-	CHECK(!cq == wrong);
-	if (cq)
-		CHECK(ibv_destroy_cq(cq) == 0);
+	CHECK(!KEEP(ibv_create_cq(rig->context, wrong ? 0 : 1, NULL, NULL, 0)) == wrong);
 }
 
 static void cq_ex_mask(struct rig *rig, bool wrong)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8, .comp_mask = wrong ? 1 << 20 : 0 };
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &attr);
 
-	CHECK(!cq == wrong);
-	if (cq)
-		CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+	CHECK(!KEEP(ibv_create_cq_ex(rig->context, &attr)) == wrong);
 }
 
 static void cq_channel_other(struct rig *rig, bool wrong)
 {
-	struct ibv_context *other = open_again(rig);
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(wrong ? other : rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, channel, 0);
+	struct ibv_context *other = KEEP(ibv_open_device(rig->context->device));
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(wrong ? other : rig->context));
 
-	CHECK(!cq == wrong);
-	if (cq)
-		CHECK(ibv_destroy_cq(cq) == 0);
-	CHECK(ibv_destroy_comp_channel(channel) == 0 && ibv_close_device(other) == 0);
+	CHECK(!KEEP(ibv_create_cq(rig->context, 8, NULL, channel, 0)) == wrong);
 }
 
 static void srq_large(struct rig *rig, bool wrong)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = wrong ? 1u << 30 : 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
 
-	CHECK(!srq == wrong);
-	if (srq)
-		CHECK(ibv_destroy_srq(srq) == 0);
+	CHECK(!KEEP(ibv_create_srq(rig->pd, &attr)) == wrong);
 }
 
 static void srq_limit(struct rig *rig, bool wrong)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_srq *srq = KEEP(ibv_create_srq(rig->pd, &attr));
 	struct ibv_srq_attr limit = { .srq_limit = wrong ? attr.attr.max_wr + 1 : 4 };
 
 	NEED(srq);
 	CHECK(!ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) == !wrong);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 static void srq_basic_to_xrc(struct rig *rig, bool wrong)
@@ -166,11 +103,8 @@ static void srq_basic_to_xrc(struct rig *rig, bool wrong)
 		.srq_type = wrong ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
 		.pd = rig->pd,
 	};
-	struct ibv_srq *srq = ibv_create_srq_ex(rig->context, &attr);
 
-	CHECK(!srq == wrong);
-	if (srq)
-		CHECK(ibv_destroy_srq(srq) == 0);
+	CHECK(!KEEP(ibv_create_srq_ex(rig->context, &attr)) == wrong);
 }
 
 static void ah_port(struct rig *rig, bool wrong)
@@ -178,11 +112,8 @@ static void ah_port(struct rig *rig, bool wrong)
 	struct ibv_ah_attr attr = { .is_global = 1,
 				    .port_num = wrong ? 0 : PORT,
 				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr);
 
-	CHECK(!ah == wrong);
-	if (ah)
-		CHECK(ibv_destroy_ah(ah) == 0);
+	CHECK(!KEEP(ibv_create_ah(rig->pd, &attr)) == wrong);
 }
 
 static void query_port(struct rig *rig, bool wrong)
@@ -208,11 +139,7 @@ static void query_pkey(struct rig *rig, bool wrong)
 
 static void reg(struct rig *rig, void *addr, size_t length, int access, bool wrong)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, addr, length, access);
-
-	CHECK(!mr == wrong);
-	if (mr)
-		CHECK(ibv_dereg_mr(mr) == 0);
+	CHECK(!KEEP(ibv_reg_mr(rig->pd, addr, length, access)) == wrong);
 }
 
 static void reg_null(struct rig *rig, bool wrong)
@@ -233,15 +160,12 @@ static void reg_unknown_flag(struct rig *rig, bool wrong)
 /* The PD was deallocated, and is used again. */
 static void reg_dead_pd(struct rig *rig, bool wrong)
 {
-	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(rig->context));
 
 	NEED(pd);
 	if (wrong)
-		CHECK(ibv_dealloc_pd(pd) == 0);
-	struct ibv_mr *mr = ibv_reg_mr(pd, rig->buf, 4096, 0);
-	CHECK(!mr == wrong);
-	if (mr)
-		CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0);
+		CHECK(end(pd) == 0);
+	CHECK(!KEEP(ibv_reg_mr(pd, rig->buf, 4096, 0)) == wrong);
 }
 
 static void dereg_twice(struct rig *rig, bool wrong)
@@ -264,29 +188,24 @@ static void destroy_qp_twice(struct rig *rig, bool wrong)
 
 static void destroy_order(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
-	struct link link = { .send_cq = cq, .recv_cq = cq };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 8, NULL, NULL, 0));
 
+	link_qp(rig, &(struct link){ .send_cq = cq, .recv_cq = cq });
 	if (wrong)
-		CHECK(ibv_destroy_cq(cq) == EBUSY);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0);
+		CHECK(end(cq) == EBUSY);
 }
 
 static void bind_without_right(struct rig *rig, bool wrong)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE,
-				       IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_MW_BIND));
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE,
+					    IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_MW_BIND)));
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
 	struct ibv_mw_bind bind = { .bind_info = { mr, (uintptr_t)rig->buf, 4096, IBV_ACCESS_REMOTE_READ } };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(mr && mw);
 	if (!ibv_bind_mw(ends.a, mw, &bind))
 		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
-	unlink_qps(ends);
 }
 
 /* The program ends by SIGSEGV, as with the C library. */
@@ -331,23 +250,22 @@ static void null_qp(struct rig *rig, bool wrong)
 
 static void attach_rc(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = wrong ? IBV_QPT_RC : IBV_QPT_UD };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ .type = wrong ? IBV_QPT_RC : IBV_QPT_UD });
 	union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 7 } };
 
 	NEED(to_init(qp) == 0);
 	CHECK(!ibv_attach_mcast(qp, &group, 0) == !wrong);
 	if (!wrong)
 		CHECK(ibv_detach_mcast(qp, &group, 0) == 0);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 const struct mistake call_mistakes[] = {
-	{ "qp-null-cq", qp_null_cq, "null-object", "send_cq is NULL" },
-	{ "qp-inline-huge", qp_inline_huge, "argument", "cap.max_inline_data is 1048576" },
-	{ "qp-many-sge", qp_many_sge, "create-limit", "cap.max_send_sge = 4096" },
-	{ "qp-no-type", qp_no_type, "argument", "qp_type is 0" },
-	{ "qp-xrc-no-domain", qp_xrc_no_domain, "argument", "ibv_create_qp cannot pass an XRC domain" },
+	{ "qp-null-cq", NULL, "null-object", "send_cq is NULL", .create = without_cq },
+	{ "qp-inline-huge", NULL, "argument", "cap.max_inline_data is 1048576", .create = much_inline },
+	{ "qp-many-sge", NULL, "create-limit", "cap.max_send_sge = 4096", .create = many_sge },
+	{ "qp-no-type", NULL, "argument", "qp_type is 0", .create = no_type },
+	{ "qp-xrc-no-domain", NULL, "argument", "ibv_create_qp cannot pass an XRC domain",
+	  .create = xrc_receive },
 	{ "qp-other-context", qp_other_context, "other-context", "send_cq, the CQ" },
 	{ "cq-vector", cq_vector, "attr-range", "comp_vector is" },
 	{ "cq-zero", cq_zero, "attr-range", "cqe is 0" },

@@ -3,14 +3,11 @@
 
 static int post_on(struct rig *rig, enum ibv_qp_type type, enum ibv_wr_opcode op, unsigned flags, int len)
 {
-	struct link link = { .type = type };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .type = type });
 
 	NEED(op != IBV_WR_SEND || post_recv(ends.b, rig, 1, 4096, 4096) == 0);
 	int error = send_wr(ends.a, rig, op, flags, 0, len);
-	int status = error ? -error : next_status(rig->cq);
-	unlink_qps(ends);
-	return status;
+	return error ? -error : next_status(rig->cq);
 }
 
 static void read_on_uc(struct rig *rig, bool wrong)
@@ -40,125 +37,84 @@ static void inline_too_big(struct rig *rig, bool wrong)
 
 static void atomic_unaligned(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post(ends.a, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, wrong ? 4100 : 4096, rig->mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-}
-
-/* Datagrams. */
-static int datagram(struct rig *rig, struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
-		    int len)
-{
-	struct ibv_sge sge = { (uintptr_t)rig->buf, len, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qpn, qkey }
-	};
-
-	return ibv_post_send(qp, &wr, &bad);
-}
-
-static struct ibv_ah *own_ah(struct rig *rig, struct ibv_pd *pd)
-{
-	struct ibv_ah_attr attr = {
-		.is_global = 1,
-		.port_num = PORT,
-		.grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 1 }
-	};
-	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
-
-	NEED(ah);
-	return ah;
 }
 
 static void ud_no_ah(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah *ah = own_ah(rig, rig->pd);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
-	CHECK(!datagram(rig, ends.a, wrong ? NULL : ah, ends.b->qp_num, QKEY, 8) == !wrong);
+	CHECK(!datagram(ends.a, wrong ? NULL : ah, ends.b->qp_num, part(rig, 0, 8)) == !wrong);
 	if (!wrong)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_ah(ah) == 0);
-	unlink_qps(ends);
 }
 
 static void ud_too_long(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah *ah = own_ah(rig, rig->pd);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
 	/* The datagram is dropped, which is no error of the request. */
-	NEED(!datagram(rig, ends.a, ah, ends.b->qp_num, QKEY, wrong ? 6000 : 500));
+	NEED(!datagram(ends.a, ah, ends.b->qp_num, part(rig, 0, wrong ? 6000 : 500)));
 	CHECK(next_status(rig->cq) >= 0);
-	CHECK(ibv_destroy_ah(ah) == 0);
-	unlink_qps(ends);
 }
 
 /* The receiver waits for a datagram that was dropped. */
 static void ud_qkey(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
-	struct link link = { .type = IBV_QPT_UD, .recv_cq = cq };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah *ah = own_ah(rig, rig->pd);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 8, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD, .recv_cq = cq });
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 200) == 0);
-	NEED(!datagram(rig, ends.a, ah, ends.b->qp_num, wrong ? QKEY + 1 : QKEY, 8));
+	wr.wr.ud.ah = new_ah(rig, rig->gid);
+	wr.wr.ud.remote_qpn = ends.b->qp_num;
+	wr.wr.ud.remote_qkey = wrong ? QKEY + 1 : QKEY;
+	NEED(post_one(ends.a, part(rig, 0, 8), wr) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 	CHECK(poll_for(cq, 1, LONG) == !wrong);
-	CHECK(ibv_destroy_ah(ah) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 /* The datagram goes to another number. */
 static void ud_wrong_qpn(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
-	struct link link = { .type = IBV_QPT_UD, .recv_cq = cq };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah *ah = own_ah(rig, rig->pd);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 8, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD, .recv_cq = cq });
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 200) == 0);
-	NEED(!datagram(rig, ends.a, ah, ends.b->qp_num + (wrong ? 99 : 0), QKEY, 8));
+	NEED(!datagram(ends.a, ah, ends.b->qp_num + (wrong ? 99 : 0), part(rig, 0, 8)));
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 	CHECK(poll_for(cq, 1, LONG) == !wrong);
-	CHECK(ibv_destroy_ah(ah) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 /* The receive has no room for the GRH. */
 static void ud_no_grh_room(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah *ah = own_ah(rig, rig->pd);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
 	NEED(post_recv(ends.b, rig, 1, 4096, wrong ? 64 : 104) == 0);
-	NEED(!datagram(rig, ends.a, ah, ends.b->qp_num, QKEY, 64));
+	NEED(!datagram(ends.a, ah, ends.b->qp_num, part(rig, 0, 64)));
 	CHECK(next_status(rig->cq) >= 0);
 	poll_for(rig->cq, 1, LONG);
-	CHECK(ibv_destroy_ah(ah) == 0);
-	unlink_qps(ends);
 }
 
 static void ud_ah_pd(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
-	struct ibv_ah *ah = own_ah(rig, wrong ? pd : rig->pd);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(rig->context));
+	struct rig of = *rig;
 
-	if (!datagram(rig, ends.a, ah, ends.b->qp_num, QKEY, 8))
+	if (wrong)
+		of.pd = pd;
+	struct ibv_ah *ah = new_ah(&of, rig->gid);
+	if (!datagram(ends.a, ah, ends.b->qp_num, part(rig, 0, 8)))
 		next_status(rig->cq);
-	CHECK(ibv_destroy_ah(ah) == 0 && ibv_dealloc_pd(pd) == 0);
-	unlink_qps(ends);
 }
 
 /* A list of two requests, the second of which is followed by the first. */
@@ -166,8 +122,7 @@ static void chain_loop(struct rig *rig, bool wrong)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr[2] = { { 0 } };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	for (int i = 0; i < 2; i++) {
 		wr[i] = (struct ibv_send_wr){ .next = i == 0  ? &wr[1]
@@ -181,70 +136,50 @@ static void chain_loop(struct rig *rig, bool wrong)
 	}
 	CHECK(!ibv_post_send(ends.a, wr, &bad) == !wrong);
 	poll_for(rig->cq, 2, 1);
-	unlink_qps(ends);
 }
 
 static void recv_on_srq_qp(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
-	struct link link = { .srq = srq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_srq *srq = new_srq(rig, 8);
+	struct ends ends = link_up(rig, &(struct link){ .srq = srq });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
-	NEED(srq);
 	if (wrong)
-		CHECK(ibv_post_recv(ends.b, &wr, &bad) != 0);
+		CHECK(recv_one(ends.b, sge) != 0);
 	else
-		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_srq(srq) == 0);
+		CHECK(srq_recv(srq, sge) == 0);
 }
 
 static void lkey_zero(struct rig *rig, bool wrong)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, wrong ? 0 : rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
-	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* A receive into memory that may only be read. */
 static void recv_read_only(struct rig *rig, bool wrong)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, wrong ? 0 : IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, wrong ? 0 : IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
-	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0 && send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
+	NEED(recv_one(ends.b, sge) == 0 && send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	next_status(rig->cq);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 static void read_into_read_only(struct rig *rig, bool wrong)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, wrong ? 0 : IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, wrong ? 0 : IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_mr *kept = rig->mr;
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
 
-	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
-	wr.wr.rdma.rkey = kept->rkey;
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(send_to(ends.a, sge, IBV_WR_RDMA_READ, (uintptr_t)rig->buf + 4096, kept->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 /* A request that the peer refuses. */
@@ -255,7 +190,6 @@ static void refused(struct rig *rig, const struct link *link, enum ibv_wr_opcode
 	NEED(send_wr(ends.a, rig, op, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	poll_for(rig->cq, 1, 0.1);
-	unlink_qps(ends);
 }
 
 static void qp_no_remote_read(struct rig *rig, bool wrong)
@@ -282,31 +216,26 @@ static void rd_atomic_zero(struct rig *rig, bool wrong)
 /* The address of the peer's buffer was not exchanged. */
 static void remote_addr_zero(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	int64_t to = wrong ? -(int64_t)(uintptr_t)rig->buf : 4096;
 
 	NEED(post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 8, to, rig->mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 static void recv_too_small(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, wrong ? 8 : 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	next_status(rig->cq);
-	unlink_qps(ends);
 }
 
 static void imm_without_recv(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	if (!wrong)
 		NEED(post_recv(ends.b, rig, 1, 0, 8) == 0);
@@ -314,14 +243,12 @@ static void imm_without_recv(struct rig *rig, bool wrong)
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	if (!wrong)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 /* The second SEND finds no receive: only one was posted. */
 static void recv_not_reposted(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	for (int i = 0; i < (wrong ? 1 : 2); i++)
 		NEED(post_recv(ends.b, rig, 1, 4096 + 64 * i, 64) == 0);
@@ -331,7 +258,6 @@ static void recv_not_reposted(struct rig *rig, bool wrong)
 		if (!wrong || i == 0)
 			CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 	}
-	unlink_qps(ends);
 }
 
 static void no_recv_queue(struct rig *rig, bool wrong)
@@ -340,32 +266,27 @@ static void no_recv_queue(struct rig *rig, bool wrong)
 					 .recv_cq = rig->cq,
 					 .cap = { 8, wrong ? 0 : 8, 1, 1, 0 },
 					 .qp_type = IBV_QPT_RC };
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+	struct ibv_qp *qp = KEEP(ibv_create_qp(rig->pd, &attr));
 
 	NEED(qp && to_init(qp) == 0);
 	CHECK(!post_recv(qp, rig, 1, 0, 64) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void mtu_mismatch(struct rig *rig, bool wrong)
 {
-	struct link link = { .mtu = wrong ? IBV_MTU_256 : 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .mtu = wrong ? IBV_MTU_256 : 0 });
 
 	/* Within one process the WRITE succeeds nevertheless: no packet is sent. */
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 4000) == 0);
 	CHECK(next_status(rig->cq) >= 0);
-	unlink_qps(ends);
 }
 
 static void psn_mismatch(struct rig *rig, bool wrong)
 {
-	struct link link = { .rq_psn = wrong ? 5000 : 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .rq_psn = wrong ? 5000 : 0 });
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The peer's number is that of no queue pair. */
@@ -378,22 +299,17 @@ static void dest_qpn_wrong(struct rig *rig, bool wrong)
 	NEED(link_to(rig, ends.a, &link, ends.b->qp_num + (wrong ? 77 : 0), rig->gid, false) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The peer's queue pair was destroyed. */
 static void peer_gone(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	if (wrong)
-		CHECK(ibv_destroy_qp(ends.b) == 0);
+		CHECK(end(ends.b) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	CHECK(ibv_destroy_qp(ends.a) == 0);
-	if (!wrong)
-		CHECK(ibv_destroy_qp(ends.b) == 0);
 }
 
 /* Two READs at once, of which the peer accepts one. One after the other is right, whatever the limits are. */

@@ -8,7 +8,7 @@ enum {
 static struct ibv_dm *allocate(struct rig *rig)
 {
 	struct ibv_alloc_dm_attr attr = { .length = LENGTH };
-	struct ibv_dm *dm = ibv_alloc_dm(rig->context, &attr);
+	struct ibv_dm *dm = KEEP(ibv_alloc_dm(rig->context, &attr));
 
 	NEED(dm);
 	return dm;
@@ -19,7 +19,6 @@ static void dm_copy_to_range(struct rig *rig, bool wrong)
 	struct ibv_dm *dm = allocate(rig);
 
 	CHECK(!ibv_memcpy_to_dm(dm, LENGTH - 64, rig->buf, wrong ? 128 : 64) == !wrong);
-	CHECK(ibv_free_dm(dm) == 0);
 }
 
 static void dm_copy_from_range(struct rig *rig, bool wrong)
@@ -27,7 +26,6 @@ static void dm_copy_from_range(struct rig *rig, bool wrong)
 	struct ibv_dm *dm = allocate(rig);
 
 	CHECK(!ibv_memcpy_from_dm(rig->buf, dm, wrong ? LENGTH : 0, 64) == !wrong);
-	CHECK(ibv_free_dm(dm) == 0);
 }
 
 static void dm_copy_unaligned(struct rig *rig, bool wrong)
@@ -35,7 +33,6 @@ static void dm_copy_unaligned(struct rig *rig, bool wrong)
 	struct ibv_dm *dm = allocate(rig);
 
 	CHECK(!ibv_memcpy_to_dm(dm, wrong ? 2 : 4, rig->buf, 8) == !wrong);
-	CHECK(ibv_free_dm(dm) == 0);
 }
 
 /* The program's memory is not mapped. */
@@ -44,7 +41,6 @@ static void dm_copy_unmapped(struct rig *rig, bool wrong)
 	struct ibv_dm *dm = allocate(rig);
 
 	CHECK(!ibv_memcpy_to_dm(dm, 0, wrong ? (void *)4096 : rig->buf, 8) == !wrong);
-	CHECK(ibv_free_dm(dm) == 0);
 }
 
 static void dm_too_long(struct rig *rig, bool wrong)
@@ -52,11 +48,8 @@ static void dm_too_long(struct rig *rig, bool wrong)
 	struct ibv_device_attr_ex limits;
 	NEED(ibv_query_device_ex(rig->context, NULL, &limits) == 0);
 	struct ibv_alloc_dm_attr attr = { .length = limits.max_dm_size + wrong };
-	struct ibv_dm *dm = ibv_alloc_dm(rig->context, &attr);
 
-	CHECK(!dm == wrong);
-	if (dm)
-		CHECK(ibv_free_dm(dm) == 0);
+	CHECK(!KEEP(ibv_alloc_dm(rig->context, &attr)) == wrong);
 }
 
 /* The memory of the device is allocated already. */
@@ -65,36 +58,27 @@ static void dm_no_more(struct rig *rig, bool wrong)
 	struct ibv_device_attr_ex limits;
 	NEED(ibv_query_device_ex(rig->context, NULL, &limits) == 0);
 	struct ibv_alloc_dm_attr attr = { .length = limits.max_dm_size };
-	struct ibv_dm *first = ibv_alloc_dm(rig->context, &attr), *second;
+	struct ibv_dm *first = KEEP(ibv_alloc_dm(rig->context, &attr));
 
 	NEED(first);
 	if (!wrong)
-		CHECK(ibv_free_dm(first) == 0);
-	second = ibv_alloc_dm(rig->context, &attr);
-	CHECK(!second == wrong);
-	CHECK(ibv_free_dm(wrong ? first : second) == 0);
+		CHECK(end(first) == 0);
+	CHECK(!KEEP(ibv_alloc_dm(rig->context, &attr)) == wrong);
 }
 
 /* The alignment in bytes, in place of its logarithm. */
 static void dm_align_bytes(struct rig *rig, bool wrong)
 {
 	struct ibv_alloc_dm_attr attr = { .length = LENGTH, .log_align_req = wrong ? 64 : 6 };
-	struct ibv_dm *dm = ibv_alloc_dm(rig->context, &attr);
 
-	CHECK(!dm == wrong);
-	if (dm)
-		CHECK(ibv_free_dm(dm) == 0);
+	CHECK(!KEEP(ibv_alloc_dm(rig->context, &attr)) == wrong);
 }
 
 static void dm_mr(struct rig *rig, uint64_t offset, unsigned access, bool wrong)
 {
 	struct ibv_dm *dm = allocate(rig);
-	struct ibv_mr *mr = ibv_reg_dm_mr(rig->pd, dm, offset, 1024, access);
 
-	CHECK(!mr == wrong);
-	if (mr)
-		CHECK(ibv_dereg_mr(mr) == 0);
-	CHECK(ibv_free_dm(dm) == 0);
+	CHECK(!KEEP(ibv_reg_dm_mr(rig->pd, dm, offset, 1024, access)) == wrong);
 }
 
 static void dm_mr_range(struct rig *rig, bool wrong)
@@ -110,34 +94,25 @@ static void dm_mr_not_zero_based(struct rig *rig, bool wrong)
 static void dm_free_with_mr(struct rig *rig, bool wrong)
 {
 	struct ibv_dm *dm = allocate(rig);
-	struct ibv_mr *mr = ibv_reg_dm_mr(rig->pd, dm, 0, LENGTH, IBV_ACCESS_ZERO_BASED);
+	struct ibv_mr *mr = KEEP(ibv_reg_dm_mr(rig->pd, dm, 0, LENGTH, IBV_ACCESS_ZERO_BASED));
 
 	NEED(mr);
 	if (wrong)
-		CHECK(ibv_free_dm(dm) == EBUSY);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	CHECK(ibv_free_dm(dm) == 0);
+		CHECK(end(dm) == EBUSY);
 }
 
 /* A request that leaves a region of device memory, whose addresses begin at 0. */
 static void dm_request_range(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_dm *dm = allocate(rig);
 	unsigned access = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	struct ibv_mr *mr = ibv_reg_dm_mr(rig->pd, dm, 0, LENGTH, access);
+	struct ibv_mr *mr = KEEP(ibv_reg_dm_mr(rig->pd, dm, 0, LENGTH, access));
 	NEED(mr);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
 
-	wr.wr.rdma.remote_addr = wrong ? LENGTH - 32 : LENGTH - 64;
-	wr.wr.rdma.rkey = mr->rkey;
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, wrong ? LENGTH - 32 : LENGTH - 64,
+		     mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0 && ibv_free_dm(dm) == 0);
 }
 
 /* No memory has this handle. */
@@ -149,7 +124,6 @@ static void dm_import_unknown(struct rig *rig, bool wrong)
 	CHECK(!again == wrong);
 	if (again)
 		ibv_unimport_dm(again);
-	CHECK(ibv_free_dm(dm) == 0);
 }
 
 const struct mistake device_memory_mistakes[] = {

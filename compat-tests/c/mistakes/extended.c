@@ -6,7 +6,7 @@
 static struct ends extended(struct rig *rig, enum ibv_qp_type type, uint64_t ops)
 {
 	struct link link = { 0 };
-	struct ends ends = { make_qp(rig, type, ops, NULL), make_qp(rig, type, ops, NULL) };
+	struct ends ends = { KEEP(make_qp(rig, type, ops, NULL)), KEEP(make_qp(rig, type, ops, NULL)) };
 
 	NEED(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
 	NEED(link_to(rig, ends.a, &link, ends.b->qp_num, rig->gid, false) == 0);
@@ -31,7 +31,6 @@ static void wr_no_start(struct rig *rig, bool wrong)
 	int error = ibv_wr_complete(ex);
 	CHECK(wrong || error == 0);
 	CHECK(wrong || poll_for(rig->cq, 2, 1) == 2);
-	unlink_qps(ends);
 }
 
 /* The data is set before the operation. */
@@ -51,19 +50,15 @@ static void wr_setter_first(struct rig *rig, bool wrong)
 	int error = ibv_wr_complete(ex);
 	CHECK(wrong || error == 0);
 	poll_for(rig->cq, 2, 0.5);
-	unlink_qps(ends);
 }
 
 /* A datagram without an address. */
 static void wr_no_address(struct rig *rig, bool wrong)
 {
 	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = { make_qp(rig, IBV_QPT_UD, IBV_QP_EX_WITH_SEND, NULL), link_qp(rig, &link) };
+	struct ends ends = { KEEP(make_qp(rig, IBV_QPT_UD, IBV_QP_EX_WITH_SEND, NULL)), link_qp(rig, &link) };
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(ends.a);
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr);
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
 	NEED(link_to(rig, ends.b, &link, 0, rig->gid, true) == 0);
 	NEED(link_to(rig, ends.a, &link, 0, rig->gid, false) == 0);
@@ -77,8 +72,6 @@ static void wr_no_address(struct rig *rig, bool wrong)
 	int error = ibv_wr_complete(ex);
 	CHECK(wrong || error == 0);
 	poll_for(rig->cq, 2, wrong ? 0.3 : 1);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 /* ibv_wr_complete is missing on the way of an error: the next start waits for the lock. */
@@ -94,7 +87,6 @@ static void wr_start_twice(struct rig *rig, bool wrong)
 		ibv_wr_abort(ex);
 	ibv_wr_start(ex);
 	ibv_wr_abort(ex);
-	unlink_qps(ends);
 }
 
 /* More inline data than the queue pair was created for. */
@@ -109,16 +101,15 @@ static void wr_inline_large(struct rig *rig, bool wrong)
 	ibv_wr_set_inline_data(ex, rig->buf, wrong ? 2000 : 32);
 	CHECK((ibv_wr_complete(ex) == 0) == !wrong);
 	poll_for(rig->cq, 1, wrong ? 0 : 1);
-	unlink_qps(ends);
 }
 
 /* A field that was not asked for at creation. */
 static void cq_ex_field(struct rig *rig, bool wrong)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 16, .wc_flags = wrong ? 0 : IBV_WC_EX_WITH_BYTE_LEN };
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &init);
-	struct link link = { .send_cq = ibv_cq_ex_to_cq(cq), .recv_cq = ibv_cq_ex_to_cq(cq) };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq_ex *cq = KEEP(ibv_create_cq_ex(rig->context, &init));
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = ibv_cq_ex_to_cq(cq),
+							.recv_cq = ibv_cq_ex_to_cq(cq) });
 	struct ibv_poll_cq_attr attr = { 0 };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
@@ -141,35 +132,31 @@ static void cq_ex_field(struct rig *rig, bool wrong)
 		} while (ibv_next_poll(cq) == 0);
 		ibv_end_poll(cq);
 	}
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
 }
 
 /* A poll that found nothing is ended. */
 static void end_poll_empty(struct rig *rig, bool wrong)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 16 };
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &init);
+	struct ibv_cq_ex *cq = KEEP(ibv_create_cq_ex(rig->context, &init));
 	struct ibv_poll_cq_attr attr = { 0 };
 
 	CHECK(ibv_start_poll(cq, &attr) == ENOENT);
 	if (wrong)
 		ibv_end_poll(cq);
-	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
 }
 
 /* All events of a channel are acknowledged at the last CQ. */
 static void acks_wrong_cq(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
 	struct ibv_cq *cq[2], *got;
 	struct ends ends[2];
 	void *context;
 
 	for (int i = 0; i < 2; i++) {
-		cq[i] = ibv_create_cq(rig->context, 16, NULL, channel, 0);
-		struct link link = { .send_cq = cq[i], .recv_cq = cq[i] };
-		ends[i] = link_up(rig, &link);
+		cq[i] = KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0));
+		ends[i] = link_up(rig, &(struct link){ .send_cq = cq[i], .recv_cq = cq[i] });
 		NEED(ibv_req_notify_cq(cq[i], 0) == 0);
 		NEED(send_wr(ends[i].a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	}
@@ -186,17 +173,15 @@ static void acks_wrong_cq(struct rig *rig, bool wrong)
 	}
 	if (wrong)
 		leave_after(3);
-	CHECK(ibv_destroy_cq(cq[0]) == 0 && ibv_destroy_cq(cq[1]) == 0);
-	CHECK(ibv_destroy_comp_channel(channel) == 0);
+	CHECK(end(cq[0]) == 0);
 }
 
 /* The descriptor of the channel was closed by hand. */
 static void channel_fd_closed(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, channel, 0), *got;
-	struct link link = { .send_cq = cq, .recv_cq = cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0)), *got;
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = cq, .recv_cq = cq });
 	void *context;
 
 	NEED(ibv_req_notify_cq(cq, 0) == 0);
@@ -209,16 +194,13 @@ static void channel_fd_closed(struct rig *rig, bool wrong)
 	CHECK(poll_for(cq, 1, 1) == 1);
 	if (wrong)
 		_exit(0);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 /* More completions than the CQ has room for. */
 static void cq_overrun(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, wrong ? 1 : 64, NULL, NULL, 0);
-	struct link link = { .send_cq = cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, wrong ? 1 : 64, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = cq });
 	int got;
 
 	for (int i = 0; i < 16; i++)
@@ -226,15 +208,12 @@ static void cq_overrun(struct rig *rig, bool wrong)
 	usleep(300000);
 	got = poll_for(cq, 16, 0.5);
 	CHECK((got == 16) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 /* The child sends with the queue pair of its parent. */
 static void fork_child(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	pid_t child = wrong ? fork() : 0;
 	int status;
 
@@ -247,7 +226,6 @@ static void fork_child(struct rig *rig, bool wrong)
 	} else {
 		NEED(waitpid(child, &status, 0) == child);
 	}
-	unlink_qps(ends);
 }
 
 /* A GID index that the table does not have. */
@@ -260,7 +238,6 @@ static void sgid_index(struct rig *rig, bool wrong)
 	rig->gid_index = wrong ? 77 : kept;
 	CHECK(!link_to(rig, qp, &link, qp->qp_num, rig->gid, false) == !wrong);
 	rig->gid_index = kept;
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The result of ibv_create_qp was not looked at. */
@@ -270,7 +247,7 @@ static void null_qp(struct rig *rig, bool wrong)
 					 .recv_cq = rig->cq,
 					 .cap = { wrong ? 10000000 : 16, 16, 1, 1, 0 },
 					 .qp_type = IBV_QPT_RC };
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+	struct ibv_qp *qp = KEEP(ibv_create_qp(rig->pd, &attr));
 	int status;
 
 	CHECK(!qp == wrong);
@@ -281,7 +258,7 @@ static void null_qp(struct rig *rig, bool wrong)
 	if (wrong)
 		wait(&status);
 	else
-		CHECK(to_init(qp) == 0 && ibv_destroy_qp(qp) == 0);
+		CHECK(to_init(qp) == 0);
 }
 
 static int move(struct ibv_qp *qp, enum ibv_qp_state state)
@@ -294,33 +271,28 @@ static int move(struct ibv_qp *qp, enum ibv_qp_state state)
 /* Waits for flushed requests; there are none. */
 static void drain_nothing(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	if (!wrong)
 		NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(move(ends.b, IBV_QPS_ERR) == 0);
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
 }
 
 /* RESET drops what is outstanding. */
 static void reset_drops(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(move(ends.b, wrong ? IBV_QPS_RESET : IBV_QPS_ERR) == 0);
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
 }
 
 /* In SQD nothing is sent. */
 static void sqd_post(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(move(ends.a, IBV_QPS_SQD) == 0);
 	usleep(10000);
@@ -328,7 +300,6 @@ static void sqd_post(struct rig *rig, bool wrong)
 		NEED(move(ends.a, IBV_QPS_RTS) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The peer's queue pair has another type. */
@@ -341,13 +312,12 @@ static void type_mismatch(struct rig *rig, bool wrong)
 	NEED(link_to(rig, ends.a, &link, ends.b->qp_num, rig->gid, false) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The own number as that of the peer: messages come back, and the peer gets none. */
 static void own_number(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, NULL, 0));
 	struct link link = { 0 }, with_cq = { .recv_cq = cq, .send_cq = cq };
 	struct ends ends = { link_qp(rig, &link), link_qp(rig, &with_cq) };
 
@@ -357,15 +327,12 @@ static void own_number(struct rig *rig, bool wrong)
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(cq, 1, LONG) == !wrong);
 	poll_for(rig->cq, 1, 0.1);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 /* `next` was not set: the list goes on into nowhere. */
 static void next_garbage(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .wr_id = 5,
 					.next = wrong ? (void *)0x11110000 : NULL,
@@ -383,19 +350,16 @@ static void next_garbage(struct rig *rig, bool wrong)
 		wait(NULL);
 	else
 		CHECK(ibv_post_send(ends.a, &wr, &bad) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 /* A timer of more than 31. */
 static void field_too_wide(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .min_rnr_timer = wrong ? 100 : 12 };
 
 	/* Some devices take the lower bits. */
 	CHECK(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER) == 0 || wrong);
-	unlink_qps(ends);
 }
 
 const struct mistake extended_mistakes[] = {

@@ -3,139 +3,84 @@
 
 #include <sys/wait.h>
 
-static struct ibv_sge at(struct rig *rig, int from, int length)
-{
-	return (struct ibv_sge){ (uintptr_t)rig->buf + from, length, rig->mr->lkey };
-}
-
-static struct ibv_srq *new_srq(struct rig *rig)
-{
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
-
-	NEED(srq);
-	return srq;
-}
-
-static void srq_post(struct ibv_srq *srq, struct ibv_sge sge)
-{
-	struct ibv_recv_wr *bad, wr = { .wr_id = 40, .sg_list = &sge, .num_sge = 1 };
-
-	NEED(ibv_post_srq_recv(srq, &wr, &bad) == 0);
-}
-
 /* A message of 64 bytes for the first receive of an SRQ, whose element is `sge`. */
 static void by_srq(struct rig *rig, struct ibv_sge sge, bool wrong)
 {
-	struct link link = { .srq = new_srq(rig) };
+	struct link link = { .srq = new_srq(rig, 8) };
 	struct ends ends = link_up(rig, &link);
 
-	srq_post(link.srq, sge);
+	NEED(srq_recv(link.srq, sge) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(rig->cq, 2, 2) == 2);
 	CHECK(wrong || poll_for(rig->cq, 1, 0) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_srq(link.srq) == 0);
 }
 
 /* The receives of the SRQ are smaller than the messages. */
 static void srq_small(struct rig *rig, bool wrong)
 {
-	by_srq(rig, at(rig, 4096, wrong ? 32 : 64), wrong);
+	by_srq(rig, part(rig, 4096, wrong ? 32 : 64), wrong);
 }
 
 /* A region of another protection domain in a receive of an SRQ. */
 static void srq_other_pd(struct rig *rig, bool wrong)
 {
-	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
-	struct ibv_mr *mr = ibv_reg_mr(pd, rig->buf, SIZE, ALL_ACCESS);
-	struct ibv_sge sge = at(rig, 4096, 64);
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(rig->context));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(pd, rig->buf, SIZE, ALL_ACCESS));
+	struct ibv_sge sge = part(rig, 4096, 64);
 
 	NEED(mr);
 	if (wrong)
 		sge.lkey = mr->lkey;
 	by_srq(rig, sge, wrong);
-	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0);
 }
 
 /* The region of a receive is deregistered before the message comes. */
 static void recv_region_gone(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS));
 	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 41, .sg_list = &sge, .num_sge = 1 };
 
-	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
+	NEED(recv_one(ends.b, sge) == 0);
 	if (wrong)
-		CHECK(ibv_dereg_mr(mr) == 0);
+		CHECK(end(mr) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(rig->cq, 2, 2) == 2);
-	unlink_qps(ends);
-	if (!wrong)
-		CHECK(ibv_dereg_mr(mr) == 0);
-}
-
-/* Two UD queue pairs, and the way from `a` to `b`. */
-static struct ends datagrams(struct rig *rig, struct ibv_ah **ah)
-{
-	struct link link = { .type = IBV_QPT_UD };
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-
-	NEED(*ah = ibv_create_ah(rig->pd, &attr));
-	return link_up(rig, &link);
-}
-
-static int datagram(struct ibv_qp *from, struct ibv_qp *to, struct ibv_ah *ah, struct ibv_sge sge)
-{
-	struct ibv_send_wr *bad, wr = { .wr_id = 42, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-
-	wr.wr.ud.ah = ah;
-	wr.wr.ud.remote_qpn = to->qp_num;
-	wr.wr.ud.remote_qkey = QKEY;
-	return ibv_post_send(from, &wr, &bad);
 }
 
 /* The next datagram is written into the buffer before the last one has completed. */
 static void ud_buffer_reused(struct rig *rig, bool wrong)
 {
-	struct ibv_ah *ah;
-	struct ends ends = datagrams(rig, &ah);
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
 
 	for (int i = 0; i < 2; i++)
 		NEED(post_recv(ends.b, rig, i, 4096 + 256 * i, 256) == 0);
 	for (int i = 0; i < 2; i++) {
 		memset(rig->buf, 'a' + i, 64);
-		NEED(datagram(ends.a, ends.b, ah, at(rig, 0, 64)) == 0);
+		NEED(datagram(ends.a, ah, ends.b->qp_num, part(rig, 0, 64)) == 0);
 		if (!wrong)
 			CHECK(poll_for(rig->cq, 2, 1) == 2);
 	}
 	if (wrong)
 		CHECK(poll_for(rig->cq, 4, 1) == 4);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 /* A datagram fails, and the next ones are posted as if nothing had happened: the queue pair is in SQE. */
 static void ud_in_sqe(struct rig *rig, bool wrong)
 {
-	struct ibv_ah *ah;
-	struct ends ends = datagrams(rig, &ah);
-	struct ibv_sge sge = at(rig, 0, 64);
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_sge sge = part(rig, 0, 64);
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
 	if (wrong) {
 		sge.lkey ^= 0x5500;
-		NEED(datagram(ends.a, ends.b, ah, sge) == 0);
+		NEED(datagram(ends.a, ah, ends.b->qp_num, sge) == 0);
 		CHECK(next_status(rig->cq) == IBV_WC_LOC_PROT_ERR);
 	}
-	NEED(datagram(ends.a, ends.b, ah, at(rig, 0, 64)) == 0);
+	NEED(datagram(ends.a, ah, ends.b->qp_num, part(rig, 0, 64)) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 /* The request names an SRQ of another XRC domain than the queue pair it is sent to. */
@@ -143,18 +88,15 @@ static void xrc_other_domain(struct rig *rig, bool wrong)
 {
 	struct domain own = new_domain(rig), other = new_domain(rig);
 	struct ends ends = xrc_ends(rig, own);
-	struct ibv_sge sge = at(rig, 0, 64);
+	struct ibv_sge sge = part(rig, 0, 64);
 	struct ibv_send_wr *bad, wr = { .wr_id = 43, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	srq_post(own.srq, at(rig, 4096, 64));
-	srq_post(other.srq, at(rig, 4096, 64));
+	NEED(srq_recv(own.srq, part(rig, 4096, 64)) == 0);
+	NEED(srq_recv(other.srq, part(rig, 4096, 64)) == 0);
 	wr.qp_type.xrc.remote_srqn = wrong ? other.number : own.number;
 	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	poll_for(rig->cq, 1, wrong ? 0 : 1);
-	unlink_qps(ends);
-	end_domain(own);
-	end_domain(other);
 }
 
 /* A receive is posted to the sending end of XRC. */
@@ -166,15 +108,13 @@ static void xrc_recv_on_sender(struct rig *rig, bool wrong)
 	if (wrong)
 		CHECK(post_recv(ends.a, rig, 1, 4096, 64) != 0);
 	else
-		srq_post(own.srq, at(rig, 4096, 64));
-	unlink_qps(ends);
-	end_domain(own);
+		NEED(srq_recv(own.srq, part(rig, 4096, 64)) == 0);
 }
 
 /* A window of type 2 that `b` has bound for `access`. */
 static struct ibv_mw *window(struct rig *rig, struct ibv_qp *b, unsigned access, uint32_t *rkey)
 {
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2));
 	struct ibv_send_wr *bad, wr = { .wr_id = 44, .opcode = IBV_WR_BIND_MW };
 
 	NEED(mw);
@@ -186,45 +126,29 @@ static struct ibv_mw *window(struct rig *rig, struct ibv_qp *b, unsigned access,
 	return mw;
 }
 
-static int one_sided(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, uint32_t rkey)
-{
-	struct ibv_sge sge = at(rig, 0, 64);
-	struct ibv_send_wr *bad, wr = { .wr_id = 45, .sg_list = &sge, .num_sge = 1, .opcode = op };
-
-	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
-	wr.wr.rdma.rkey = rkey;
-	return ibv_post_send(qp, &wr, &bad);
-}
-
 /* The window allows WRITE, and the peer READs. */
 static void mw_read(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	uint32_t rkey;
-	struct ibv_mw *mw = window(rig, ends.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
 
-	NEED(one_sided(ends.a, rig, wrong ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, rkey) == 0);
+	window(rig, ends.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
+	NEED(send_to(ends.a, part(rig, 0, 64), wrong ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		     (uintptr_t)rig->buf + 4096, rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /* The window is deallocated while the peer still has its key. */
 static void mw_gone(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	uint32_t rkey;
 	struct ibv_mw *mw = window(rig, ends.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
 
 	if (wrong)
-		CHECK(ibv_dealloc_mw(mw) == 0);
-	NEED(one_sided(ends.a, rig, IBV_WR_RDMA_WRITE, rkey) == 0);
+		CHECK(end(mw) == 0);
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096, rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	if (!wrong)
-		CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /* A window of type 2 belongs to the queue pair that has bound it: the key is used by another connection. */
@@ -233,13 +157,11 @@ static void mw_other_qp(struct rig *rig, bool wrong)
 	struct link link = { 0 };
 	struct ends one = link_up(rig, &link), other = link_up(rig, &link);
 	uint32_t rkey;
-	struct ibv_mw *mw = window(rig, one.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
 
-	NEED(one_sided(wrong ? other.a : one.a, rig, IBV_WR_RDMA_WRITE, rkey) == 0);
+	window(rig, one.b, IBV_ACCESS_REMOTE_WRITE, &rkey);
+	NEED(send_to(wrong ? other.a : one.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096,
+		     rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	CHECK(ibv_dealloc_mw(mw) == 0);
-	unlink_qps(one);
-	unlink_qps(other);
 }
 
 /* An extended queue pair that is connected to a plain one, both not signaling by themselves. */
@@ -255,7 +177,7 @@ static struct ends built(struct rig *rig, uint64_t ops)
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = ops,
 	};
-	struct ends ends = { ibv_create_qp_ex(rig->context, &init), link_qp(rig, &link) };
+	struct ends ends = { KEEP(ibv_create_qp_ex(rig->context, &init)), link_qp(rig, &link) };
 
 	NEED(ends.a);
 	NEED(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
@@ -276,7 +198,6 @@ static void wr_unsignaled(struct rig *rig, bool wrong)
 	ibv_wr_set_sge(ex, rig->mr->lkey, (uintptr_t)rig->buf, 64);
 	CHECK(ibv_wr_complete(ex) == 0);
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The result of an atomic operation needs eight bytes. */
@@ -293,7 +214,6 @@ static void wr_atomic_short(struct rig *rig, bool wrong)
 	int error = ibv_wr_complete(ex);
 	CHECK(wrong || error == 0);
 	poll_for(rig->cq, 1, error ? 0 : 1);
-	unlink_qps(ends);
 }
 
 /* One side starts again from RESET after an error, the other one does not. */
@@ -316,14 +236,12 @@ static void one_side_reset(struct rig *rig, bool wrong)
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(rig->cq, 2, LONG) == 2 || wrong);
-	unlink_qps(ends);
 }
 
 /* An asynchronous event of the queue pair is read and not acknowledged: destroying it does not end. */
 static void qp_unacked(struct rig *rig, bool wrong)
 {
 	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
 	struct ibv_async_event event;
 
 	/* b is in RTR when the message comes: IBV_EVENT_COMM_EST. */
@@ -340,9 +258,6 @@ static void qp_unacked(struct rig *rig, bool wrong)
 		leave_after(LONG);
 	else
 		ibv_ack_async_event(&event);
-	CHECK(ibv_destroy_qp(early) == 0);
-	CHECK(ibv_destroy_qp(late) == 0);
-	unlink_qps(ends);
 }
 
 /* The GID of the peer is that of a machine on which no such program runs. */
@@ -358,14 +273,12 @@ static void gid_of_nobody(struct rig *rig, bool wrong)
 	NEED(link_to(rig, ends.a, &link, ends.b->qp_num, gid, false) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* A child of fork tidies up what is its parent's. */
 static void child_destroys(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	pid_t child = fork();
 
 	if (child == 0) {
@@ -376,7 +289,6 @@ static void child_destroys(struct rig *rig, bool wrong)
 	NEED(waitpid(child, NULL, 0) == child);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 const struct mistake field_mistakes[] = {

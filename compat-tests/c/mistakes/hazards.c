@@ -6,8 +6,7 @@
 /* More unsignaled requests than the queue has room for: all have completed, and no slot is free. */
 static void unsignaled_many(struct rig *rig, bool wrong)
 {
-	struct link link = { .unsignaled = true };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .unsignaled = true });
 	int error = 0;
 
 	for (int i = 0; i < 1000 && !error; i++) {
@@ -21,15 +20,13 @@ static void unsignaled_many(struct rig *rig, bool wrong)
 	const char *device = getenv("IBV_UROCE");
 	bool lenient = device && strstr(device, "slots=completed");
 	CHECK(error == (wrong && !lenient ? ENOMEM : 0));
-	unlink_qps(ends);
 }
 
 /* Receives are posted again when their messages have arrived, before their completions are polled. */
 static void reposted_early(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *receives = ibv_create_cq(rig->context, 64, NULL, NULL, 0);
-	struct link link = { .recv_cq = receives };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *receives = KEEP(ibv_create_cq(rig->context, 64, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .recv_cq = receives });
 	int error = 0;
 
 	NEED(receives);
@@ -43,15 +40,12 @@ static void reposted_early(struct rig *rig, bool wrong)
 		error = post_recv(ends.b, rig, i, 4096, 64);
 	CHECK(error == (wrong ? ENOMEM : 0));
 	CHECK(poll_for(receives, wrong ? 16 : 0, 3) == (wrong ? 16 : 0));
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(receives) == 0);
 }
 
 /* The buffer is changed before the SEND has completed. */
 static void buffer_changed(struct rig *rig, bool wrong)
 {
-	struct link link = { .rnr_retry = 7 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .rnr_retry = 7 });
 
 	memset(rig->buf, 1, 64);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
@@ -59,13 +53,11 @@ static void buffer_changed(struct rig *rig, bool wrong)
 		memset(rig->buf, 2, 64);
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 static void receives_overlap(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 &&
 	     post_recv(ends.b, rig, 2, wrong ? 4096 : 4160, 64) == 0);
@@ -74,7 +66,6 @@ static void receives_overlap(struct rig *rig, bool wrong)
 		NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && next_status(rig->cq) == IBV_WC_SUCCESS);
 	}
-	unlink_qps(ends);
 }
 
 /* The region is memory of the stack. */
@@ -82,85 +73,68 @@ static __attribute__((noinline)) struct ibv_mr *on_stack(struct rig *rig)
 {
 	char buffer[256];
 
-	return ibv_reg_mr(rig->pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
+	return KEEP(ibv_reg_mr(rig->pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE));
 }
 
 static void stack_region(struct rig *rig, bool wrong)
 {
-	struct ibv_mr *mr = wrong ? on_stack(rig) : ibv_reg_mr(rig->pd, rig->buf, 256, 1);
+	struct ibv_mr *mr = wrong ? on_stack(rig) : KEEP(ibv_reg_mr(rig->pd, rig->buf, 256, 1));
 	struct ibv_sge sge = { (uintptr_t)mr->addr, 64, mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
-	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
+	NEED(recv_one(ends.b, sge) == 0);
 }
 
 /* The buffer is unmapped while it is registered. */
 static void unmapped(struct rig *rig, bool wrong)
 {
 	char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_sge sge = { (uintptr_t)memory, 64, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	if (wrong)
 		munmap(memory, 4096);
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 static void mr_dropped_early(struct rig *rig, bool wrong)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
-	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
+	NEED(recv_one(ends.b, sge) == 0);
 	if (wrong)
-		CHECK(ibv_dereg_mr(mr) == 0);
+		CHECK(end(mr) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	next_status(rig->cq);
-	unlink_qps(ends);
-	if (!wrong)
-		CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 /* An error that the program never polls. */
 static void unread_error(struct rig *rig, bool wrong)
 {
-	struct link link = { .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 });
 
 	NEED(poll_for(rig->cq, 1, 0.05) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	usleep(300000);
 	if (!wrong)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 static void post_to_dead_qp(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	if (wrong)
-		CHECK(ibv_destroy_qp(ends.a) == 0);
+		CHECK(end(ends.a) == 0);
 	CHECK(!send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == !wrong);
 	if (!wrong)
-		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS && ibv_destroy_qp(ends.a) == 0);
-	CHECK(ibv_destroy_qp(ends.b) == 0);
+		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 }
 
 static void leak(struct rig *rig, bool wrong)

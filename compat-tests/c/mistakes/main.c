@@ -27,7 +27,7 @@ struct ibv_qp *link_qp(struct rig *rig, const struct link *link)
 		.qp_type = link->type ? link->type : IBV_QPT_RC,
 		.sq_sig_all = !link->unsignaled,
 	};
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+	struct ibv_qp *qp = KEEP(ibv_create_qp(rig->pd, &attr));
 
 	NEED(qp);
 	return qp;
@@ -86,7 +86,7 @@ struct ends link_up(struct rig *rig, const struct link *link)
 
 void unlink_qps(struct ends ends)
 {
-	CHECK(ibv_destroy_qp(ends.a) == 0 && ibv_destroy_qp(ends.b) == 0);
+	CHECK(end(ends.a) == 0 && end(ends.b) == 0);
 }
 
 void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct ibv_send_wr *wr)
@@ -99,19 +99,100 @@ void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct i
 	}
 }
 
+struct ibv_sge part(struct rig *rig, int from, int length)
+{
+	return (struct ibv_sge){ (uintptr_t)rig->buf + from, length, rig->mr->lkey };
+}
+
+int post_one(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr)
+{
+	struct ibv_send_wr *bad;
+
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+int recv_one(struct ibv_qp *qp, struct ibv_sge sge)
+{
+	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
+
+	return ibv_post_recv(qp, &wr, &bad);
+}
+
+int srq_recv(struct ibv_srq *srq, struct ibv_sge sge)
+{
+	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1 };
+
+	return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+static int send_with(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr, uint64_t to, uint32_t rkey)
+{
+	wr.wr.rdma.remote_addr = to;
+	wr.wr.rdma.rkey = rkey;
+	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = to;
+		wr.wr.atomic.rkey = rkey;
+		wr.wr.atomic.compare_add = 1;
+	}
+	return post_one(qp, sge, wr);
+}
+
+int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey)
+{
+	struct ibv_send_wr wr = { .wr_id = 31, .opcode = op, .invalidate_rkey = rkey };
+
+	return send_with(qp, sge, wr, to, rkey);
+}
+
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf + from, len, rig->mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 77, .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = flags };
+	struct ibv_send_wr wr = { .wr_id = 77, .opcode = op, .send_flags = flags };
 
-	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
-	wr.wr.rdma.rkey = rig->mr->rkey;
-	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = (uintptr_t)rig->buf + 4096;
-		wr.wr.atomic.rkey = rig->mr->rkey;
+	return send_with(qp, part(rig, from, len), wr, (uintptr_t)rig->buf + 4096, rig->mr->rkey);
+}
+
+int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .wr.atomic.swap = 1 };
+
+	if (in_rdma) {
+		wr.wr.rdma.remote_addr = addr;
+		wr.wr.rdma.rkey = rkey;
+	} else {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = rkey;
 	}
-	return ibv_post_send(qp, &wr, &bad);
+	NEED(post_one(qp, part(rig, 0, 8), wr) == 0);
+	return next_status(rig->cq);
+}
+
+int datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn, struct ibv_sge sge)
+{
+	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_SEND, .wr.ud = { ah, qpn, QKEY } };
+
+	return post_one(qp, sge, wr);
+}
+
+struct ibv_ah *new_ah(struct rig *rig, union ibv_gid to)
+{
+	struct ibv_ah_attr attr = { .is_global = 1,
+				    .port_num = PORT,
+				    .grh = { .dgid = to, .sgid_index = rig->gid_index, .hop_limit = 1 } };
+	struct ibv_ah *ah = KEEP(ibv_create_ah(rig->pd, &attr));
+
+	NEED(ah);
+	return ah;
+}
+
+struct ibv_srq *new_srq(struct rig *rig, unsigned size)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = size, .max_sge = 1 } };
+	struct ibv_srq *srq = KEEP(ibv_create_srq(rig->pd, &attr));
+
+	NEED(srq);
+	return srq;
 }
 
 static double now(void)
@@ -179,7 +260,12 @@ int main(int argc, char **argv)
 				continue;
 			}
 			set_up(&rig);
-			mistake->run(&rig, wrong);
+			if (mistake->rtr)
+				to_rtr_with(&rig, mistake->rtr, wrong);
+			else if (mistake->create)
+				create_with(&rig, mistake->create, wrong);
+			else
+				mistake->run(&rig, wrong);
 			if (rig.context)
 				tear_down(&rig);
 		}

@@ -11,7 +11,12 @@ struct mistake {
 	const char *rule, *says;
 	/* The two processes of a pair: the second half of the name says which side has the mistake. */
 	void (*pair)(struct rig *rig, int peer, bool server, bool wrong);
+	/* In place of `run`: makes attributes of the transition to RTR, or of a new queue pair, wrong. */
+	void (*rtr)(struct ibv_qp_attr *attr);
+	void (*create)(struct ibv_qp_init_attr *attr);
 };
+void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr), bool wrong);
+void create_with(struct rig *rig, void (*change)(struct ibv_qp_init_attr *attr), bool wrong);
 extern const struct mistake call_mistakes[], state_mistakes[], data_mistakes[], wait_mistakes[],
 	hazard_mistakes[], pair_mistakes[], people_mistakes[], more_mistakes[], object_mistakes[],
 	extended_mistakes[], field_mistakes[], trial_mistakes[], device_memory_mistakes[],
@@ -51,9 +56,21 @@ struct domain {
 	uint32_t number;
 };
 struct domain new_domain(struct rig *rig);
-void end_domain(struct domain domain);
 /* Two XRC queue pairs; the receiving one, `b`, is of the domain. */
 struct ends xrc_ends(struct rig *rig, struct domain domain);
+/* The elements of requests: a part of the rig's buffer. */
+struct ibv_sge part(struct rig *rig, int from, int length);
+/* Posts a request, or a receive, with one element. */
+int post_one(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr);
+int recv_one(struct ibv_qp *qp, struct ibv_sge sge);
+int srq_recv(struct ibv_srq *srq, struct ibv_sge sge);
+/* The same; `to` and `rkey` are the peer's, for one-sided requests and SEND with invalidate. */
+int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey);
+/* Returns its status. It is filled in like a WRITE if `in_rdma` is true. */
+int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma);
+int datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn, struct ibv_sge sge);
+struct ibv_ah *new_ah(struct rig *rig, union ibv_gid to);
+struct ibv_srq *new_srq(struct rig *rig, unsigned size);
 /* Posts `wr` with one buffer of the rig. */
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len);
 /* Fills the first two requests of `wr` with SENDs of `sge`, and posts receives for them. `next` of the second

@@ -1,69 +1,40 @@
 /* Mistakes with shared receive queues, XRC, memory windows, regions and address handles. */
 #include "mistakes.h"
 
-/* A request with one buffer, and a place and a key of the peer. */
-static int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey)
-{
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 31, .sg_list = &sge, .num_sge = 1, .opcode = op, .invalidate_rkey = rkey };
-
-	wr.wr.rdma.remote_addr = to;
-	wr.wr.rdma.rkey = rkey;
-	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = to;
-		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = 1;
-	}
-	return ibv_post_send(qp, &wr, &bad);
-}
-
-static struct ibv_sge part(struct rig *rig, int from, int length)
-{
-	return (struct ibv_sge){ (uintptr_t)rig->buf + from, length, rig->mr->lkey };
-}
-
 /* The length of the region is a number of elements. */
 static void local_range(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	enum {
 		COUNT = 256
 	};
-	double *values = calloc(COUNT, sizeof(*values));
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, values, wrong ? COUNT : COUNT * sizeof(*values), ALL_ACCESS);
+	double *values = KEEP(calloc(COUNT, sizeof(*values)));
+	struct ibv_mr *mr = KEEP(
+		ibv_reg_mr(rig->pd, values, wrong ? COUNT : COUNT * sizeof(*values), ALL_ACCESS));
 	struct ibv_sge sge = { (uintptr_t)values, COUNT * sizeof(*values), mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
 	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	free(values);
 }
 
 /* The address of the pointer, and not the pointer. */
 static void address_of_pointer(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	char *data = calloc(1, 4096);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	char *data = KEEP(calloc(1, 4096));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS));
 	struct ibv_sge sge = { wrong ? (uintptr_t)&data : (uintptr_t)data, 64, mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
 	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	free(data);
 }
 
 /* A receive without elements: num_sge was forgotten. */
 static void recv_no_sge(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = part(rig, 4096, 64);
 	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = !wrong };
 
@@ -71,133 +42,95 @@ static void recv_no_sge(struct rig *rig, bool wrong)
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	poll_for(rig->cq, 1, 0.3);
-	unlink_qps(ends);
 }
 
 /* The region that the peer adds to does not allow it. */
 static void atomic_no_right(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	uint64_t *counter = aligned_alloc(4096, 4096);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	uint64_t *counter = KEEP(aligned_alloc(4096, 4096));
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, counter, 4096,
-				       access | (wrong ? 0 : IBV_ACCESS_REMOTE_ATOMIC));
+	struct ibv_mr *mr = KEEP(
+		ibv_reg_mr(rig->pd, counter, 4096, access | (wrong ? 0 : IBV_ACCESS_REMOTE_ATOMIC)));
 
 	NEED(send_to(ends.a, part(rig, 0, 8), IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)counter, mr->rkey) ==
 	     0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	free(counter);
 }
 
 /* The region is zero-based: the peer's address is an offset. */
 static void zero_based(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	char *data = aligned_alloc(4096, 4096);
-	struct ibv_mr *mr = ibv_reg_mr_iova(rig->pd, data, 4096, 0, ALL_ACCESS);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	char *data = KEEP(aligned_alloc(4096, 4096));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr_iova(rig->pd, data, 4096, 0, ALL_ACCESS));
 
 	NEED(mr);
 	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, wrong ? (uintptr_t)data : 0, mr->rkey) ==
 	     0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	free(data);
 }
 
 /* The region is registered again elsewhere; the peer has the old address. */
 static void rereg_moved(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	char *data = calloc(2, 4096), *to = data;
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	char *data = KEEP(calloc(2, 4096)), *to = data;
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS));
 
 	NEED(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, data + 4096, 4096, 0) == 0);
 	to += wrong ? 0 : 4096;
 	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)to, mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	free(data);
 }
 
 /* SEND with invalidate takes the key of a window, and not of a region. */
 static void invalidates_region(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_to(ends.a, part(rig, 0, 64), wrong ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, 0,
 		     rig->mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	poll_for(rig->cq, 1, 0.3);
-	unlink_qps(ends);
-}
-
-static struct ibv_srq *make_srq(struct rig *rig, unsigned size)
-{
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = size, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
-
-	NEED(srq);
-	return srq;
-}
-
-static int srq_recv(struct ibv_srq *srq, struct rig *rig, int length)
-{
-	struct ibv_sge sge = part(rig, 4096, length);
-	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1 };
-
-	return ibv_post_srq_recv(srq, &wr, &bad);
 }
 
 /* More receives than the SRQ has room for. */
 static void srq_full(struct rig *rig, bool wrong)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 0, rig->mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_srq *srq = KEEP(ibv_create_srq(rig->pd, &attr));
 	unsigned count = attr.attr.max_wr + wrong, taken = 0;
 
 	NEED(srq);
-	while (taken < count && !ibv_post_srq_recv(srq, &wr, &bad))
+	while (taken < count && !srq_recv(srq, part(rig, 0, 0)))
 		taken++;
 	CHECK(taken == attr.attr.max_wr);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 /* More elements than the SRQ was created for. */
 static void srq_sges(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_srq *srq = new_srq(rig, 8);
 	struct ibv_sge sges[40];
 	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = sges, .num_sge = wrong ? 40 : 1 };
 
 	for (int i = 0; i < 40; i++)
 		sges[i] = part(rig, 64 * i, 64);
 	CHECK(!ibv_post_srq_recv(srq, &wr, &bad) == !wrong);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 /* Waits for IBV_EVENT_SRQ_LIMIT_REACHED; the limit was not set. */
 static void srq_limit_wait(struct rig *rig, bool wrong)
 {
-	struct ibv_srq *srq = make_srq(rig, 8);
-	struct link link = { .srq = srq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_srq *srq = new_srq(rig, 8);
+	struct ends ends = link_up(rig, &(struct link){ .srq = srq });
 	struct ibv_srq_attr attr = { .srq_limit = 2 };
 	struct ibv_async_event event;
 
 	for (int i = 0; i < 2; i++)
-		NEED(srq_recv(srq, rig, 64) == 0);
+		NEED(srq_recv(srq, part(rig, 4096, 64)) == 0);
 	if (!wrong)
 		NEED(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
@@ -206,17 +139,14 @@ static void srq_limit_wait(struct rig *rig, bool wrong)
 		leave_after(3);
 	NEED(ibv_get_async_event(rig->context, &event) == 0);
 	ibv_ack_async_event(&event);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 /* A window of type 1 is bound with ibv_bind_mw, and not with ibv_post_send. */
 static void mw_type_1(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 4096, ALL_ACCESS);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, wrong ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, 4096, ALL_ACCESS));
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, wrong ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2));
 	struct ibv_send_wr *bad, wr = { .wr_id = 6, .opcode = IBV_WR_BIND_MW };
 
 	wr.bind_mw.mw = mw;
@@ -226,13 +156,11 @@ static void mw_type_1(struct rig *rig, bool wrong)
 	/* Some devices do it nevertheless. */
 	if (ibv_post_send(ends.a, &wr, &bad) == 0)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS || wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
 }
 
 static struct ibv_mw *bound(struct rig *rig, struct ibv_qp *qp, unsigned length, int *status)
 {
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
 	struct ibv_mw_bind bind = { .wr_id = 7,
 				    .send_flags = IBV_SEND_SIGNALED,
 				    .bind_info = { rig->mr, (uintptr_t)rig->buf + 4096, length,
@@ -246,8 +174,7 @@ static struct ibv_mw *bound(struct rig *rig, struct ibv_qp *qp, unsigned length,
 /* The key from before the bind. */
 static void mw_old_rkey(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	int status;
 	struct ibv_mw *mw = bound(rig, ends.b, 64, &status);
 	uint32_t before = mw->rkey;
@@ -261,15 +188,12 @@ static void mw_old_rkey(struct rig *rig, bool wrong)
 	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096,
 		     wrong ? before : mw->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /* The peer writes beyond the window. */
 static void mw_range(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	int status;
 	struct ibv_mw *mw = bound(rig, ends.b, 64, &status);
 
@@ -277,38 +201,30 @@ static void mw_range(struct rig *rig, bool wrong)
 	NEED(send_to(ends.a, part(rig, 0, wrong ? 128 : 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096,
 		     mw->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /* The window leaves the region that it is bound to. */
 static void mw_beyond_region(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	int status;
-	struct ibv_mw *mw = bound(rig, ends.b, wrong ? 8192 : 4096, &status);
 
+	bound(rig, ends.b, wrong ? 8192 : 4096, &status);
 	CHECK((status == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /* The region is deregistered before the window. */
 static void mr_with_window(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_mr *kept = rig->mr;
 	int status;
 
-	rig->mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, ALL_ACCESS);
-	struct ibv_mw *mw = bound(rig, ends.b, 64, &status);
+	rig->mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, ALL_ACCESS));
+	bound(rig, ends.b, 64, &status);
 	CHECK(status == IBV_WC_SUCCESS);
 	if (wrong)
-		CHECK(ibv_dereg_mr(rig->mr) != 0);
-	unlink_qps(ends);
-	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(rig->mr) == 0);
+		CHECK(end(rig->mr) != 0);
 	rig->mr = kept;
 }
 
@@ -320,13 +236,11 @@ static void xrc_no_srqn(struct rig *rig, bool wrong)
 	struct ibv_sge sge = part(rig, 0, 64);
 	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	NEED(srq_recv(domain.srq, rig, 64) == 0);
+	NEED(srq_recv(domain.srq, part(rig, 4096, 64)) == 0);
 	wr.qp_type.xrc.remote_srqn = wrong ? 0 : domain.number;
 	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	poll_for(rig->cq, 1, 0.3);
-	unlink_qps(ends);
-	end_domain(domain);
 }
 
 /* XRC receives from the SRQ, and not from the queue pair. */
@@ -335,68 +249,46 @@ static void xrc_recv_post(struct rig *rig, bool wrong)
 	struct domain domain = new_domain(rig);
 	struct ends ends = xrc_ends(rig, domain);
 
-	CHECK(!(wrong ? post_recv(ends.b, rig, 1, 4096, 64) : srq_recv(domain.srq, rig, 64)) == !wrong);
-	unlink_qps(ends);
-	end_domain(domain);
+	CHECK(!(wrong ? post_recv(ends.b, rig, 1, 4096, 64) : srq_recv(domain.srq, part(rig, 4096, 64))) ==
+	      !wrong);
 }
 
 /* The buffer of a datagram is passed without its 40 bytes for the GRH in mind. */
 static void ah_from_wc_offset(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
 	struct ibv_ah_attr attr = { .is_global = 1,
 				    .port_num = PORT,
 				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr), *back;
-	struct ibv_sge sge = part(rig, 0, 64);
-	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_ah *ah = KEEP(ibv_create_ah(rig->pd, &attr)), *back;
 	struct ibv_wc wc;
 
-	wr.wr.ud.ah = ah;
-	wr.wr.ud.remote_qpn = ends.b->qp_num;
-	wr.wr.ud.remote_qkey = QKEY;
 	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(datagram(ends.a, ah, ends.b->qp_num, part(rig, 0, 64)) == 0);
 	do
 		wc = next_wc(rig->cq);
 	while (wc.opcode != IBV_WC_RECV);
 	poll_for(rig->cq, 1, 0.1);
-	back = ibv_create_ah_from_wc(rig->pd, &wc, (struct ibv_grh *)(rig->buf + 4096 + (wrong ? 40 : 0)),
-				     PORT);
+	back = KEEP(ibv_create_ah_from_wc(rig->pd, &wc,
+					  (struct ibv_grh *)(rig->buf + 4096 + (wrong ? 40 : 0)), PORT));
 	CHECK(!back == wrong);
-	if (back)
-		CHECK(ibv_destroy_ah(back) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 /* A datagram to a group that the receiver has not joined. */
 static void mcast_not_attached(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
 	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = group, .sgid_index = rig->gid_index, .hop_limit = 1 } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr);
-	struct ibv_sge sge = part(rig, 0, 64);
-	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_ah *ah = new_ah(rig, group);
 
 	NEED(ah);
 	if (!wrong)
 		NEED(ibv_attach_mcast(ends.b, &group, 0) == 0);
-	wr.wr.ud.ah = ah;
-	wr.wr.ud.remote_qpn = 0xffffff;
-	wr.wr.ud.remote_qkey = QKEY;
 	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(datagram(ends.a, ah, 0xffffff, part(rig, 0, 64)) == 0);
 	CHECK((poll_for(rig->cq, 2, LONG) == 2) == !wrong);
 	if (!wrong)
 		CHECK(ibv_detach_mcast(ends.b, &group, 0) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 const struct mistake object_mistakes[] = {

@@ -37,18 +37,12 @@ static void run(struct rig *rig, int peer, bool server, const struct link *link,
 		NEED(post_recv(qp, rig, 1, 4096, room) == 0);
 	meet(peer);
 	if (!server) {
-		struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-		struct ibv_send_wr *bad, wr = { .wr_id = 77, .sg_list = &sge, .num_sge = 1, .opcode = op };
-
-		wr.wr.rdma.remote_addr = other.addr;
-		wr.wr.rdma.rkey = other.rkey;
-		NEED(ibv_post_send(qp, &wr, &bad) == 0);
+		NEED(send_to(qp, part(rig, 0, 64), op, other.addr, other.rkey) == 0);
 		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !fails);
 	} else {
 		poll_for(rig->cq, receives && !fails ? 1 : 0, 1);
 	}
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void far_access(struct rig *rig, int peer, bool server, bool wrong)
@@ -64,10 +58,8 @@ static void far_region(struct rig *rig, int peer, bool server, bool wrong)
 	struct ibv_mr *kept = rig->mr;
 
 	if (server && wrong)
-		NEED(rig->mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE));
+		NEED(rig->mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE)));
 	run(rig, peer, server, &link, IBV_WR_RDMA_WRITE, 0, 0, wrong);
-	if (rig->mr != kept)
-		CHECK(ibv_dereg_mr(rig->mr) == 0);
 	rig->mr = kept;
 }
 
@@ -156,7 +148,6 @@ static void far_exited(struct rig *rig, int peer, bool server, bool wrong)
 		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
 	if (!wrong)
 		meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The client names its own region, not the one that the server has sent. */
@@ -164,7 +155,7 @@ static void far_own_region(struct rig *rig, int peer, bool server, bool wrong)
 {
 	struct link link = { 0 };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	struct ibv_mr *mine = ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS);
+	struct ibv_mr *mine = KEEP(ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS));
 	struct card other = exchange(rig, peer, qp, rig->mr->rkey);
 
 	NEED(mine && link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
@@ -174,7 +165,6 @@ static void far_own_region(struct rig *rig, int peer, bool server, bool wrong)
 	else if (!server)
 		CHECK(write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS);
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mine) == 0);
 }
 
 /* The server deregisters its region before the client has finished. */
@@ -182,21 +172,18 @@ static void far_deregistered(struct rig *rig, int peer, bool server, bool wrong)
 {
 	struct link link = { 0 };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	struct ibv_mr *mine = ibv_reg_mr(rig->pd, rig->buf, 4096, ALL_ACCESS);
+	struct ibv_mr *mine = KEEP(ibv_reg_mr(rig->pd, rig->buf, 4096, ALL_ACCESS));
 	struct card other;
 
 	NEED(mine);
 	other = exchange(rig, peer, qp, mine->rkey);
 	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
 	if (server && wrong)
-		CHECK(ibv_dereg_mr(mine) == 0);
+		CHECK(end(mine) == 0);
 	meet(peer);
 	if (!server)
 		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0);
-	if (!server || !wrong)
-		CHECK(ibv_dereg_mr(mine) == 0);
 }
 
 /* The server sends its rkey in network byte order, and the client takes it as it is. */
@@ -214,13 +201,12 @@ static void far_key_order(struct rig *rig, int peer, bool server, bool wrong)
 		CHECK((write_to(rig, qp, other.addr, rkey) == IBV_WC_SUCCESS) == !wrong);
 	}
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* Each side connects to the number that it has sent, not to the one that it has got. */
 static void far_own_number(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { .send_cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0) };
+	struct link link = { .send_cq = KEEP(ibv_create_cq(rig->context, 16, NULL, NULL, 0)) };
 	struct ibv_qp *qp = link_qp(rig, &link);
 	struct card other = exchange(rig, peer, qp, 0);
 
@@ -234,7 +220,6 @@ static void far_own_number(struct rig *rig, int peer, bool server, bool wrong)
 		CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
 	}
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(link.send_cq) == 0);
 }
 
 const struct mistake pair_mistakes[] = {

@@ -6,36 +6,23 @@
 /* The region is as long as the pointer, in place of what it points to. */
 static void sizeof_pointer(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	char *data = calloc(1, 4096);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, data, wrong ? sizeof(data) : 4096, IBV_ACCESS_LOCAL_WRITE);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	char *data = KEEP(calloc(1, 4096));
+	struct ibv_mr *mr = KEEP(
+		ibv_reg_mr(rig->pd, data, wrong ? sizeof(data) : 4096, IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_sge sge = { (uintptr_t)data, 512, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 1024) == 0);
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	free(data);
 }
 
 static int write_to(struct rig *rig, uint64_t addr, uint32_t rkey)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 9,
-					.sg_list = &sge,
-					.num_sge = 1,
-					.opcode = IBV_WR_RDMA_WRITE,
-					.wr.rdma = { addr, rkey } };
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
-	int status = next_status(rig->cq);
-	unlink_qps(ends);
-	return status;
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, addr, rkey) == 0);
+	return next_status(rig->cq);
 }
 
 /* The peer's address was exchanged in an int. */
@@ -67,10 +54,9 @@ static void rkey_swapped(struct rig *rig, bool wrong)
 /* Armed once, for several events. */
 static void armed_once(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, channel, 0), *got;
-	struct link link = { .send_cq = cq, .recv_cq = cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0)), *got;
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = cq, .recv_cq = cq });
 	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
 	struct ibv_wc wc;
 	void *context;
@@ -89,35 +75,31 @@ static void armed_once(struct rig *rig, bool wrong)
 	}
 	if (wrong)
 		poll_for(cq, 1, 1);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 /* A channel that does not block has no event yet: no mistake if it is tried again. */
 static void channel_does_not_block(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, channel, 0), *got;
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_cq *got;
 	void *context;
 
+	NEED(KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0)));
 	NEED(fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) == 0);
 	CHECK(ibv_get_cq_event(channel, &got, &context) != 0 && errno == EAGAIN);
 	if (wrong)
-		CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
+		CHECK(end(channel) == EBUSY);
 }
 
 /* Both sides wait for a message of the other. */
 static void both_receive(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post_recv(ends.a, rig, 1, 0, 64) == 0 && post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	if (!wrong)
 		NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK((poll_for(rig->cq, 1, LONG) == 1) == !wrong);
-	unlink_qps(ends);
 }
 
 /* Receives are posted to the queue pair of another connection. */
@@ -129,8 +111,6 @@ static void recv_on_other_qp(struct rig *rig, bool wrong)
 	NEED(post_recv(wrong ? two.b : one.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(one.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(one);
-	unlink_qps(two);
 }
 
 /* retry_cnt has three bits. */
@@ -149,14 +129,12 @@ static void retry_cnt_large(struct rig *rig, bool wrong)
 
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	CHECK(!ibv_modify_qp(qp, &attr, mask) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* After an error the queue pair is moved back without RESET. */
 static void rts_after_error(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	NEED(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
@@ -166,50 +144,44 @@ static void rts_after_error(struct rig *rig, bool wrong)
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT };
 	CHECK(!ibv_modify_qp(ends.a, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* ibv_modify_qp without the bit of the state: it succeeds, and the state stays. */
 static void state_not_in_mask(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
 	int mask = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 
 	ibv_modify_qp(qp, &attr, wrong ? mask : mask | IBV_QP_STATE);
 	CHECK(!post_recv(qp, rig, 1, 0, 64) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The context is closed before its objects are freed. */
 static void closed_early(struct rig *rig, bool wrong)
 {
-	struct ibv_context *context = ibv_open_device(rig->context->device);
+	struct ibv_context *context = KEEP(ibv_open_device(rig->context->device));
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 
 	NEED(pd);
 	if (wrong)
-		CHECK(ibv_close_device(context) == 0);
+		CHECK(end(context) == 0);
 	CHECK(!ibv_dealloc_pd(pd) == !wrong);
-	if (!wrong)
-		CHECK(ibv_close_device(context) == 0);
 }
 
 /* A queue pair that was not created as an extended one. */
 static void not_extended(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, wrong ? 0 : IBV_QP_EX_WITH_SEND, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, wrong ? 0 : IBV_QP_EX_WITH_SEND, NULL));
 
 	CHECK(!ibv_qp_to_qp_ex(qp) == wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* An operation that send_ops_flags does not have. */
 static void op_not_asked(struct rig *rig, bool wrong)
 {
 	uint64_t ops = wrong ? IBV_QP_EX_WITH_SEND : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, ops, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, ops, NULL));
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 
 	join(rig, qp, qp);
@@ -220,25 +192,18 @@ static void op_not_asked(struct rig *rig, bool wrong)
 	ibv_wr_set_sge(ex, rig->mr->lkey, (uintptr_t)rig->buf + 512, 8);
 	/* A device may have the function all the same. */
 	CHECK(ibv_wr_complete(ex) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* An SRQ without receives. */
 static void srq_empty(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &init);
-	struct link link = { .srq = srq };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_srq *srq = new_srq(rig, 16);
+	struct ends ends = link_up(rig, &(struct link){ .srq = srq });
 
 	if (!wrong)
-		NEED(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+		NEED(srq_recv(srq, part(rig, 4096, 64)) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 const struct mistake people_mistakes[] = {

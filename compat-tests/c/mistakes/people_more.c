@@ -16,61 +16,46 @@ static void no_send_queue(struct rig *rig, bool wrong)
 						  .max_recv_sge = 1 },
 					 .qp_type = IBV_QPT_RC,
 					 .sq_sig_all = 1 };
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+	struct ibv_qp *qp = KEEP(ibv_create_qp(rig->pd, &attr));
 
 	NEED(qp);
 	join(rig, qp, qp);
 	CHECK((post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 512, rig->mr->rkey) == 0) == !wrong);
 	if (!wrong)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* A multicast group whose address is none. */
 static void mcast_address(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
 	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, wrong ? 192 : 239, 0, 0, 7 } };
 
 	CHECK(!ibv_attach_mcast(ends.a, &group, 0) == !wrong);
 	if (!wrong)
 		CHECK(ibv_detach_mcast(ends.a, &group, 0) == 0);
-	unlink_qps(ends);
 }
 
 /* The region that the peer writes to is deregistered. */
 static void stale_rkey(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	char *data = calloc(1, 4096);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	char *data = KEEP(calloc(1, 4096));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, data, 4096, ALL_ACCESS));
 	uint32_t rkey = mr->rkey;
 
 	if (wrong)
-		NEED(ibv_dereg_mr(mr) == 0);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 9,
-					.sg_list = &sge,
-					.num_sge = 1,
-					.opcode = IBV_WR_RDMA_WRITE,
-					.wr.rdma = { (uintptr_t)data, rkey } };
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+		NEED(end(mr) == 0);
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	if (!wrong)
-		NEED(ibv_dereg_mr(mr) == 0);
-	unlink_qps(ends);
-	free(data);
 }
 
 /* An event of a channel that is in an epoll; the CQ was not armed. */
 static void epoll_unarmed(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, channel, 0), *got;
-	struct link link = { .send_cq = cq, .recv_cq = cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0)), *got;
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = cq, .recv_cq = cq });
 	struct epoll_event event = { .events = EPOLLIN };
 	int epoll = epoll_create1(0);
 	void *context;
@@ -86,15 +71,12 @@ static void epoll_unarmed(struct rig *rig, bool wrong)
 	}
 	poll_for(cq, 1, 1);
 	close(epoll);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 /* num_sge is not set: stack garbage. */
 static void num_sge_garbage(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .wr_id = 5,
 					.sg_list = &sge,
@@ -107,54 +89,38 @@ static void num_sge_garbage(struct rig *rig, bool wrong)
 	CHECK(!ibv_post_send(ends.a, &wr, &bad) == !wrong);
 	if (!wrong)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 /* The opcode is not set. */
 static void opcode_unset(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = wrong ? 99 : IBV_WR_SEND };
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
-	CHECK(!ibv_post_send(ends.a, &wr, &bad) == !wrong);
+	CHECK(!send_to(ends.a, part(rig, 0, 64), wrong ? 99 : IBV_WR_SEND, 0, 0) == !wrong);
 	if (!wrong)
 		CHECK(poll_for(rig->cq, 2, 1) == 2);
-	unlink_qps(ends);
 }
 
 /* The peer's region may not be written to. */
 static void mr_without_remote_write(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	char *data = calloc(1, 4096);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	char *data = KEEP(calloc(1, 4096));
 	int access = IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_REMOTE_WRITE);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, data, 4096, access);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 9,
-					.sg_list = &sge,
-					.num_sge = 1,
-					.opcode = IBV_WR_RDMA_WRITE,
-					.wr.rdma = { (uintptr_t)data, mr->rkey } };
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, data, 4096, access));
 
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	NEED(ibv_dereg_mr(mr) == 0);
-	free(data);
 }
 
 /* A poll is begun and not ended. */
 static void poll_not_ended(struct rig *rig, bool wrong)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 16 };
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &init);
-	struct link link = { .send_cq = ibv_cq_ex_to_cq(cq), .recv_cq = ibv_cq_ex_to_cq(cq) };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq_ex *cq = KEEP(ibv_create_cq_ex(rig->context, &init));
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = ibv_cq_ex_to_cq(cq),
+							.recv_cq = ibv_cq_ex_to_cq(cq) });
 	struct ibv_poll_cq_attr attr = { 0 };
 	int tries = 0;
 
@@ -167,44 +133,36 @@ static void poll_not_ended(struct rig *rig, bool wrong)
 		ibv_end_poll(cq);
 	if (ibv_start_poll(cq, &attr) == 0)
 		ibv_end_poll(cq);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
 }
 
 /* The device is opened a second time, and the region is of that one. */
 static void region_of_other_context(struct rig *rig, bool wrong)
 {
-	struct ibv_context *context = ibv_open_device(rig->context->device);
-	struct ibv_pd *pd = ibv_alloc_pd(context);
-	struct ibv_mr *mr = ibv_reg_mr(wrong ? pd : rig->pd, rig->buf, 4096, ALL_ACCESS);
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_context *context = KEEP(ibv_open_device(rig->context->device));
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(context));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(wrong ? pd : rig->pd, rig->buf, 4096, ALL_ACCESS));
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 1024) == 0);
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
 }
 
 /* The device has one port. */
 static void port_of_none(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = wrong ? 2 : PORT };
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 
 	CHECK(!ibv_modify_qp(qp, &attr, mask) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* More elements than the queue pair was created for. */
 static void two_sge(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
 	struct ibv_sge sges[40];
 	struct ibv_recv_wr *bad, wr = { .wr_id = 5, .sg_list = sges, .num_sge = wrong ? 40 : 1 };
 
@@ -212,7 +170,6 @@ static void two_sge(struct rig *rig, bool wrong)
 		sges[i] = (struct ibv_sge){ (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	NEED(to_init(qp) == 0);
 	CHECK(!ibv_post_recv(qp, &wr, &bad) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* A CQ without entries. */
@@ -224,15 +181,13 @@ static void resize_small(struct rig *rig, bool wrong)
 /* The peer's queue pair was reset. */
 static void send_to_reset_peer(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 
 	if (wrong)
 		NEED(ibv_modify_qp(ends.b, &attr, IBV_QP_STATE) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* Two threads build requests in a queue pair of a thread domain. */
@@ -256,14 +211,14 @@ static void *build(void *arg)
 static void building_at_once(struct rig *rig, bool wrong)
 {
 	struct ibv_td_init_attr td_attr = { 0 };
-	struct ibv_td *td = ibv_alloc_td(rig->context, &td_attr);
+	struct ibv_td *td = KEEP(ibv_alloc_td(rig->context, &td_attr));
 	struct ibv_parent_domain_init_attr pd_attr = { .pd = rig->pd, .td = td };
-	struct ibv_pd *own = rig->pd, *parent = ibv_alloc_parent_domain(rig->context, &pd_attr);
+	struct ibv_pd *own = rig->pd, *parent = KEEP(ibv_alloc_parent_domain(rig->context, &pd_attr));
 	pthread_t threads[2];
 
 	NEED(td && parent);
 	rig->pd = parent;
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL));
 	rig->pd = own;
 	struct shared shared = { rig, qp, wrong };
 	join(rig, qp, qp);
@@ -274,24 +229,21 @@ static void building_at_once(struct rig *rig, bool wrong)
 	}
 	for (int i = 0; i < 2 && wrong; i++)
 		NEED(pthread_join(threads[i], NULL) == 0);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dealloc_pd(parent) == 0 && ibv_dealloc_td(td) == 0);
 }
 
 /* The CQ has no channel: no event comes. */
 static void armed_without_channel(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, wrong ? NULL : channel, 0);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, wrong ? NULL : channel, 0));
 
 	NEED(cq && ibv_req_notify_cq(cq, 0) == 0);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 /* UC drops what does not fit, or finds no receive. */
 static void unreliable(struct rig *rig, int room, bool early)
 {
-	struct link link = { .type = IBV_QPT_UC };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UC });
 	bool arrives = room >= 64 && early;
 
 	NEED(!early || post_recv(ends.b, rig, 1, 4096, room) == 0);
@@ -300,7 +252,6 @@ static void unreliable(struct rig *rig, int room, bool early)
 	/* The message comes before the receive. */
 	NEED(early || (poll_for(rig->cq, 1, 0.3) == 0 && post_recv(ends.b, rig, 1, 4096, room) == 0));
 	CHECK(poll_for(rig->cq, 1, LONG) == arrives);
-	unlink_qps(ends);
 }
 
 static void uc_small(struct rig *rig, bool wrong)

@@ -34,11 +34,8 @@ static void raw_packets(struct rig *rig, bool wrong)
 					 .recv_cq = rig->cq,
 					 .cap = { 4, 4, 1, 1, 0 },
 					 .qp_type = wrong ? IBV_QPT_RAW_PACKET : IBV_QPT_UD };
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
 
-	CHECK(!qp == wrong);
-	if (qp)
-		CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(!KEEP(ibv_create_qp(rig->pd, &attr)) == wrong);
 }
 
 /* A file is given as a dma-buf. */
@@ -48,14 +45,9 @@ static void file_as_dmabuf(struct rig *rig, bool wrong)
 	NEED(fd >= 0 && ftruncate(fd, 4096) == 0);
 	void *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	NEED(mapped != MAP_FAILED);
-	struct ibv_mr *mr = wrong ? ibv_reg_dmabuf_mr(rig->pd, 0, 4096, 0, fd, IBV_ACCESS_LOCAL_WRITE)
-				  : ibv_reg_mr(rig->pd, mapped, 4096, IBV_ACCESS_LOCAL_WRITE);
 
-	CHECK(!mr == wrong);
-	if (mr)
-		CHECK(ibv_dereg_mr(mr) == 0);
-	munmap(mapped, 4096);
-	close(fd);
+	CHECK(!KEEP(wrong ? ibv_reg_dmabuf_mr(rig->pd, 0, 4096, 0, fd, IBV_ACCESS_LOCAL_WRITE)
+			  : ibv_reg_mr(rig->pd, mapped, 4096, IBV_ACCESS_LOCAL_WRITE)) == wrong);
 }
 
 /* A receive is refused, and there is no place for its address: the program ends. */
@@ -79,7 +71,6 @@ static void bad_wr_null(struct rig *rig, bool wrong)
 	CHECK(ibv_post_recv(ends.a, &wr, NULL) == 0);
 	if (wrong)
 		_exit(0);
-	unlink_qps(ends);
 }
 
 /* A queue pair is connected once more without RESET. */
@@ -100,58 +91,45 @@ static void connected_again(struct rig *rig, bool wrong)
 		CHECK(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
 		CHECK(link_to(rig, ends.a, &link, ends.b->qp_num, rig->gid, false) == 0);
 	}
-	unlink_qps(ends);
 }
 
 /* The memory was moved after it was registered, as by realloc(). */
 static void region_moved(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	char *old = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *place = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	NEED(old != MAP_FAILED && place != MAP_FAILED);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, old, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, old, SIZE, IBV_ACCESS_LOCAL_WRITE));
 	NEED(mr);
 
 	if (wrong)
 		NEED(mremap(old, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place);
 	struct ibv_sge sge = { (uintptr_t)(wrong ? place : old), 64, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	munmap(place, SIZE);
-	if (!wrong)
-		munmap(old, SIZE);
 }
 
 /* Requests name pointers in a region whose addresses begin at 0. */
 static void offsets_wanted(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_mr *mr = ibv_reg_mr_iova(rig->pd, rig->buf, SIZE, 0, IBV_ACCESS_LOCAL_WRITE);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	struct ibv_mr *mr = KEEP(ibv_reg_mr_iova(rig->pd, rig->buf, SIZE, 0, IBV_ACCESS_LOCAL_WRITE));
 	NEED(mr);
 	struct ibv_sge sge = { wrong ? (uintptr_t)rig->buf : 0, 64, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 /* The address is that of the pointer to the peer's memory. */
 static void address_far_away(struct rig *rig, bool wrong)
 {
 	static uint8_t *pointer;
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	void *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, SIZE, ALL_ACCESS);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, memory, SIZE, ALL_ACCESS));
 	NEED(mr);
 
 	pointer = memory;
@@ -159,18 +137,14 @@ static void address_far_away(struct rig *rig, bool wrong)
 	int64_t to = (int64_t)(addr - (uintptr_t)rig->buf);
 	NEED(post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 64, to, mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	munmap(memory, SIZE);
 }
 
 /* One completion comes, and the event only with the sixteenth. */
 static void moderated(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 64, NULL, channel, 0), *of;
-	struct link link = { .send_cq = cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 64, NULL, channel, 0)), *of;
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = cq });
 	struct ibv_modify_cq_attr attr = { .attr_mask = IBV_CQ_ATTR_MODERATE,
 					   .moderate = { .cq_count = 16, .cq_period = wrong ? 0 : 100 } };
 	void *context;
@@ -182,16 +156,13 @@ static void moderated(struct rig *rig, bool wrong)
 	NEED(ibv_get_cq_event(channel, &of, &context) == 0);
 	ibv_ack_cq_events(of, 1);
 	CHECK(next_status(cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 /* The peer gets the key that the window had before it was bound. */
 static void window_key_early(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
 	struct ibv_mw_bind bind = { .bind_info = { rig->mr, (uintptr_t)rig->buf, SIZE,
 						   IBV_ACCESS_REMOTE_WRITE } };
 
@@ -200,15 +171,12 @@ static void window_key_early(struct rig *rig, bool wrong)
 		NEED(ibv_bind_mw(ends.b, mw, &bind) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
 	NEED(post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 64, 4096, mw->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /* The last request of an array points behind it. */
 static void next_behind_last(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr[3] = { 0 };
 
@@ -217,111 +185,91 @@ static void next_behind_last(struct rig *rig, bool wrong)
 		wr[1].next = NULL;
 	NEED(ibv_post_send(ends.a, wr, &bad) == 0);
 	CHECK(poll_for(rig->cq, 4 + wrong, 3) == 4 + wrong);
-	unlink_qps(ends);
 }
 
 /* The SRQ of the receiver has no receive. */
 static void srq_without_receives(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct link link = { .srq = ibv_create_srq(rig->pd, &attr), .rnr_retry = 7 };
+	struct link link = { .srq = new_srq(rig, 4), .rnr_retry = 7 };
 	struct ends ends = link_up(rig, &link);
-	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
 	if (!wrong)
-		NEED(ibv_post_srq_recv(link.srq, &wr, &bad) == 0);
+		NEED(srq_recv(link.srq, part(rig, 4096, 64)) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(rig->cq, 2, wrong ? LONG : 5) == (wrong ? 0 : 2));
-	unlink_qps(ends);
-	CHECK(ibv_destroy_srq(link.srq) == 0);
 }
 
 /* Both acknowledgments are for the CQ of the event that came last. */
 static void acks_the_last(struct rig *rig, bool wrong)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
 	struct ibv_cq *cq[2], *of[2];
 	void *context;
 
 	for (int i = 0; i < 2; i++)
-		cq[i] = ibv_create_cq(rig->context, 16, NULL, channel, 0);
+		cq[i] = KEEP(ibv_create_cq(rig->context, 16, NULL, channel, 0));
 	for (int i = 0; i < 2; i++) {
-		struct link link = { .send_cq = cq[i] };
-		struct ends ends = link_up(rig, &link);
+		struct ends ends = link_up(rig, &(struct link){ .send_cq = cq[i] });
 
 		NEED(ibv_req_notify_cq(cq[i], 0) == 0);
 		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 		NEED(ibv_get_cq_event(channel, &of[i], &context) == 0);
 		CHECK(next_status(cq[i]) == IBV_WC_SUCCESS);
-		unlink_qps(ends);
 	}
 	ibv_ack_cq_events(of[wrong], 1);
 	ibv_ack_cq_events(of[1], 1);
 	if (wrong)
 		leave_after(3);
-	CHECK(ibv_destroy_cq(cq[1]) == 0 && ibv_destroy_cq(cq[0]) == 0);
-	CHECK(ibv_destroy_comp_channel(channel) == 0);
 }
 
-static void write_on_ud(struct rig *rig, bool wrong)
+/* A UD queue pair with these operations and flags. */
+static void new_ud(struct rig *rig, uint64_t ops, uint32_t flags, bool wrong)
 {
-	uint64_t ops = IBV_QP_EX_WITH_SEND | (wrong ? IBV_QP_EX_WITH_RDMA_WRITE : 0);
 	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
 					    .recv_cq = rig->cq,
 					    .cap = { 4, 4, 1, 1, 0 },
 					    .qp_type = IBV_QPT_UD,
 					    .comp_mask = IBV_QP_INIT_ATTR_PD |
-							 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+							 (ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+							      : IBV_QP_INIT_ATTR_CREATE_FLAGS),
 					    .pd = rig->pd,
+					    .create_flags = flags,
 					    .send_ops_flags = ops };
-	struct ibv_qp *qp = ibv_create_qp_ex(rig->context, &attr);
 
-	CHECK(!qp == wrong);
-	if (qp)
-		CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(!KEEP(ibv_create_qp_ex(rig->context, &attr)) == wrong);
+}
+
+static void write_on_ud(struct rig *rig, bool wrong)
+{
+	new_ud(rig, IBV_QP_EX_WITH_SEND | (wrong ? IBV_QP_EX_WITH_RDMA_WRITE : 0), 0, wrong);
 }
 
 static void vlan_stripping(struct rig *rig, bool wrong)
 {
-	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
-					    .recv_cq = rig->cq,
-					    .cap = { 4, 4, 1, 1, 0 },
-					    .qp_type = IBV_QPT_UD,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
-					    .pd = rig->pd,
-					    .create_flags = wrong ? IBV_QP_CREATE_CVLAN_STRIPPING : 0 };
-	struct ibv_qp *qp = ibv_create_qp_ex(rig->context, &attr);
-
-	CHECK(!qp == wrong);
-	if (qp)
-		CHECK(ibv_destroy_qp(qp) == 0);
+	new_ud(rig, 0, wrong ? IBV_QP_CREATE_CVLAN_STRIPPING : 0, wrong);
 }
 
 /* Advice about a region whose pages are pinned. */
 static void advice_if_pinned(struct rig *rig, bool wrong)
 {
 	unsigned access = IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_ON_DEMAND);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, access);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, access));
 	NEED(mr);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, SIZE, mr->lkey };
 
 	CHECK(!ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) ==
 	      !wrong);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 static void destroyed_cq_polled(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, NULL, 0));
 	struct ibv_wc wc;
 
 	NEED(cq);
 	if (wrong)
-		CHECK(ibv_destroy_cq(cq) == 0);
+		CHECK(end(cq) == 0);
 	CHECK(ibv_poll_cq(cq, 1, &wc) <= 0);
-	if (!wrong)
-		CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 static void closed_file_of_domain(struct rig *rig, bool wrong)
@@ -329,11 +277,8 @@ static void closed_file_of_domain(struct rig *rig, bool wrong)
 	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
 					   .fd = wrong ? 1000 : -1,
 					   .oflags = O_CREAT };
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &attr);
 
-	CHECK(!xrcd == wrong);
-	if (xrcd)
-		CHECK(ibv_close_xrcd(xrcd) == 0);
+	CHECK(!KEEP(ibv_open_xrcd(rig->context, &attr)) == wrong);
 }
 
 const struct mistake reported_mistakes[] = {

@@ -23,7 +23,7 @@ static struct ibv_mr *map(struct rig *rig, bool server)
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	NEED(memory != MAP_FAILED);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, memory, SIZE, ALL_ACCESS);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, memory, SIZE, ALL_ACCESS));
 	NEED(mr);
 	return mr;
 }
@@ -41,7 +41,6 @@ static void far_own_address(struct rig *rig, int peer, bool server, bool wrong)
 		CHECK((write_to(rig, qp, addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
 	}
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0);
 }
 
 /* The server unmaps its memory while the client uses it. */
@@ -57,11 +56,11 @@ static void far_unmapped(struct rig *rig, int peer, bool server, bool wrong)
 	if (!server)
 		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0);
 }
 
 /* The client sends a datagram; the server waits for it. */
-static void datagram(struct rig *rig, int peer, bool server, union ibv_gid *group, bool attaches, int64_t off)
+static void far_datagram(struct rig *rig, int peer, bool server, union ibv_gid *group, bool attaches,
+			 int64_t off)
 {
 	struct link link = { .type = IBV_QPT_UD };
 	struct ibv_qp *qp = link_qp(rig, &link);
@@ -74,22 +73,12 @@ static void datagram(struct rig *rig, int peer, bool server, union ibv_gid *grou
 		NEED(ibv_attach_mcast(qp, group, 0) == 0);
 	meet(peer);
 	if (!server) {
-		struct ibv_ah_attr to = { .is_global = 1,
-					  .port_num = PORT,
-					  .grh = { .dgid = group ? *group : other.gid,
-						   .sgid_index = rig->gid_index,
-						   .hop_limit = 1 } };
-		struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
-		struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-		struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+		struct ibv_ah *ah = new_ah(rig, group ? *group : other.gid);
 
 		NEED(ah);
-		wr.wr.ud.ah = ah;
-		wr.wr.ud.remote_qpn = group ? 0xffffff : other.qpn + off;
-		wr.wr.ud.remote_qkey = QKEY;
-		NEED(ibv_post_send(qp, &wr, &bad) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
+		NEED(datagram(qp, ah, group ? 0xffffff : other.qpn + off, part(rig, 0, 64)) == 0 &&
+		     next_status(rig->cq) == IBV_WC_SUCCESS);
 		meet(peer);
-		CHECK(ibv_destroy_ah(ah) == 0);
 	} else {
 		bool lost = group ? !attaches : off != 0;
 
@@ -98,7 +87,6 @@ static void datagram(struct rig *rig, int peer, bool server, union ibv_gid *grou
 	}
 	if (server && attaches)
 		CHECK(ibv_detach_mcast(qp, group, 0) == 0);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The receiver of a group's datagrams has not attached its queue pair. */
@@ -106,13 +94,13 @@ static void far_group(struct rig *rig, int peer, bool server, bool wrong)
 {
 	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
 
-	datagram(rig, peer, server, &group, !wrong, 0);
+	far_datagram(rig, peer, server, &group, !wrong, 0);
 }
 
 /* The sender has a wrong number. */
 static void far_number(struct rig *rig, int peer, bool server, bool wrong)
 {
-	datagram(rig, peer, server, NULL, false, wrong ? 1 << 20 : 0);
+	far_datagram(rig, peer, server, NULL, false, wrong ? 1 << 20 : 0);
 }
 
 /* The client's number of the server's queue pair went through 16 bits. */
@@ -129,7 +117,6 @@ static void far_short_number(struct rig *rig, int peer, bool server, bool wrong)
 	if (!server)
 		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The client waits for a message of the server, which ends, or destroys its queue pair. */
@@ -153,13 +140,11 @@ static void waits_for(struct rig *rig, int peer, bool server, bool ends, bool de
 	if (server && !wrong)
 		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
 	if (server && destroys)
-		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(end(qp) == 0);
 	if (!server)
 		CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
 	if (!ends)
 		meet(peer);
-	if (!server || !destroys)
-		CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void far_ended(struct rig *rig, int peer, bool server, bool wrong)
@@ -179,23 +164,9 @@ static void far_atomic_in_rdma(struct rig *rig, int peer, bool server, bool wron
 	struct card other;
 	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
 
-	if (!server) {
-		struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-		struct ibv_send_wr *bad,
-			wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD };
-
-		if (wrong) {
-			wr.wr.rdma.remote_addr = other.addr;
-			wr.wr.rdma.rkey = other.rkey;
-		} else {
-			wr.wr.atomic.remote_addr = other.addr;
-			wr.wr.atomic.rkey = other.rkey;
-		}
-		NEED(ibv_post_send(qp, &wr, &bad) == 0);
-		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	}
+	if (!server)
+		CHECK((compare_and_swap(rig, qp, other.addr, other.rkey, wrong) == IBV_WC_SUCCESS) == !wrong);
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0);
 }
 
 const struct mistake reported_pairs[] = {

@@ -2,7 +2,7 @@
 #include "mistakes.h"
 
 /* Moves a queue pair of the right connection to RTR with attributes that `change` makes wrong. */
-static void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr), bool wrong)
+void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr), bool wrong)
 {
 	struct link link = { .stays = IBV_QPS_INIT };
 	struct ibv_qp *qp = link_qp(rig, &link);
@@ -24,7 +24,6 @@ static void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr
 	ibv_modify_qp(qp, &attr,
 		      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The number was sent in network byte order, and not converted. */
@@ -33,20 +32,10 @@ static void swapped(struct ibv_qp_attr *attr)
 	attr->dest_qp_num = __builtin_bswap32(attr->dest_qp_num);
 }
 
-static void qpn_swapped(struct rig *rig, bool wrong)
-{
-	to_rtr_with(rig, swapped, wrong);
-}
-
 /* lrand48() has 31 bits. */
 static void long_psn(struct ibv_qp_attr *attr)
 {
 	attr->rq_psn = 0x12345678;
-}
-
-static void psn_long(struct rig *rig, bool wrong)
-{
-	to_rtr_with(rig, long_psn, wrong);
 }
 
 static void without_grh(struct ibv_qp_attr *attr)
@@ -55,19 +44,9 @@ static void without_grh(struct ibv_qp_attr *attr)
 	attr->ah_attr.dlid = 1;
 }
 
-static void no_grh(struct rig *rig, bool wrong)
-{
-	to_rtr_with(rig, without_grh, wrong);
-}
-
 static void bytes_mtu(struct ibv_qp_attr *attr)
 {
 	attr->path_mtu = 4096;
-}
-
-static void mtu_bytes(struct rig *rig, bool wrong)
-{
-	to_rtr_with(rig, bytes_mtu, wrong);
 }
 
 static void port_zero(struct ibv_qp_attr *attr)
@@ -75,19 +54,9 @@ static void port_zero(struct ibv_qp_attr *attr)
 	attr->ah_attr.port_num = 0;
 }
 
-static void av_port(struct rig *rig, bool wrong)
-{
-	to_rtr_with(rig, port_zero, wrong);
-}
-
 static void much_rd(struct ibv_qp_attr *attr)
 {
 	attr->max_dest_rd_atomic = 255;
-}
-
-static void rd_atomic_huge(struct rig *rig, bool wrong)
-{
-	to_rtr_with(rig, much_rd, wrong);
 }
 
 static void gid_swapped(struct ibv_qp_attr *attr)
@@ -98,44 +67,33 @@ static void gid_swapped(struct ibv_qp_attr *attr)
 	gid->global.interface_id = __builtin_bswap64(gid->global.interface_id);
 }
 
-static void gid_byte_order(struct rig *rig, bool wrong)
-{
-	to_rtr_with(rig, gid_swapped, wrong);
-}
-
 static void pkey_index(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = PORT,
 				    .pkey_index = wrong ? 200 : 0 };
 
 	CHECK(!ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void init_port(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = wrong ? 0 : PORT };
 
 	CHECK(!ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void ud_no_qkey(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ .type = IBV_QPT_UD });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
 	int last = wrong ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY;
 
 	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void rts_from_init(struct rig *rig, bool wrong)
@@ -150,7 +108,6 @@ static void rts_from_init(struct rig *rig, bool wrong)
 	CHECK(!ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void uc_with_rc_mask(struct rig *rig, bool wrong)
@@ -166,43 +123,38 @@ static void uc_with_rc_mask(struct rig *rig, bool wrong)
 			     IBV_QP_STATE | IBV_QP_SQ_PSN |
 				     (wrong ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY : 0)) ==
 	      !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void post_in_rtr(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct link stay = { .stays = wrong ? IBV_QPS_RTR : 0 };
 
 	NEED(link_to(rig, qp, &stay, qp->qp_num, rig->gid, true) == 0);
 	CHECK(!send_wr(qp, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == !wrong);
 	if (!wrong)
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* A request with data in ERR, to which the program itself has gone; one without data is a drain. */
 static void post_after_err(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	NEED(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, wrong ? 64 : 0) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR);
-	unlink_qps(ends);
 }
 
 const struct mistake state_mistakes[] = {
-	{ "qpn-swapped", qpn_swapped, "attr-range", "ntohl() may be missing" },
-	{ "psn-long", psn_long, "attr-range", "rq_psn is 305419896" },
-	{ "no-grh", no_grh, "gid-no-grh", "is_global = 0" },
-	{ "mtu-bytes", mtu_bytes, "attr-range", "path_mtu is 4096" },
-	{ "av-port", av_port, "attr-range", "ah_attr.port_num is 0" },
-	{ "rd-atomic-huge", rd_atomic_huge, "attr-range", "max_dest_rd_atomic is 255" },
-	{ "gid-byte-order", gid_byte_order, "gid-family", "the destination is" },
+	{ "qpn-swapped", NULL, "attr-range", "ntohl() may be missing", .rtr = swapped },
+	{ "psn-long", NULL, "attr-range", "rq_psn is 305419896", .rtr = long_psn },
+	{ "no-grh", NULL, "gid-no-grh", "is_global = 0", .rtr = without_grh },
+	{ "mtu-bytes", NULL, "attr-range", "path_mtu is 4096", .rtr = bytes_mtu },
+	{ "av-port", NULL, "attr-range", "ah_attr.port_num is 0", .rtr = port_zero },
+	{ "rd-atomic-huge", NULL, "attr-range", "max_dest_rd_atomic is 255", .rtr = much_rd },
+	{ "gid-byte-order", NULL, "gid-family", "the destination is", .rtr = gid_swapped },
 	{ "pkey-index", pkey_index, "attr-range", "pkey_index is 200" },
 	{ "init-port", init_port, "attr-range", "port_num is 0" },
 	{ "ud-no-qkey", ud_no_qkey, "qp-attr-missing", "lacks IBV_QP_QKEY" },

@@ -13,29 +13,24 @@ static void nobody_forever(struct rig *rig, bool wrong)
 	NEED(link_to(rig, ends.a, &link, dest, rig->gid, false) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The request is not signaled, and a completion of the other end waits on another CQ. */
 static void unsignaled_here(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *sends = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
-	struct link link = { .send_cq = sends, .unsignaled = true };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *sends = KEEP(ibv_create_cq(rig->context, 16, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = sends, .unsignaled = true });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, wrong ? 0 : IBV_SEND_SIGNALED, 0, 64) == 0);
 	CHECK(poll_for(sends, 1, LONG) == !wrong);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(sends) == 0);
 }
 
 /* num_sge was forgotten: an empty message is sent. */
 static void list_unused(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = !wrong, .opcode = IBV_WR_SEND };
 	/* An empty message that is meant. */
@@ -44,27 +39,25 @@ static void list_unused(struct rig *rig, bool wrong)
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && post_recv(ends.b, rig, 2, 5120, 64) == 0);
 	NEED(ibv_post_send(ends.a, &wr, &bad) == 0 && ibv_post_send(ends.a, &empty, &bad) == 0);
 	CHECK(poll_for(rig->cq, 4, 3) == 4);
-	unlink_qps(ends);
 }
 
 /* An extended queue pair in place of the first. */
-static struct ends extended(struct rig *rig, struct ibv_qp_ex **qpx)
+static struct ibv_qp_ex *extended(struct rig *rig)
 {
 	struct link link = { 0 };
-	struct ends ends = { make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL), link_qp(rig, &link) };
+	struct ends ends = { KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL)), link_qp(rig, &link) };
 
 	join(rig, ends.a, ends.b);
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
-	*qpx = ibv_qp_to_qp_ex(ends.a);
-	NEED(*qpx);
-	return ends;
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ends.a);
+	NEED(qpx);
+	return qpx;
 }
 
 /* The setter of the data was forgotten. */
 static void wr_no_data(struct rig *rig, bool wrong)
 {
-	struct ibv_qp_ex *qpx;
-	struct ends ends = extended(rig, &qpx);
+	struct ibv_qp_ex *qpx = extended(rig);
 
 	ibv_wr_start(qpx);
 	qpx->wr_id = 1;
@@ -74,14 +67,12 @@ static void wr_no_data(struct rig *rig, bool wrong)
 		ibv_wr_set_sge(qpx, rig->mr->lkey, (uintptr_t)rig->buf, 64);
 	CHECK(ibv_wr_complete(qpx) == 0);
 	CHECK(poll_for(rig->cq, 2, 3) == 2);
-	unlink_qps(ends);
 }
 
 /* The flags are set after the operation that uses them. */
 static void wr_flags_late(struct rig *rig, bool wrong)
 {
-	struct ibv_qp_ex *qpx;
-	struct ends ends = extended(rig, &qpx);
+	struct ibv_qp_ex *qpx = extended(rig);
 
 	ibv_wr_start(qpx);
 	qpx->wr_id = 1;
@@ -92,29 +83,17 @@ static void wr_flags_late(struct rig *rig, bool wrong)
 		qpx->wr_flags = IBV_SEND_SIGNALED;
 	CHECK(ibv_wr_complete(qpx) == 0);
 	CHECK(poll_for(rig->cq, 2, 0.5) >= 1);
-	unlink_qps(ends);
 }
 
 /* remote_qpn of a datagram was not set. */
 static void datagram_to_none(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah_attr to = { .is_global = 1,
-				  .port_num = PORT,
-				  .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
 	NEED(ah && post_recv(ends.b, rig, 1, 4096, 104) == 0);
-	wr.wr.ud.ah = ah;
-	wr.wr.ud.remote_qpn = wrong ? 0 : ends.b->qp_num;
-	wr.wr.ud.remote_qkey = QKEY;
-	CHECK(ibv_post_send(ends.a, &wr, &bad) == 0);
+	CHECK(datagram(ends.a, ah, wrong ? 0 : ends.b->qp_num, part(rig, 0, 64)) == 0);
 	CHECK(poll_for(rig->cq, 2, 0.5) == 2 - wrong);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 /* The device list is freed before a device of it is opened. */
@@ -128,56 +107,47 @@ static void list_freed(struct rig *rig, bool wrong)
 
 	if (wrong)
 		ibv_free_device_list(list);
-	struct ibv_context *context = ibv_open_device(device);
+	struct ibv_context *context = KEEP(ibv_open_device(device));
 	NEED(context);
 	if (!wrong)
 		ibv_free_device_list(list);
 	/* The context keeps its device. */
-	struct ibv_context *again = ibv_open_device(context->device);
+	struct ibv_context *again = KEEP(ibv_open_device(context->device));
 	NEED(again);
-	CHECK(ibv_close_device(again) == 0 && ibv_close_device(context) == 0);
 }
 
 /* More completions than the CQ has room for. */
 static void cq_overran(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, wrong ? 1 : 16, NULL, NULL, 0);
-	struct link link = { .send_cq = cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, wrong ? 1 : 16, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = cq });
 
 	for (int i = 0; i < 8; i++)
 		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	usleep(200000);
 	CHECK(poll_for(cq, 8, LONG) == (wrong ? 1 : 8));
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 /* A receive whose buffer is a local variable of a function that returns. */
-static __attribute__((noinline)) struct ibv_mr *post_local(struct rig *rig, struct ibv_qp *qp,
-							   uint8_t *longer)
+static __attribute__((noinline)) void post_local(struct rig *rig, struct ibv_qp *qp, uint8_t *longer)
 {
 	uint8_t local[2048], *buf = longer ? longer : local;
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, buf, sizeof(local), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, buf, sizeof(local), IBV_ACCESS_LOCAL_WRITE));
 	NEED(mr);
 	struct ibv_sge sge = { (uintptr_t)buf, sizeof(local), mr->lkey };
 	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
 	NEED(ibv_post_recv(qp, &wr, &bad) == 0);
-	return mr;
 }
 
 static void local_receive(struct rig *rig, bool wrong)
 {
 	uint8_t longer[2048];
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_mr *mr = post_local(rig, ends.a, wrong ? NULL : longer);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
+	post_local(rig, ends.a, wrong ? NULL : longer);
 	/* Nothing comes, so that nothing is overwritten. */
 	CHECK(poll_for(rig->cq, 1, 0.2) == 0);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 /* The receiver of datagrams was not moved on to RTR. */
@@ -189,108 +159,87 @@ static void datagrams_too_early(struct rig *rig, bool wrong)
 	NEED(link_to(rig, qp, &link, 0, rig->gid, true) == 0);
 	NEED(post_recv(qp, rig, 1, 4096, 104) == 0);
 	CHECK(poll_for(rig->cq, 1, wrong ? LONG : 0.1) == 0);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The request names a region of another context of the same device. */
 static void key_of_other_context(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_context *context = ibv_open_device(rig->context->device);
-	struct ibv_pd *pd = ibv_alloc_pd(context);
-	char *other = calloc(1, 4096);
-	struct ibv_mr *mr = ibv_reg_mr(pd, other, 4096, ALL_ACCESS);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	struct ibv_context *context = KEEP(ibv_open_device(rig->context->device));
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(context));
+	char *other = KEEP(calloc(1, 4096));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(pd, other, 4096, ALL_ACCESS));
 	NEED(mr);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, wrong ? mr->lkey : rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
-	free(other);
 }
 
 /* The peer's card was never filled in. */
 static void key_of_nobody(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	int64_t to = wrong ? -(int64_t)(uintptr_t)rig->buf : 512;
 
 	NEED(post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 8, to, wrong ? 0 : rig->mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* Receives are posted to a full SRQ again before the completions of those before them are polled. */
 static void srq_unpolled(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
-	struct link link = { .srq = ibv_create_srq(rig->pd, &attr), .recv_cq = cq };
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 16, NULL, NULL, 0));
+	struct link link = { .srq = new_srq(rig, 4), .recv_cq = cq };
 	struct ends ends = link_up(rig, &link);
 	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
 	for (int i = 0; i < 4; i++)
-		NEED(ibv_post_srq_recv(link.srq, &wr, &bad) == 0);
+		NEED(srq_recv(link.srq, sge) == 0);
 	for (int i = 0; i < 2; i++)
 		NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
 	CHECK(poll_for(rig->cq, 2, 3) == 2);
 	if (!wrong)
 		CHECK(poll_for(cq, 2, 3) == 2);
-	CHECK(ibv_post_srq_recv(link.srq, &wr, &bad) == (wrong ? ENOMEM : 0));
-	unlink_qps(ends);
-	CHECK(ibv_destroy_srq(link.srq) == 0 && ibv_destroy_cq(cq) == 0);
+	CHECK(srq_recv(link.srq, sge) == (wrong ? ENOMEM : 0));
 }
 
 /* The access begins in the region of the peer, and runs past its end. */
 static void write_past_end(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf + 4096, 4096, ALL_ACCESS);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf + 4096, 4096, ALL_ACCESS));
 
 	NEED(mr && post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 64, wrong ? 8186 : 8128, mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 /* `next` of the only receive is that of a request of which nothing else is set. */
 static void stale_receive(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_recv_wr *bad, stale = { .num_sge = 9 };
 	struct ibv_recv_wr wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1, .next = wrong ? &stale : NULL };
 
 	CHECK(!ibv_post_recv(ends.b, &wr, &bad) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The same with an SRQ, and a negative number. */
 static void stale_srq_receive(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_srq *srq = new_srq(rig, 4);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_recv_wr *bad, stale = { .num_sge = -1515870811 };
 	struct ibv_recv_wr wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1, .next = wrong ? &stale : NULL };
 
-	NEED(srq);
 	CHECK(!ibv_post_srq_recv(srq, &wr, &bad) == !wrong);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 /* The last request of an array points to memory behind it that was never set. */
 static void garbage_behind_last(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr[3];
 
@@ -301,48 +250,24 @@ static void garbage_behind_last(struct rig *rig, bool wrong)
 		wr[1].next = NULL;
 	CHECK(!ibv_post_send(ends.a, wr, &bad) == !wrong);
 	CHECK(poll_for(rig->cq, 4, 3) == 4);
-	unlink_qps(ends);
-}
-
-static int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma)
-{
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP };
-
-	wr.wr.atomic.swap = 1;
-	if (in_rdma) {
-		wr.wr.rdma.remote_addr = addr;
-		wr.wr.rdma.rkey = rkey;
-	} else {
-		wr.wr.atomic.remote_addr = addr;
-		wr.wr.atomic.rkey = rkey;
-	}
-	NEED(ibv_post_send(qp, &wr, &bad) == 0);
-	return next_status(rig->cq);
 }
 
 /* The request of an atomic operation is filled in like that of a WRITE. */
 static void atomic_in_rdma(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	uint64_t addr = (uintptr_t)rig->buf + 4096;
 
 	CHECK((compare_and_swap(rig, ends.a, addr, rig->mr->rkey, wrong) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 /* A reply goes to the number of the receiver of the message, not to that of its sender. */
 static void reply_to_itself(struct rig *rig, bool wrong)
 {
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah_attr to = { .is_global = 1,
-				  .port_num = PORT,
-				  .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
 	NEED(ah && post_recv(ends.a, rig, 1, 4096, 104) == 0 && post_recv(ends.b, rig, 1, 4608, 104) == 0);
 	wr.wr.ud.ah = ah;
@@ -358,8 +283,6 @@ static void reply_to_itself(struct rig *rig, bool wrong)
 		NEED(post_recv(ends.b, rig, 1, 4608, 104) == 0 && ibv_post_send(ends.b, &wr, &bad) == 0);
 		CHECK(poll_for(rig->cq, 2, 3) == 2);
 	}
-	unlink_qps(ends);
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 const struct mistake trial_mistakes[] = {

@@ -16,7 +16,6 @@ static void to_rts_with(struct rig *rig, int more, struct ibv_qp_attr attr, bool
 	attr.sq_psn = 100;
 	attr.timeout = 14;
 	CHECK(!ibv_modify_qp(qp, &attr, mask | more) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* IBV_QP_CUR_STATE is in the mask, and cur_qp_state was not set. */
@@ -36,8 +35,7 @@ static void alt_path(struct rig *rig, bool wrong)
 /* The attributes are memory that was never set, except for some. */
 static void access_unset(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
+	struct ibv_qp *qp = link_qp(rig, &(struct link){ 0 });
 	struct ibv_qp_attr attr;
 
 	memset(&attr, wrong ? 0xa5 : 0, sizeof(attr));
@@ -46,7 +44,6 @@ static void access_unset(struct rig *rig, bool wrong)
 	attr.pkey_index = 0;
 	CHECK(ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* Links receives in a list, whose last one leads to the first if `ring` is true. */
@@ -56,7 +53,7 @@ static struct ibv_recv_wr *linked(struct rig *rig, bool ring)
 	static struct ibv_sge sge[4];
 
 	for (int i = 0; i < 4; i++) {
-		sge[i] = (struct ibv_sge){ (uintptr_t)rig->buf + 64 * i, 64, rig->mr->lkey };
+		sge[i] = part(rig, 64 * i, 64);
 		wr[i] = (struct ibv_recv_wr){ .wr_id = i,
 					      .next = ring || i < 3 ? wr + (i + 1) % 4 : NULL,
 					      .sg_list = sge + i,
@@ -67,80 +64,61 @@ static struct ibv_recv_wr *linked(struct rig *rig, bool ring)
 
 static void receives_in_a_ring(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_recv_wr *bad;
 
 	CHECK(!ibv_post_recv(ends.b, linked(rig, wrong), &bad) == !wrong);
-	unlink_qps(ends);
 }
 
 static void srq_in_a_ring(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
+	struct ibv_srq *srq = new_srq(rig, 8);
 	struct ibv_recv_wr *bad;
 
-	NEED(srq);
 	CHECK(!ibv_post_srq_recv(srq, linked(rig, wrong), &bad) == !wrong);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 /* Data of a READ is sent on before it has come. */
 static void unfenced_read(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_READ, 0, 0, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, wrong ? 0 : IBV_SEND_FENCE, 32, 64) == 0);
 	CHECK(poll_for(rig->cq, 2, 3) == 2);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 64) == 0);
 	CHECK(poll_for(rig->cq, 1, 3) == 1);
-	unlink_qps(ends);
 }
 
 /* The old value of a counter is returned onto the counter. */
 static void atomic_onto_itself(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(send_wr(ends.a, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, wrong ? 4096 : 0, 8) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 /* A datagram to a group has the number of a queue pair. */
 static void group_number(struct rig *rig, bool wrong)
 {
 	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
-	struct link link = { .type = IBV_QPT_UD };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_ah_attr to = { .is_global = 1,
-				  .port_num = PORT,
-				  .grh = { .dgid = group, .sgid_index = rig->gid_index, .hop_limit = 64 } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &to);
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_ah *ah = new_ah(rig, group);
 
-	NEED(ah && ibv_attach_mcast(ends.b, &group, 0) == 0 && post_recv(ends.b, rig, 1, 4096, 256) == 0);
-	wr.wr.ud.ah = ah;
-	wr.wr.ud.remote_qpn = wrong ? ends.b->qp_num : 0xffffff;
-	wr.wr.ud.remote_qkey = QKEY;
-	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
+	NEED(ibv_attach_mcast(ends.b, &group, 0) == 0 && post_recv(ends.b, rig, 1, 4096, 256) == 0);
+	NEED(datagram(ends.a, ah, wrong ? ends.b->qp_num : 0xffffff, part(rig, 0, 64)) == 0);
 	CHECK(poll_for(rig->cq, 2, wrong ? 0.5 : 3) == (wrong ? 1 : 2));
-	CHECK(ibv_detach_mcast(ends.b, &group, 0) == 0 && ibv_destroy_ah(ah) == 0);
-	unlink_qps(ends);
+	CHECK(ibv_detach_mcast(ends.b, &group, 0) == 0);
 }
 
 /* A request binds a window that is longer than its region. */
 static void bind_outside(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	struct ibv_mr *mr = KEEP(
+		ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND));
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2));
 	struct ibv_send_wr *bad, wr = { .wr_id = 5, .opcode = IBV_WR_BIND_MW };
 
 	NEED(mr && mw);
@@ -150,8 +128,6 @@ static void bind_outside(struct rig *rig, bool wrong)
 							  IBV_ACCESS_REMOTE_WRITE };
 	NEED(ibv_post_send(ends.a, &wr, &bad) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
-	unlink_qps(ends);
 }
 
 /* Waits for an asynchronous event, and is interrupted if none comes. Returns its type, or -1. */
@@ -177,21 +153,18 @@ static int next_async(struct rig *rig)
 /* The receives of an SRQ are to be flushed with a queue pair. */
 static void srq_not_flushed(struct rig *rig, bool wrong)
 {
-	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_attr);
-	struct link link = { .srq = srq };
+	struct link link = { .srq = new_srq(rig, 8) };
 	struct ibv_qp *qp = link_qp(rig, &link);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct ibv_recv_wr *bad;
 
-	NEED(srq && link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
-	NEED(ibv_post_srq_recv(srq, linked(rig, false), &bad) == 0);
+	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	NEED(ibv_post_srq_recv(link.srq, linked(rig, false), &bad) == 0);
 	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
 	if (wrong)
 		CHECK(poll_for(rig->cq, 1, LONG) == 0);
 	else
 		CHECK(next_async(rig) == IBV_EVENT_QP_LAST_WQE_REACHED);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
 }
 
 /* The queue pair is destroyed before its flushed receives are polled. */
@@ -204,12 +177,12 @@ static void destroyed_before_flush(struct rig *rig, bool wrong)
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
 	if (wrong) {
-		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(end(qp) == 0);
 		CHECK(poll_for(rig->cq, 1, LONG) == 0);
 		return;
 	}
 	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
-	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR && ibv_destroy_qp(qp) == 0);
+	CHECK(next_status(rig->cq) == IBV_WC_WR_FLUSH_ERR);
 }
 
 /* The event of SQD was not asked for. */
@@ -222,7 +195,6 @@ static void drains_unnoticed(struct rig *rig, bool wrong)
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (wrong ? 0 : IBV_QP_EN_SQD_ASYNC_NOTIFY)) == 0);
 	CHECK((next_async(rig) == IBV_EVENT_SQ_DRAINED) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The server's queue pair is of type UC. */
@@ -243,7 +215,6 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 	meet(peer);
 	if (server)
 		CHECK(poll_for(rig->cq, 1, wrong ? 0.2 : 3) == !wrong);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* The server sends the address of one region, and the key of another. */
@@ -251,9 +222,9 @@ static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 {
 	struct link link = { 0 };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	char *memory = aligned_alloc(4096, 65536);
-	struct ibv_mr *data = ibv_reg_mr(rig->pd, memory, 4096, ALL_ACCESS);
-	struct ibv_mr *control = ibv_reg_mr(rig->pd, memory + 61440, 4096, ALL_ACCESS);
+	char *memory = KEEP(aligned_alloc(4096, 65536));
+	struct ibv_mr *data = KEEP(ibv_reg_mr(rig->pd, memory, 4096, ALL_ACCESS));
+	struct ibv_mr *control = KEEP(ibv_reg_mr(rig->pd, memory + 61440, 4096, ALL_ACCESS));
 
 	NEED(data && control);
 	struct card mine = { qp->qp_num, (wrong ? control : data)->rkey, (uintptr_t)memory, rig->gid };
@@ -263,8 +234,6 @@ static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 	if (!server)
 		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
 	meet(peer);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(data) == 0 && ibv_dereg_mr(control) == 0);
-	free(memory);
 }
 
 const struct mistake more_trial_mistakes[] = {

@@ -13,15 +13,15 @@ struct notified {
 
 static struct notified notified(struct rig *rig)
 {
-	struct notified all = { .channel = ibv_create_comp_channel(rig->context) };
+	struct notified all = { .channel = KEEP(ibv_create_comp_channel(rig->context)) };
 
-	NEED(all.channel && (all.cq = ibv_create_cq(rig->context, 64, NULL, all.channel, 0)));
+	NEED(all.channel && (all.cq = KEEP(ibv_create_cq(rig->context, 64, NULL, all.channel, 0))));
 	return all;
 }
 
 static void drop(struct notified *all)
 {
-	CHECK(ibv_destroy_cq(all->cq) == 0 && ibv_destroy_comp_channel(all->channel) == 0);
+	CHECK(end(all->cq) == 0 && end(all->channel) == 0);
 }
 
 static void on_alarm(int signal)
@@ -48,38 +48,31 @@ static bool event_comes(struct ibv_comp_channel *channel)
 static void not_armed(struct rig *rig, bool wrong)
 {
 	struct notified all = notified(rig);
-	struct link link = { .send_cq = all.cq, .recv_cq = all.cq };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = all.cq, .recv_cq = all.cq });
 
 	if (!wrong)
 		NEED(ibv_req_notify_cq(all.cq, 0) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK(event_comes(all.channel) == !wrong);
 	CHECK(next_status(all.cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	drop(&all);
 }
 
 static void solicited_only(struct rig *rig, bool wrong)
 {
 	struct notified all = notified(rig);
-	struct link link = { .recv_cq = all.cq };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .recv_cq = all.cq });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && ibv_req_notify_cq(all.cq, 1) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, wrong ? 0 : IBV_SEND_SOLICITED, 0, 8) == 0);
 	CHECK(event_comes(all.channel) == !wrong);
 	CHECK(next_status(all.cq) == IBV_WC_SUCCESS && next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	drop(&all);
 }
 
 /* The completion came before the CQ was armed. */
 static void armed_late(struct rig *rig, bool wrong)
 {
 	struct notified all = notified(rig);
-	struct link link = { .send_cq = all.cq, .recv_cq = all.cq };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = all.cq, .recv_cq = all.cq });
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	usleep(100000);
@@ -87,16 +80,13 @@ static void armed_late(struct rig *rig, bool wrong)
 	if (wrong)
 		CHECK(!event_comes(all.channel));
 	CHECK(next_status(all.cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	drop(&all);
 }
 
 /* Waits on a channel that the CQ was not created with. */
 static void other_channel(struct rig *rig, bool wrong)
 {
 	struct notified all = notified(rig), other = notified(rig);
-	struct link link = { .send_cq = all.cq, .recv_cq = all.cq };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = all.cq, .recv_cq = all.cq });
 
 	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
@@ -104,68 +94,55 @@ static void other_channel(struct rig *rig, bool wrong)
 	if (wrong)
 		CHECK(event_comes(all.channel));
 	CHECK(next_status(all.cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	drop(&all);
-	drop(&other);
 }
 
 static void unsignaled_wait(struct rig *rig, bool wrong)
 {
-	struct link link = { .unsignaled = true };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .unsignaled = true });
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, wrong ? 0 : IBV_SEND_SIGNALED, 0, 8) == 0);
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
 }
 
 static void unsignaled_event(struct rig *rig, bool wrong)
 {
 	struct notified all = notified(rig);
-	struct link link = { .send_cq = all.cq, .recv_cq = all.cq, .unsignaled = true };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){
+						.send_cq = all.cq, .recv_cq = all.cq, .unsignaled = true });
 
 	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, wrong ? 0 : IBV_SEND_SIGNALED, 0, 8) == 0);
 	CHECK(event_comes(all.channel) == !wrong);
 	CHECK(poll_for(all.cq, 1, 0.1) == !wrong);
-	unlink_qps(ends);
-	drop(&all);
 }
 
 static void polls_other_cq(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *recv_cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
-	struct link link = { .recv_cq = recv_cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *recv_cq = KEEP(ibv_create_cq(rig->context, 8, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .recv_cq = recv_cq });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0 && send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 	CHECK(poll_for(wrong ? rig->cq : recv_cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(recv_cq) == 0);
 }
 
 static void rnr_forever(struct rig *rig, bool wrong)
 {
-	struct link link = { .rnr_retry = 7 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .rnr_retry = 7 });
 
 	if (!wrong)
 		NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
 	CHECK((poll_for(rig->cq, 1, LONG) == 1) == !wrong);
-	unlink_qps(ends);
 }
 
 static void timeout_zero(struct rig *rig, bool wrong)
 {
-	struct link link = { .no_timeout = true, .stays = wrong ? IBV_QPS_INIT : 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig,
+				   &(struct link){ .no_timeout = true, .stays = wrong ? IBV_QPS_INIT : 0 });
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((poll_for(rig->cq, 1, LONG) == 1) == !wrong);
-	unlink_qps(ends);
 }
 
 /* The receiver's peer has not moved to RTS, so it does not send. */
@@ -179,40 +156,34 @@ static void recv_in_init(struct rig *rig, bool wrong)
 	if (!wrong)
 		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 8) == 0);
 	CHECK(poll_for(rig->cq, 2, LONG) == (wrong ? 0 : 2));
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* A WRITE consumes no receive, so none completes. */
 static void write_is_silent(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *recv_cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
-	struct link link = { .recv_cq = recv_cq };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *recv_cq = KEEP(ibv_create_cq(rig->context, 8, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .recv_cq = recv_cq });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, wrong ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 8) == 0);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 	CHECK(poll_for(recv_cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(recv_cq) == 0);
 }
 
 /* The receive was posted to the queue pair that sends. */
 static void recv_on_sender(struct rig *rig, bool wrong)
 {
-	struct link link = { .rnr_retry = 7 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .rnr_retry = 7 });
 
 	NEED(post_recv(wrong ? ends.a : ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 8) == 0);
 	CHECK((poll_for(rig->cq, 2, LONG) == 2) == !wrong);
-	unlink_qps(ends);
 }
 
 /* ibv_wr_complete is missing. */
 static void wr_not_completed(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
+	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL));
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp);
 
 	join(rig, qp, qp);
@@ -226,7 +197,6 @@ static void wr_not_completed(struct rig *rig, bool wrong)
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
 	if (wrong)
 		ibv_wr_abort(qpx);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void *ack_late(void *cq)
@@ -239,8 +209,7 @@ static void *ack_late(void *cq)
 static void cq_unacked(struct rig *rig, bool wrong)
 {
 	struct notified all = notified(rig);
-	struct link link = { .send_cq = all.cq, .recv_cq = all.cq };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = all.cq, .recv_cq = all.cq });
 	struct ibv_cq *cq;
 	pthread_t thread;
 	void *context;
@@ -262,8 +231,7 @@ static void cq_unacked(struct rig *rig, bool wrong)
 static void async_wait(struct rig *rig, bool wrong)
 {
 	struct sigaction action = { .sa_handler = on_alarm };
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_async_event event;
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
@@ -273,30 +241,25 @@ static void async_wait(struct rig *rig, bool wrong)
 		CHECK(ibv_get_async_event(rig->context, &event) != 0);
 	}
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
 }
 
 /* The peer's WRITE is refused here, which an event says. */
 static void access_event(struct rig *rig, bool wrong)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE,
-				       IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_REMOTE_WRITE));
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE,
+					    IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_REMOTE_WRITE)));
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 
 	NEED(mr && post(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 8, 4096, mr->rkey) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	if (wrong)
 		CHECK(next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
-	unlink_qps(ends);
-	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
 /* The array of completions has no element. */
 static void polls_none(struct rig *rig, bool wrong)
 {
-	struct link link = { 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ 0 });
 	struct ibv_wc wc;
 	time_t end = time(NULL) + 4;
 	int got = 0;
@@ -305,7 +268,6 @@ static void polls_none(struct rig *rig, bool wrong)
 	while (time(NULL) < end && (got = ibv_poll_cq(rig->cq, wrong ? 0 : 1, &wc)) == 0)
 		;
 	CHECK(got == !wrong);
-	unlink_qps(ends);
 }
 
 /* The length of an array that is empty, less one. */
@@ -319,13 +281,11 @@ static void polls_negative(struct rig *rig, bool wrong)
 /* Not signaled; the CQ is also that of a receive for which nothing comes. */
 static void unsignaled_with_receive(struct rig *rig, bool wrong)
 {
-	struct link link = { .unsignaled = true };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .unsignaled = true });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, wrong ? 0 : IBV_SEND_SIGNALED, 0, 8) == 0);
 	CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
-	unlink_qps(ends);
 }
 
 static void *take_back(void *argument)
@@ -343,8 +303,7 @@ static void *take_back(void *argument)
 static void acked_twice(struct rig *rig, bool wrong)
 {
 	struct notified all = notified(rig);
-	struct link link = { .send_cq = all.cq, .recv_cq = all.cq };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .send_cq = all.cq, .recv_cq = all.cq });
 	struct ibv_cq *cq;
 	pthread_t thread;
 	void *context;
@@ -364,9 +323,9 @@ static void acked_twice(struct rig *rig, bool wrong)
 /* The program polls the CQ of receives only, which are flushed. */
 static void flushed_by_send(struct rig *rig, bool wrong)
 {
-	struct ibv_cq *recv_cq = ibv_create_cq(rig->context, 8, NULL, NULL, 0);
-	struct link link = { .recv_cq = recv_cq, .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ibv_cq *recv_cq = KEEP(ibv_create_cq(rig->context, 8, NULL, NULL, 0));
+	struct ends ends = link_up(rig, &(struct link){ .recv_cq = recv_cq,
+							.access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 });
 
 	NEED(post_recv(ends.a, rig, 1, 4096, 64) == 0);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
@@ -374,20 +333,16 @@ static void flushed_by_send(struct rig *rig, bool wrong)
 		CHECK(next_status(recv_cq) == IBV_WC_WR_FLUSH_ERR);
 	else
 		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
-	unlink_qps(ends);
-	CHECK(ibv_destroy_cq(recv_cq) == 0);
 }
 
 static void in_error_since(struct rig *rig, bool wrong)
 {
-	struct link link = { .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 };
-	struct ends ends = link_up(rig, &link);
+	struct ends ends = link_up(rig, &(struct link){ .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 });
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	unlink_qps(ends);
 }
 
 static void *poll_long(void *cq)

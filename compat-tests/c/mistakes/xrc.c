@@ -8,7 +8,7 @@ struct domain new_domain(struct rig *rig)
 	struct ibv_xrcd_init_attr init = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
 					   .fd = -1,
 					   .oflags = O_CREAT };
-	struct domain domain = { .xrcd = ibv_open_xrcd(rig->context, &init) };
+	struct domain domain = { .xrcd = KEEP(ibv_open_xrcd(rig->context, &init)) };
 	struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 8, .max_sge = 1 },
 					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 							 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
@@ -17,14 +17,9 @@ struct domain new_domain(struct rig *rig)
 					    .xrcd = domain.xrcd,
 					    .cq = rig->cq };
 
-	NEED(domain.xrcd && (domain.srq = ibv_create_srq_ex(rig->context, &srq)));
+	NEED(domain.xrcd && (domain.srq = KEEP(ibv_create_srq_ex(rig->context, &srq))));
 	NEED(ibv_get_srq_num(domain.srq, &domain.number) == 0);
 	return domain;
-}
-
-void end_domain(struct domain domain)
-{
-	CHECK(ibv_destroy_srq(domain.srq) == 0 && ibv_close_xrcd(domain.xrcd) == 0);
 }
 
 static void xrc_link(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
@@ -62,7 +57,8 @@ struct ends xrc_ends(struct rig *rig, struct domain domain)
 	struct ibv_qp_init_attr_ex recv = { .qp_type = IBV_QPT_XRC_RECV,
 					    .xrcd = domain.xrcd,
 					    .comp_mask = IBV_QP_INIT_ATTR_XRCD };
-	struct ends ends = { ibv_create_qp_ex(rig->context, &send), ibv_create_qp_ex(rig->context, &recv) };
+	struct ends ends = { KEEP(ibv_create_qp_ex(rig->context, &send)),
+			     KEEP(ibv_create_qp_ex(rig->context, &recv)) };
 
 	NEED(ends.a && ends.b);
 	xrc_link(rig, ends.b, ends.a->qp_num);

@@ -39,6 +39,44 @@ struct rig {
 void set_up(struct rig *rig);
 void tear_down(struct rig *rig);
 
+/* Objects that tear_down() destroys: the queue pairs first, then the others, the last first. */
+enum kept_kind {
+	KEPT_QP,
+	KEPT_CQ,
+	KEPT_CHANNEL,
+	KEPT_SRQ,
+	KEPT_XRCD,
+	KEPT_AH,
+	KEPT_MW,
+	KEPT_MR,
+	KEPT_DM,
+	KEPT_PD,
+	KEPT_TD,
+	KEPT_CONTEXT,
+	KEPT_MEMORY
+};
+void *keep(void *object, enum kept_kind kind);
+/* Keeps what `object` creates, and is that; NULL stays NULL. */
+#define KEEP(object) \
+	((__typeof__(object))keep((object), _Generic((object), \
+						     struct ibv_qp *: KEPT_QP, \
+						     struct ibv_cq *: KEPT_CQ, \
+						     struct ibv_cq_ex *: KEPT_CQ, \
+						     struct ibv_comp_channel *: KEPT_CHANNEL, \
+						     struct ibv_srq *: KEPT_SRQ, \
+						     struct ibv_xrcd *: KEPT_XRCD, \
+						     struct ibv_ah *: KEPT_AH, \
+						     struct ibv_mw *: KEPT_MW, \
+						     struct ibv_mr *: KEPT_MR, \
+						     struct ibv_dm *: KEPT_DM, \
+						     struct ibv_pd *: KEPT_PD, \
+						     struct ibv_td *: KEPT_TD, \
+						     struct ibv_context *: KEPT_CONTEXT, \
+						     void *: KEPT_MEMORY)))
+/* Destroys a kept object now. Returns what the call returns; it is kept if that is an error. */
+int end(void *object);
+void end_all(void);
+
 /* Creates a QP in the Reset state, an extended one if `ops` is not 0. */
 struct ibv_qp *make_qp(struct rig *rig, enum ibv_qp_type type, uint64_t ops, struct ibv_srq *srq);
 int to_init(struct ibv_qp *qp);

@@ -99,99 +99,38 @@ pub struct KeyEntry {
     pub value: &'static str,
 }
 
-const PACKETS: &[Key] = &[
-    Key::P,
-    Key::Count,
-    Key::After,
-    Key::From,
-    Key::To,
-    Key::Device,
-    Key::Qpn,
-    Key::Opcode,
-    Key::Size,
-    Key::Direction,
-    Key::Peer,
-    Key::Per,
-];
-const DELAYS: &[Key] = &[
-    Key::Jitter,
-    Key::Distribution,
-    Key::P,
-    Key::Count,
-    Key::After,
-    Key::From,
-    Key::To,
-    Key::Device,
-    Key::Qpn,
-    Key::Opcode,
-    Key::Size,
-    Key::Direction,
-    Key::Peer,
-    Key::Per,
-];
-const BURSTS: &[Key] = &[
-    Key::Loss,
-    Key::From,
-    Key::To,
-    Key::Device,
-    Key::Qpn,
-    Key::Opcode,
-    Key::Size,
-    Key::Direction,
-    Key::Peer,
-];
-const LINES: &[Key] = &[
-    Key::Queue,
-    Key::From,
-    Key::To,
-    Key::Device,
-    Key::Qpn,
-    Key::Opcode,
-    Key::Size,
-    Key::Direction,
-    Key::Peer,
-];
-const MESSAGES: &[Key] = &[
-    Key::P,
-    Key::Count,
-    Key::After,
-    Key::From,
-    Key::To,
-    Key::Device,
-    Key::Qpn,
-    Key::Opcode,
-    Key::Size,
-    Key::Per,
-];
-const CALLS_TAKE: &[Key] = &[
-    Key::P,
-    Key::Count,
-    Key::After,
-    Key::From,
-    Key::To,
-    Key::Device,
-    Key::Qpn,
-    Key::Size,
-    Key::Per,
-];
-const POLLS: &[Key] = &[
-    Key::P,
-    Key::Count,
-    Key::After,
-    Key::From,
-    Key::To,
-    Key::Device,
-];
-const TIMES: &[Key] = &[
-    Key::Count,
-    Key::Every,
-    Key::From,
-    Key::To,
-    Key::Device,
-    Key::Qpn,
-];
+/// The keys that actions may have, in the order in which messages list them.
+mod takes {
+    use super::Key::{self, *};
 
-const TABLES: &[Key] = &[Key::Count, Key::From, Key::To, Key::Device];
+    pub const PACKETS: &[Key] = &[
+        P, Count, After, From, To, Device, Qpn, Opcode, Size, Direction, Peer, Per,
+    ];
+    pub const DELAYS: &[Key] = &[
+        Jitter,
+        Distribution,
+        P,
+        Count,
+        After,
+        From,
+        To,
+        Device,
+        Qpn,
+        Opcode,
+        Size,
+        Direction,
+        Peer,
+        Per,
+    ];
+    pub const BURSTS: &[Key] = &[Loss, From, To, Device, Qpn, Opcode, Size, Direction, Peer];
+    pub const LINES: &[Key] = &[Queue, From, To, Device, Qpn, Opcode, Size, Direction, Peer];
+    pub const MESSAGES: &[Key] = &[P, Count, After, From, To, Device, Qpn, Opcode, Size, Per];
+    pub const CALLS_TAKE: &[Key] = &[P, Count, After, From, To, Device, Qpn, Size, Per];
+    pub const POLLS: &[Key] = &[P, Count, After, From, To, Device];
+    pub const TIMES: &[Key] = &[Count, Every, From, To, Device, Qpn];
+    pub const TABLES: &[Key] = &[Count, From, To, Device];
+}
+use takes::*;
 
 const fn action(
     name: &'static str,

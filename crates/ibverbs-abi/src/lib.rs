@@ -5,7 +5,8 @@
 //! A C enum is an alias of an integer type with constants, because programs and providers pass values that
 //! this library does not know. An anonymous union or struct of C is named `u` here, or `imm` and `op` in
 //! work requests and completions. A field whose name is a Rust keyword has a `_` appended. `tests/layout`
-//! compares every type and constant with the C headers of the distribution.
+//! compares every type and constant with the C headers of the distribution. Of the kernel's constants, those
+//! that nothing uses are left out.
 //!
 //! The man pages of the verbs say what fields and constants mean; a comment here says what they do not.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]

@@ -6,6 +6,7 @@
 //! [`first_wrong`]: super::super::check::arguments::first_wrong
 
 mod device_memory;
+mod memory;
 mod modify_qp;
 
 use core::ffi::{c_int, c_uint};
@@ -20,6 +21,7 @@ use super::super::finding::Kind;
 use super::{preserving_errno, unsupported, with};
 
 pub use device_memory::{alloc_dm, reg_dm_mr};
+pub use memory::{advise_mr, reg_dmabuf_mr};
 pub use modify_qp::modify_qp;
 
 type Arguments = Vec<Argument>;

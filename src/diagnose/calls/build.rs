@@ -4,13 +4,12 @@
 //! `wr_atomic_write` and `wr_flush` were appended to the structure by later releases, so whether the
 //! provider's has them is read from the place of its `comp_mask`.
 
-use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::slice;
 
 use ibverbs_abi::*;
 
-use super::super::finding::{Finding, Outcome};
+use super::super::finding::Outcome;
 use super::super::shadow::{Qp, Remote, SendRequest, Sge};
 use super::super::{facts, report};
 use super::failed::report_failure;
@@ -38,7 +37,7 @@ macro_rules! builders {
             let (wr_id, flags) = unsafe { ((*$qp).wr_id, (*$qp).wr_flags) };
             let request: SendRequest = $request;
             const CALL: &str = concat!("ibv_", stringify!($new));
-            let early = with(|shadow| {
+            observe(|shadow| {
                 let request = SendRequest {
                     is_built: true,
                     wr_id,
@@ -48,7 +47,6 @@ macro_rules! builders {
                 };
                 shadow.qps.change($qp as usize, |qp| qp.building.push(request, CALL))
             });
-            misplaced($qp, early.flatten());
             if let Some(function) = ops($qp).$new {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
@@ -58,11 +56,10 @@ macro_rules! builders {
 
         $(unsafe extern "C" fn $part(qp: *mut ibv_qp_ex, $($parg: $pty),*) {
             const CALL: &str = concat!("ibv_", stringify!($part));
-            let early = with(|shadow| {
+            observe(|shadow| {
                 let change = |$last: &mut SendRequest| $change;
                 shadow.qps.change(qp as usize, |qp| qp.building.set(change, CALL))
             });
-            misplaced(qp, early.flatten());
             if let Some(function) = ops(qp).$part {
                 // SAFETY: the function is the provider's for this queue pair, and gets the program's
                 // arguments.
@@ -264,7 +261,6 @@ fn ops(qp: *mut ibv_qp_ex) -> BuildOps {
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     let thread = facts::thread();
-    MISPLACED.set(0);
     observe(|shadow| {
         let begin = |qp: &mut Qp| qp.begin_building(thread, "ibv_wr_start");
         shadow.qps.change(qp as usize, begin)
@@ -280,20 +276,6 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     });
 }
 
-thread_local! {
-    /// The queue pair with a call that came too early since its ibv_wr_start: that is why ibv_wr_complete
-    /// fails.
-    static MISPLACED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Reports a call that comes too early.
-fn misplaced(qp: *mut ibv_qp_ex, found: Option<Finding>) {
-    if let Some(found) = found {
-        MISPLACED.set(qp as usize);
-        observe(|_| vec![found]);
-    }
-}
-
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     const CALL: &str = "ibv_wr_complete";
     let address = qp as usize;
@@ -305,9 +287,12 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let (context, now) = unsafe { ((*qp).qp_base.context, ((*qp).wr_id, (*qp).wr_flags)) };
     check_process(context, CALL);
     let thread = facts::thread();
-    let mut posted = Default::default();
+    let (mut posted, mut was_misplaced) = Default::default();
     observe(|shadow| {
-        let complete = |qp: &mut Qp| qp.building.complete(now, qp.kind, CALL);
+        let complete = |qp: &mut Qp| {
+            was_misplaced = qp.building.take_misplaced();
+            qp.building.complete(now, qp.kind, CALL)
+        };
         let (list, incomplete) = shadow.qps.change(address, complete);
         let (these, mut found) = shadow.posting(address, list, thread, CALL);
         posted = these;
@@ -322,7 +307,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         shadow.bindings_end(address, ret == 0);
         shadow.posted(address, posted, accepted, CALL, outcome.clone())
     });
-    if MISPLACED.replace(0) != address {
+    if !was_misplaced {
         report_failure(context, CALL, outcome, count_before, || {
             format!("qp = {qp:p}")
         });

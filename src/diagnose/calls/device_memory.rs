@@ -124,20 +124,23 @@ unsafe fn copying(
     Some(known.ops)
 }
 
-/// Reports a copy that has failed, unless something was reported since `count_before`.
+/// Copies by the provider's function, as `copy` calls it. Reports what is wrong, and a copy that has failed,
+/// unless something else was reported.
 ///
 /// # Safety
-/// `dm` is alive.
+/// `dm` is alive, or was freed and is readable still.
 unsafe fn copied(
     dm: *mut ibv_dm,
     (offset, host_addr, length): (u64, *const c_void, usize),
-    ret: c_int,
-    count_before: u32,
     call: &'static str,
-) {
-    if ret == 0 {
-        return;
-    }
+    copy: impl FnOnce(CopyOps) -> Option<c_int>,
+) -> c_int {
+    let count_before = report::count();
+    // SAFETY: as the caller promises.
+    let ops = unsafe { copying(dm, (offset, length), call) };
+    let Some(ret) = ops.and_then(copy) else {
+        return libc::EINVAL;
+    };
     let outcome = Outcome::of(ret);
     if outcome.is(libc::EINVAL)
         && (offset | length as u64) % 4 != 0
@@ -154,11 +157,13 @@ unsafe fn copied(
             "devices copy to and from their memory in words of four bytes",
             "align offset and length to 4, and pad the data",
         );
-        return observe(|_| vec![found]);
+        observe(|_| vec![found]);
+        return ret;
     }
     let show = || format!("dm_offset = {offset}, host_addr = {host_addr:p}, length = {length}");
-    // SAFETY: the memory is alive, as the caller promises, and so its context is open.
+    // SAFETY: the memory is known, so it is alive, and its context is open.
     unsafe { report_failure((*dm).context, call, outcome, count_before, show) };
+    ret
 }
 
 unsafe extern "C" fn memcpy_to_dm(
@@ -167,18 +172,13 @@ unsafe extern "C" fn memcpy_to_dm(
     host_addr: *const c_void,
     length: usize,
 ) -> c_int {
-    const CALL: &str = "ibv_memcpy_to_dm";
-    let count_before = report::count();
+    let arguments = (dm_offset, host_addr, length);
     // SAFETY: the memory is alive, or was freed and is readable still (see the module above). The function
     // is the provider's for it, and gets the program's arguments.
     unsafe {
-        let ops = copying(dm, (dm_offset, length), CALL);
-        let Some(copy) = ops.and_then(|ops| ops.to) else {
-            return libc::EINVAL;
-        };
-        let ret = copy(dm, dm_offset, host_addr, length);
-        copied(dm, (dm_offset, host_addr, length), ret, count_before, CALL);
-        ret
+        copied(dm, arguments, "ibv_memcpy_to_dm", |ops| {
+            Some(ops.to?(dm, dm_offset, host_addr, length))
+        })
     }
 }
 
@@ -188,16 +188,11 @@ unsafe extern "C" fn memcpy_from_dm(
     dm_offset: u64,
     length: usize,
 ) -> c_int {
-    const CALL: &str = "ibv_memcpy_from_dm";
-    let count_before = report::count();
+    let arguments = (dm_offset, host_addr.cast_const(), length);
     // SAFETY: as in `memcpy_to_dm`.
     unsafe {
-        let ops = copying(dm, (dm_offset, length), CALL);
-        let Some(copy) = ops.and_then(|ops| ops.from) else {
-            return libc::EINVAL;
-        };
-        let ret = copy(host_addr, dm, dm_offset, length);
-        copied(dm, (dm_offset, host_addr, length), ret, count_before, CALL);
-        ret
+        copied(dm, arguments, "ibv_memcpy_from_dm", |ops| {
+            Some(ops.from?(host_addr, dm, dm_offset, length))
+        })
     }
 }

@@ -18,7 +18,7 @@ use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
 use super::super::{backtrace, cm_calls, crash, facts, report};
 use super::show::Show;
-use super::{arguments, memory, observe, preserving_errno, with};
+use super::{arguments, observe, preserving_errno, with};
 
 /// The result of a call, as its C type says success or failure.
 trait Returned {
@@ -99,7 +99,7 @@ reporting! {
     advise_mr, "ibv_advise_mr", of (*pd).context,
         (pd: *mut ibv_pd, advice: ib_uverbs_advise_mr_advice, flags: u32, sg_list: *mut ibv_sge,
             num_sges: u32) -> c_int,
-        check memory::advise_arguments(pd, sg_list, num_sges);
+        check arguments::advise_mr(pd, sg_list, num_sges);
     alloc_dm, "ibv_alloc_dm", of context, (context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr)
         -> *mut ibv_dm,
         check arguments::alloc_dm(context, attr);
@@ -194,7 +194,7 @@ reporting! {
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
         -> *mut ibv_mr,
-        check memory::dmabuf_arguments(pd, fd, access);
+        check arguments::reg_dmabuf_mr(pd, fd, access);
     reg_mr, "ibv_reg_mr", of (*pd).context,
         (pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr,
         check arguments::reg_mr(pd, access);

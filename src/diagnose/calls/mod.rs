@@ -107,11 +107,8 @@ fn look_up(cq: usize, completions: &[Completion]) {
     let found = with(|shadow| shadow.to_look_up(cq, completions)).unwrap_or_default();
     for (address, rkey, misplaced) in found {
         let evidence = preserving_errno(|| {
-            let mut evidence = peer::look(address, rkey);
+            let mut evidence = peer::look(address, rkey, misplaced);
             peer::look_for_naming(address, &mut evidence);
-            if misplaced != 0 {
-                peer::look_for_misplaced(address, misplaced, &mut evidence);
-            }
             evidence
         });
         with(|shadow| shadow.qps.change(address, |qp| qp.evidence = evidence));

@@ -41,6 +41,8 @@ pub struct Building {
     by: i32,
     /// Binds among the requests: the window, its key when they are posted, what it is bound to.
     binds: Vec<(usize, u32, Binding)>,
+    /// A call came too early since ibv_wr_start: that is why ibv_wr_complete fails.
+    is_misplaced: bool,
 }
 
 impl Building {
@@ -50,11 +52,13 @@ impl Building {
             requests: Vec::new(),
             by: 0,
             binds: Vec::new(),
+            is_misplaced: false,
         }
     }
 
     /// `thread` calls ibv_wr_start. Reports the same one, if it has not completed what it has begun.
-    pub fn begins(&self, thread: i32, call: &'static str) -> Option<Finding> {
+    pub fn begins(&mut self, thread: i32, call: &'static str) -> Option<Finding> {
+        self.is_misplaced = false;
         (self.by == thread).then(|| {
             let what = "this thread has called ibv_wr_start before, and since then neither \
                         ibv_wr_complete nor ibv_wr_abort"
@@ -73,6 +77,7 @@ impl Building {
     /// An operation was called: `request` begins.
     pub fn push(&mut self, request: SendRequest, call: &'static str) -> Option<Finding> {
         self.requests.push(request);
+        self.is_misplaced |= self.by == 0;
         (self.by == 0).then(|| {
             let what = "the request is built without ibv_wr_start".into();
             let why =
@@ -98,6 +103,7 @@ impl Building {
                 None
             }
             None => {
+                self.is_misplaced = true;
                 let what = "there is no request that it can be set in".into();
                 let why = "a setter belongs to the request of the operation before it";
                 Some(out_of_order(self.of.clone(), call, what, why))
@@ -139,6 +145,11 @@ impl Building {
         (list, found)
     }
 
+    /// Whether a call came too early since ibv_wr_start; once.
+    pub fn take_misplaced(&mut self) -> bool {
+        core::mem::take(&mut self.is_misplaced)
+    }
+
     /// Takes the binds: they are posted, or dropped.
     pub fn take_binds(&mut self) -> Vec<(usize, u32, Binding)> {
         core::mem::take(&mut self.binds)
@@ -173,6 +184,7 @@ mod tests {
         assert_eq!(rules(&early), [Rule::Argument]);
         let complete = |building: &mut Building| building.complete((1, 0), IBV_QPT_RC, COMPLETE);
         assert!(complete(&mut building).1.is_none());
+        assert!(building.take_misplaced() && !building.take_misplaced());
         assert!(complete(&mut building).1.is_some());
         assert!(building.begins(5, "ibv_wr_start").is_none());
         building.begun(5);

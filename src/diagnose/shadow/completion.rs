@@ -242,26 +242,24 @@ impl Shadow {
         let is_looked_up = |qp: &Qp| {
             qp.evidence.searched || !qp.evidence.own.is_empty() && qp.evidence.peer.is_some()
         };
-        if self.qps.get(&address).is_some_and(is_looked_up) {
-            return;
-        }
-        if let Some(at) = self.peer(address).map(|(at, _)| at) {
-            let peer = self.describe(at, rkey);
+        let qp = self.qps.get(&address).filter(|qp| !is_looked_up(qp));
+        if let Some(peer) = qp.and_then(|qp| self.peer(qp)) {
+            let peer = self.describe(peer.address, rkey);
             self.qps.change(address, |qp| qp.evidence.peer = peer);
         }
     }
 
     /// The queue pairs of completions with errors that the peer has a part in, and the remote keys of the
-    /// requests, also one that is misplaced, or 0; each queue pair once.
+    /// requests, also one that is misplaced; each queue pair once.
     pub fn to_look_up(
         &self,
         cq: usize,
         completions: &[Completion],
-    ) -> Vec<(usize, Option<u32>, u32)> {
+    ) -> Vec<(usize, Option<u32>, Option<u32>)> {
         let Some(context) = self.cqs.get(&cq).map(|cq| cq.context) else {
             return Vec::new();
         };
-        let mut found: Vec<(usize, Option<u32>, u32)> = Vec::new();
+        let mut found: Vec<(usize, Option<u32>, Option<u32>)> = Vec::new();
         let failed = completions.iter();
         for completion in failed.filter(|of| SENDS_ONLY.contains(&of.status)) {
             let Some(address) = self.qps.of_completion(context, cq, completion) else {
@@ -273,7 +271,8 @@ impl Shadow {
             if qp.first_error.is_none() && found.iter().all(|(of, ..)| *of != address) {
                 let mut sends = qp.sends.iter();
                 let request = sends.find(|request| request.wr_id == completion.wr_id);
-                let misplaced = request.map_or(0, |request| request.misplaced_rkey);
+                let misplaced = request.map(|request| request.misplaced_rkey);
+                let misplaced = misplaced.filter(|rkey| *rkey != 0);
                 found.push((address, request.and_then(key_at_peer), misplaced));
             }
         }

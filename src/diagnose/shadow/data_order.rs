@@ -66,17 +66,12 @@ impl Post<'_> {
             let mut reads = open.filter(|of| of.returns_data());
             let (read, sge) = reads.find_map(|read| Some((read, awaited(read, request)?)))?;
             Some(
-                Finding::new(
-                    Rule::UnfencedRead,
-                    self.object.clone(),
-                    self.call,
-                    Outcome::Called,
-                )
-                .with("operation", request.operation())
-                .with("wr_id", request.wr_id)
-                .with("addr", format!("{:#x}", sge.addr))
-                .with("read", read.operation())
-                .with("first", read.wr_id),
+                self.finding(Rule::UnfencedRead, Outcome::Called)
+                    .with("operation", request.operation())
+                    .with("wr_id", request.wr_id)
+                    .with("addr", format!("{:#x}", sge.addr))
+                    .with("read", read.operation())
+                    .with("first", read.wr_id),
             )
         };
         requests.iter().enumerate().find_map(of)
@@ -93,7 +88,7 @@ impl Post<'_> {
             };
             let meets = |sge: &&Sge| overlap(range(sge), (remote.addr, length)) && !is_same(sge);
             let sge = request.sges.iter().find(meets)?;
-            let (_, peer) = self.all.peer(self.object.address)?;
+            let peer = self.all.peer(self.qp)?;
             let region = self.all.mrs.by_rkey(peer.context, remote.rkey);
             region.filter(|region| region.is_memory)?;
             let operation = request.operation();
@@ -102,12 +97,7 @@ impl Post<'_> {
                  at {:#x} that it accesses",
                 request.wr_id, sge.addr, remote.addr
             );
-            let found = Finding::new(
-                Rule::Argument,
-                self.object.clone(),
-                self.call,
-                Outcome::Called,
-            );
+            let found = self.finding(Rule::Argument, Outcome::Called);
             Some(found.with("wr_id", request.wr_id).with_texts(
                 what,
                 "the old value overwrites the new one",

@@ -2,8 +2,6 @@
 //!
 //! Not here: other regions (`regions.rs`); the calls (`calls/device_memory.rs`).
 
-use std::collections::BTreeMap;
-
 use super::registry::Registry;
 use crate::diagnose::calls::CopyOps;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
@@ -22,14 +20,14 @@ pub struct DeviceMemory {
 pub struct DeviceMemories {
     all: Registry<DeviceMemory>,
     /// The allocation of each region.
-    regions: BTreeMap<usize, usize>,
+    regions: Registry<usize>,
 }
 
 impl DeviceMemories {
     pub const fn new() -> DeviceMemories {
         DeviceMemories {
             all: Registry::new(),
-            regions: BTreeMap::new(),
+            regions: Registry::new(),
         }
     }
 
@@ -49,7 +47,7 @@ impl DeviceMemories {
     /// The device of a context is closed. Returns the addresses of the allocations that it still had.
     pub fn close(&mut self, context: usize) -> Vec<usize> {
         let closed = self.all.take_all(|memory| memory.context == context);
-        self.regions.retain(|_, memory| !closed.contains(memory));
+        self.regions.take_all(|memory| closed.contains(memory));
         closed
     }
 
@@ -60,20 +58,16 @@ impl DeviceMemories {
     }
 
     pub fn add_region(&mut self, mr: usize, memory: usize) {
-        self.regions.insert(mr, memory);
+        self.regions.add(mr, memory);
     }
 
     pub fn remove_region(&mut self, mr: usize) {
-        self.regions.remove(&mr);
+        self.regions.take(mr);
     }
 
     /// The regions in an allocation.
     pub fn regions_of(&self, address: usize) -> impl Iterator<Item = usize> {
-        let of = self
-            .regions
-            .iter()
-            .filter(move |(_, memory)| **memory == address);
-        of.map(|(mr, _)| *mr)
+        self.regions.of_owner(address)
     }
 
     /// Reports an access that leaves the allocation.

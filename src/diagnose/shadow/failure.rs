@@ -8,7 +8,7 @@ use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::check::reasons::{self, status_text};
 use crate::diagnose::facts;
-use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::rules::Rule;
 
 /// The work queue that a completion is of.
@@ -34,7 +34,6 @@ impl Done {
 pub(super) struct Failure<'a> {
     pub(super) all: &'a Shadow,
     pub(super) qp: &'a Qp,
-    pub(super) object: Object,
     pub(super) status: u32,
     pub(super) call: &'static str,
 }
@@ -50,7 +49,6 @@ impl Failure<'_> {
         Some(Failure {
             all,
             qp,
-            object: qp.object(),
             status,
             call,
         })
@@ -58,17 +56,17 @@ impl Failure<'_> {
 
     /// The queue pair at the other end, if it is in this process.
     pub(super) fn peer(&self) -> Option<&Qp> {
-        self.all.peer(self.object.address).map(|(_, peer)| peer)
+        self.all.peer(self.qp)
     }
 
     pub(super) fn finding(&self, rule: Rule) -> Finding {
         let outcome = Outcome::Completion(self.status);
-        Finding::new(rule, self.object.clone(), self.call, outcome)
+        Finding::new(rule, self.qp.object(), self.call, outcome)
     }
 
     /// Finds the reasons that are known.
     pub(super) fn explain(&self, done: &Done) -> Vec<Finding> {
-        let (qp, object, call) = (self.qp, &self.object, self.call);
+        let (qp, object, call) = (self.qp, &self.qp.object(), self.call);
         match (self.status, done) {
             (IBV_WC_RETRY_EXC_ERR, _) => {
                 let gone = self.all.qps.peer_is_gone(qp, &self.all.devices);
@@ -189,15 +187,16 @@ impl Failure<'_> {
     /// The peer, in this process, has no receive, and another queue pair of its program has some, which no
     /// message has consumed.
     fn receives_elsewhere(&self) -> Option<String> {
-        let (at, peer) = self.all.peer(self.object.address)?;
+        let peer = self.peer()?;
         if peer.receives.posted() != 0 {
             return None;
         }
-        let mut others = self.all.qps.iter().filter(|(of, other)| {
-            let is_candidate = **of != at && other.context == peer.context && other.srq == 0;
+        let mut others = self.all.qps.values().filter(|other| {
+            let is_candidate =
+                other.address != peer.address && other.context == peer.context && other.srq == 0;
             is_candidate && other.receives.completed() == 0 && other.kind == peer.kind
         });
-        let (_, other) = others.find(|(_, other)| !other.receives.is_empty())?;
+        let other = others.find(|other| !other.receives.is_empty())?;
         Some(format!(
             "{} receives are posted to another queue pair of that program, {:#x}, and none of them was \
              consumed",

@@ -52,7 +52,7 @@ impl Handles {
     }
 
     pub fn pd_of(&self, ah: usize) -> Option<usize> {
-        self.domains.get(&ah).copied()
+        self.domains.owner_of(ah)
     }
 
     pub fn group_of(&self, ah: usize) -> Option<[u8; 16]> {
@@ -66,8 +66,7 @@ impl Handles {
 
     /// The handles of a domain.
     pub fn of_domain(&self, pd: usize) -> impl Iterator<Item = usize> {
-        let of = self.domains.iter().filter(move |(_, of)| **of == pd);
-        of.map(|(at, _)| *at)
+        self.domains.of_owner(pd)
     }
 }
 

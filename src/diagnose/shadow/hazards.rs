@@ -106,8 +106,9 @@ impl Shadow {
             }
             self.qps.get_mut(&address)?.same_buffer = Some(finding);
         }
-        self.qps.get(&address)?.same_buffer.as_ref()?;
-        let (_, peer) = self.peer(address)?;
+        let qp = self.qps.get(&address)?;
+        qp.same_buffer.as_ref()?;
+        let peer = self.peer(qp)?;
         match peer.sends.messages_vary() {
             true => self.qps.get_mut(&address)?.same_buffer.take(),
             false => None,

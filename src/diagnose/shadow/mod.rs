@@ -147,8 +147,8 @@ impl Shadow {
     }
 
     /// The queue pair at the other end of one, if it is in this process.
-    pub fn peer(&self, address: usize) -> Option<(usize, &Qp)> {
-        self.qps.peer(address, &self.devices)
+    pub fn peer(&self, qp: &Qp) -> Option<&Qp> {
+        self.qps.peer(qp, &self.devices)
     }
 }
 

@@ -66,7 +66,7 @@ impl Shadow {
         };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            let at = self.peer(address).map(|(at, _)| at);
+            let at = self.peer(qp).map(|peer| peer.address);
             if let Some((at, peer)) = at.and_then(|at| Some((at, self.describe(at, None)?))) {
                 found.extend(connection::pair(&object, qp, &peer));
                 let here = qp.connection.max_dest_rd_atomic.into();
@@ -89,7 +89,7 @@ impl Shadow {
             return false;
         };
         let is_new = qp.sends.posted() == 0 && qp.receives.completed() == 0;
-        is_new && matches!(qp.kind, IBV_QPT_RC | IBV_QPT_UC) && self.peer(address).is_none()
+        is_new && matches!(qp.kind, IBV_QPT_RC | IBV_QPT_UC) && self.peer(qp).is_none()
     }
 
     /// Compares a queue pair with its peer in another process.

@@ -115,20 +115,13 @@ impl Shadow {
 pub(super) struct Post<'a> {
     pub(super) all: &'a Shadow,
     pub(super) qp: &'a Qp,
-    pub(super) object: Object,
     pub(super) call: &'static str,
 }
 
 impl Post<'_> {
     pub(super) fn of<'a>(all: &'a Shadow, address: usize, call: &'static str) -> Option<Post<'a>> {
         let qp = all.qps.get(&address)?;
-        let object = qp.object();
-        Some(Post {
-            all,
-            qp,
-            object,
-            call,
-        })
+        Some(Post { all, qp, call })
     }
 
     /// Finds what is wrong with requests that are about to be posted. Requests that a finding names are
@@ -158,7 +151,7 @@ impl Post<'_> {
         let sges = requests.iter().flat_map(|request| &request.sges);
         let (by, context) = ((thread, report::stack()), self.qp.context);
         let regions = &self.all.mrs;
-        let dead = regions.on_dead_stack(&self.object, context, sges, by, self.call);
+        let dead = regions.on_dead_stack(&self.qp.object(), context, sges, by, self.call);
         found.extend(dead.or_else(|| self.all.receives_on_dead_stack(thread, self.call)));
         found
     }
@@ -166,7 +159,7 @@ impl Post<'_> {
     /// A queue pair posts for the first time since it was reset and connected again: so must its peer be.
     #[cold]
     fn peer_not_reset(&self) -> Option<Finding> {
-        let (_, peer) = self.all.peer(self.object.address)?;
+        let peer = self.all.peer(self.qp)?;
         if !peer.resets.peer_was_reset {
             return None;
         }
@@ -274,7 +267,7 @@ impl Post<'_> {
         if qp.is_disconnected && qp.state == IBV_QPS_ERR {
             // One without data shows that all before it are done.
             let sends_data = qp.sends.last().filter(|last| last.length() > 0);
-            return sends_data.map(|last| after_disconnect(&self.object, last.wr_id, self.call));
+            return sends_data.map(|last| after_disconnect(qp.object(), last.wr_id, self.call));
         }
         if let (IBV_QPS_ERR, Some(_), false) = (qp.state, qp.ended(), qp.is_of_cm) {
             // One without data is a drain.
@@ -308,14 +301,14 @@ impl Post<'_> {
         Some(found.with("cqe", cq.entries))
     }
 
-    fn finding(&self, rule: Rule, outcome: Outcome) -> Finding {
-        Finding::new(rule, self.object.clone(), self.call, outcome)
+    pub(super) fn finding(&self, rule: Rule, outcome: Outcome) -> Finding {
+        Finding::new(rule, self.qp.object(), self.call, outcome)
     }
 }
 
 /// A request is posted when the connection has been ended.
-fn after_disconnect(object: &Object, wr_id: u64, call: &'static str) -> Finding {
-    Finding::new(Rule::Argument, object.clone(), call, Outcome::Called)
+fn after_disconnect(object: Object, wr_id: u64, call: &'static str) -> Finding {
+    Finding::new(Rule::Argument, object, call, Outcome::Called)
         .with_texts(
             format!("the request (wr_id {wr_id}) is posted after rdma_disconnect"),
             "rdma_disconnect moves the queue pair to ERR, where requests complete with WR_FLUSH_ERR at once",

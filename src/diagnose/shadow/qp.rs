@@ -91,7 +91,7 @@ pub(super) struct Ended {
 /// A queue pair. It derefs to what it was created with, which does not change.
 #[derive(Clone)]
 pub struct Qp {
-    address: usize,
+    pub address: usize,
     created: NewQp,
     pub(super) one_thread: OneThread,
     pub state: ibv_qp_state,

@@ -123,25 +123,22 @@ impl Qps {
     /// The queue pair at the other end, if it is in this process: it has the number that this one names,
     /// and the source GID that is this one's destination, or is on the same device if the destination is
     /// this queue pair's own address.
-    pub fn peer(&self, address: usize, devices: &Devices) -> Option<(usize, &Qp)> {
-        let qp = self.get(&address)?;
+    pub fn peer(&self, qp: &Qp, devices: &Devices) -> Option<&Qp> {
         let connection = &qp.connection;
         if !connection.receives {
             return None;
         }
         let loops_back = connection.sgid == connection.dgid;
-        let is_peer = |at: usize, peer: &Qp| {
+        let is_peer = |peer: &&Qp| {
             peer.number == connection.dest_qpn
-                && (at != address || qp.number == connection.dest_qpn)
+                && (peer.address != qp.address || qp.number == connection.dest_qpn)
                 && if peer.connection.receives {
                     peer.connection.sgid == connection.dgid
                 } else {
                     loops_back && devices.name(peer.context) == devices.name(qp.context)
                 }
         };
-        self.iter()
-            .map(|(at, peer)| (*at, peer))
-            .find(|(at, peer)| is_peer(*at, peer))
+        self.values().find(is_peer)
     }
 
     /// Whether the peer was a queue pair of this process that has been destroyed.
@@ -315,7 +312,7 @@ mod tests {
     #[test]
     fn peers() {
         let (mut qps, devices) = connected();
-        let peer = |qps: &Qps| qps.peer(30, &devices).map(|(at, _)| at);
+        let peer = |qps: &Qps| qps.peer(&qps.all[&30], &devices).map(|qp| qp.address);
         assert_eq!(peer(&qps), Some(31));
         assert_eq!(qps.naming(17).map(|qp| qp.number), Some(18));
         let gone = qps.take(31).unwrap();

@@ -66,6 +66,19 @@ impl<T> Registry<T> {
     }
 }
 
+/// Objects of which nothing is known but the object that each belongs to.
+impl Registry<usize> {
+    pub fn owner_of(&self, address: usize) -> Option<usize> {
+        self.get(&address).copied()
+    }
+
+    /// The addresses of the objects of an owner.
+    pub fn of_owner(&self, owner: usize) -> impl Iterator<Item = usize> {
+        let of = self.iter().filter(move |(_, of)| **of == owner);
+        of.map(|(at, _)| *at)
+    }
+}
+
 #[cfg(test)]
 impl<T> core::ops::Index<&usize> for Registry<T> {
     type Output = T;

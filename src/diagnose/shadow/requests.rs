@@ -71,7 +71,7 @@ impl Post<'_> {
         let qp = self.qp;
         let of = |(at, request): (usize, &SendRequest)| {
             let finding = |rule| {
-                Finding::new(rule, self.object.clone(), self.call, Outcome::Called)
+                self.finding(rule, Outcome::Called)
                     .with("operation", request.operation())
                     .with("wr_id", request.wr_id)
             };

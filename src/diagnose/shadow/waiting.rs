@@ -241,10 +241,7 @@ impl Wait<'_> {
         if let Some(reason) = quiet::is_own_peer(qp, peer) {
             return Some(reason);
         }
-        let of = |text: String| {
-            let number = peer.qpn.unwrap_or(0);
-            format!("the peer's queue pair {number:#x}, {}, {text}", peer.place)
-        };
+        let of = |text: String| format!("{}{text}", its_queue_pair(peer));
         let other = peer.dest_qpn.filter(|other| *other != u64::from(qp.number));
         if let (Some(other), true) = (other, qp.kind != IBV_QPT_UD) {
             return Some((of(format!("is connected to {other:#x}")), NUMBERS));
@@ -391,18 +388,20 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
     Some((why, todo))
 }
 
+/// The beginning of a text about a peer's queue pair.
+fn its_queue_pair(peer: &Peer) -> String {
+    let number = peer.qpn.unwrap_or(0);
+    format!("the peer's queue pair {number:#x}, {}, ", peer.place)
+}
+
 /// Explains a wait by the state of the peer that keeps requests.
 fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
     let of = |text: String| {
-        let number = peer.qpn.unwrap_or(0);
         let forever = match qp.connection.timeout {
             0 => "; timeout 0 waits for its acknowledgment without end",
             _ => "",
         };
-        format!(
-            "the peer's queue pair {number:#x}, {}, {text}{forever}",
-            peer.place
-        )
+        format!("{}{text}{forever}", its_queue_pair(peer))
     };
     if !peer.receives() {
         let todo =

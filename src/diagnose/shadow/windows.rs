@@ -121,13 +121,12 @@ impl Windows {
     }
 
     pub fn pd_of(&self, mw: usize) -> Option<usize> {
-        self.domains.get(&mw).copied()
+        self.domains.owner_of(mw)
     }
 
     /// The windows of a domain.
     pub fn of_domain(&self, pd: usize) -> impl Iterator<Item = usize> {
-        let of = self.domains.iter().filter(move |(_, of)| **of == pd);
-        of.map(|(at, _)| *at)
+        self.domains.of_owner(pd)
     }
 
     /// A bind of a window has been posted. It has the key `rkey` from then on. `by` is the number of the

@@ -46,6 +46,10 @@ const C_ONLY: Rules = &[
         r"verbs_context_ops(\..*)?",
         "in Rust, from a macro; crates/ibverbs-abi/tests/layout compares its slots",
     ),
+    (
+        r"(IB|RDMA)_\w+",
+        "of the kernel: in Rust, those that something uses",
+    ),
     (r"empty", "in C, stands for no response"),
     (
         r"IBVERBS_PABI_(VERSION|RELEASE)",
@@ -55,10 +59,7 @@ const C_ONLY: Rules = &[
         r"__VERBS_ABI_IS_EXTENDED|IBV_ALLOCATOR_USE_DEFAULT",
         "pointers",
     ),
-    (
-        r"_ABI_ALIGN_\w+|IB_USER_VERBS_CMD_\w+_V\d",
-        "in C, used to declare commands",
-    ),
+    (r"_ABI_ALIGN_\w+", "in C, used to declare commands"),
     (
         r"ib_uverbs_flow_action_esp_encap\.\w+_data_u64",
         "second names for pointers",

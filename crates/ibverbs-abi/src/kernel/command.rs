@@ -2,8 +2,6 @@
 
 /// The newest ABI version, the number of plain write commands, and the range of versions that the library
 /// supports.
-pub const IB_USER_VERBS_ABI_VERSION: u32 = 6;
-pub const IB_USER_VERBS_CMD_THRESHOLD: u32 = 50;
 pub const IB_USER_VERBS_MIN_ABI_VERSION: u32 = 3;
 pub const IB_USER_VERBS_MAX_ABI_VERSION: u32 = 6;
 
@@ -15,23 +13,17 @@ pub const IB_USER_VERBS_CMD_QUERY_PORT: ib_uverbs_write_cmds = 2;
 pub const IB_USER_VERBS_CMD_ALLOC_PD: ib_uverbs_write_cmds = 3;
 pub const IB_USER_VERBS_CMD_DEALLOC_PD: ib_uverbs_write_cmds = 4;
 pub const IB_USER_VERBS_CMD_CREATE_AH: ib_uverbs_write_cmds = 5;
-pub const IB_USER_VERBS_CMD_MODIFY_AH: ib_uverbs_write_cmds = 6;
-pub const IB_USER_VERBS_CMD_QUERY_AH: ib_uverbs_write_cmds = 7;
 pub const IB_USER_VERBS_CMD_DESTROY_AH: ib_uverbs_write_cmds = 8;
 pub const IB_USER_VERBS_CMD_REG_MR: ib_uverbs_write_cmds = 9;
-pub const IB_USER_VERBS_CMD_REG_SMR: ib_uverbs_write_cmds = 10;
 pub const IB_USER_VERBS_CMD_REREG_MR: ib_uverbs_write_cmds = 11;
-pub const IB_USER_VERBS_CMD_QUERY_MR: ib_uverbs_write_cmds = 12;
 pub const IB_USER_VERBS_CMD_DEREG_MR: ib_uverbs_write_cmds = 13;
 pub const IB_USER_VERBS_CMD_ALLOC_MW: ib_uverbs_write_cmds = 14;
-pub const IB_USER_VERBS_CMD_BIND_MW: ib_uverbs_write_cmds = 15;
 pub const IB_USER_VERBS_CMD_DEALLOC_MW: ib_uverbs_write_cmds = 16;
 pub const IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: ib_uverbs_write_cmds = 17;
 pub const IB_USER_VERBS_CMD_CREATE_CQ: ib_uverbs_write_cmds = 18;
 pub const IB_USER_VERBS_CMD_RESIZE_CQ: ib_uverbs_write_cmds = 19;
 pub const IB_USER_VERBS_CMD_DESTROY_CQ: ib_uverbs_write_cmds = 20;
 pub const IB_USER_VERBS_CMD_POLL_CQ: ib_uverbs_write_cmds = 21;
-pub const IB_USER_VERBS_CMD_PEEK_CQ: ib_uverbs_write_cmds = 22;
 pub const IB_USER_VERBS_CMD_REQ_NOTIFY_CQ: ib_uverbs_write_cmds = 23;
 pub const IB_USER_VERBS_CMD_CREATE_QP: ib_uverbs_write_cmds = 24;
 pub const IB_USER_VERBS_CMD_QUERY_QP: ib_uverbs_write_cmds = 25;
@@ -66,7 +58,6 @@ pub const IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL: u32 = 56;
 pub const IB_USER_VERBS_EX_CMD_MODIFY_CQ: u32 = 57;
 
 /// Bits of `command` of [`ib_uverbs_cmd_hdr`].
-pub const IB_USER_VERBS_CMD_COMMAND_MASK: u32 = 0xff;
 pub const IB_USER_VERBS_CMD_FLAG_EXTENDED: u32 = 1 << 31;
 
 /// The header of every write command.

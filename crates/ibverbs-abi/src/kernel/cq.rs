@@ -118,19 +118,6 @@ pub struct ib_uverbs_poll_cq_resp {
     pub wc: [ib_uverbs_wc; 0],
 }
 
-/// The kernel's [`ibv_wc_opcode`](crate::ibv_wc_opcode).
-pub type ib_uverbs_wc_opcode = u32;
-pub const IB_UVERBS_WC_SEND: ib_uverbs_wc_opcode = 0;
-pub const IB_UVERBS_WC_RDMA_WRITE: ib_uverbs_wc_opcode = 1;
-pub const IB_UVERBS_WC_RDMA_READ: ib_uverbs_wc_opcode = 2;
-pub const IB_UVERBS_WC_COMP_SWAP: ib_uverbs_wc_opcode = 3;
-pub const IB_UVERBS_WC_FETCH_ADD: ib_uverbs_wc_opcode = 4;
-pub const IB_UVERBS_WC_BIND_MW: ib_uverbs_wc_opcode = 5;
-pub const IB_UVERBS_WC_LOCAL_INV: ib_uverbs_wc_opcode = 6;
-pub const IB_UVERBS_WC_TSO: ib_uverbs_wc_opcode = 7;
-pub const IB_UVERBS_WC_FLUSH: ib_uverbs_wc_opcode = 8;
-pub const IB_UVERBS_WC_ATOMIC_WRITE: ib_uverbs_wc_opcode = 9;
-
 /// The kernel's [`ibv_wc`](crate::ibv_wc).
 #[repr(C)]
 #[derive(Clone, Copy)]

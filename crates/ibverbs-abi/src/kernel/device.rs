@@ -101,22 +101,6 @@ pub struct ib_uverbs_ex_query_device_resp {
     pub reserved: u32,
 }
 
-/// The kernel's [`ibv_odp_general_caps`](crate::ibv_odp_general_caps).
-pub type ib_uverbs_odp_general_cap_bits = u32;
-pub const IB_UVERBS_ODP_SUPPORT: ib_uverbs_odp_general_cap_bits = 1 << 0;
-pub const IB_UVERBS_ODP_SUPPORT_IMPLICIT: ib_uverbs_odp_general_cap_bits = 1 << 1;
-
-/// The kernel's [`ibv_odp_transport_cap_bits`](crate::ibv_odp_transport_cap_bits).
-pub type ib_uverbs_odp_transport_cap_bits = u32;
-pub const IB_UVERBS_ODP_SUPPORT_SEND: ib_uverbs_odp_transport_cap_bits = 1 << 0;
-pub const IB_UVERBS_ODP_SUPPORT_RECV: ib_uverbs_odp_transport_cap_bits = 1 << 1;
-pub const IB_UVERBS_ODP_SUPPORT_WRITE: ib_uverbs_odp_transport_cap_bits = 1 << 2;
-pub const IB_UVERBS_ODP_SUPPORT_READ: ib_uverbs_odp_transport_cap_bits = 1 << 3;
-pub const IB_UVERBS_ODP_SUPPORT_ATOMIC: ib_uverbs_odp_transport_cap_bits = 1 << 4;
-pub const IB_UVERBS_ODP_SUPPORT_SRQ_RECV: ib_uverbs_odp_transport_cap_bits = 1 << 5;
-pub const IB_UVERBS_ODP_SUPPORT_FLUSH: ib_uverbs_odp_transport_cap_bits = 1 << 6;
-pub const IB_UVERBS_ODP_SUPPORT_ATOMIC_WRITE: ib_uverbs_odp_transport_cap_bits = 1 << 7;
-
 /// The kernel's [`ibv_odp_caps`](crate::ibv_odp_caps).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -166,52 +150,9 @@ pub struct ib_uverbs_cq_moderation_caps {
     pub reserved: u32,
 }
 
-/// The kernel's capability flags.
-pub type ib_uverbs_device_cap_flags = u64;
-pub const IB_UVERBS_DEVICE_RESIZE_MAX_WR: ib_uverbs_device_cap_flags = 1 << 0;
-pub const IB_UVERBS_DEVICE_BAD_PKEY_CNTR: ib_uverbs_device_cap_flags = 1 << 1;
-pub const IB_UVERBS_DEVICE_BAD_QKEY_CNTR: ib_uverbs_device_cap_flags = 1 << 2;
-pub const IB_UVERBS_DEVICE_RAW_MULTI: ib_uverbs_device_cap_flags = 1 << 3;
-pub const IB_UVERBS_DEVICE_AUTO_PATH_MIG: ib_uverbs_device_cap_flags = 1 << 4;
-pub const IB_UVERBS_DEVICE_CHANGE_PHY_PORT: ib_uverbs_device_cap_flags = 1 << 5;
-pub const IB_UVERBS_DEVICE_UD_AV_PORT_ENFORCE: ib_uverbs_device_cap_flags = 1 << 6;
-pub const IB_UVERBS_DEVICE_CURR_QP_STATE_MOD: ib_uverbs_device_cap_flags = 1 << 7;
-pub const IB_UVERBS_DEVICE_SHUTDOWN_PORT: ib_uverbs_device_cap_flags = 1 << 8;
-pub const IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT: ib_uverbs_device_cap_flags = 1 << 10;
-pub const IB_UVERBS_DEVICE_SYS_IMAGE_GUID: ib_uverbs_device_cap_flags = 1 << 11;
-pub const IB_UVERBS_DEVICE_RC_RNR_NAK_GEN: ib_uverbs_device_cap_flags = 1 << 12;
-pub const IB_UVERBS_DEVICE_SRQ_RESIZE: ib_uverbs_device_cap_flags = 1 << 13;
-pub const IB_UVERBS_DEVICE_N_NOTIFY_CQ: ib_uverbs_device_cap_flags = 1 << 14;
-pub const IB_UVERBS_DEVICE_MEM_WINDOW: ib_uverbs_device_cap_flags = 1 << 17;
-pub const IB_UVERBS_DEVICE_UD_IP_CSUM: ib_uverbs_device_cap_flags = 1 << 18;
-pub const IB_UVERBS_DEVICE_XRC: ib_uverbs_device_cap_flags = 1 << 20;
-pub const IB_UVERBS_DEVICE_MEM_MGT_EXTENSIONS: ib_uverbs_device_cap_flags = 1 << 21;
-pub const IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2A: ib_uverbs_device_cap_flags = 1 << 23;
-pub const IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B: ib_uverbs_device_cap_flags = 1 << 24;
-pub const IB_UVERBS_DEVICE_RC_IP_CSUM: ib_uverbs_device_cap_flags = 1 << 25;
-pub const IB_UVERBS_DEVICE_RAW_IP_CSUM: ib_uverbs_device_cap_flags = 1 << 26;
-pub const IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING: ib_uverbs_device_cap_flags = 1 << 29;
-pub const IB_UVERBS_DEVICE_RAW_SCATTER_FCS: ib_uverbs_device_cap_flags = 1 << 34;
-pub const IB_UVERBS_DEVICE_PCI_WRITE_END_PADDING: ib_uverbs_device_cap_flags = 1 << 36;
-pub const IB_UVERBS_DEVICE_FLUSH_GLOBAL: ib_uverbs_device_cap_flags = 1 << 38;
-pub const IB_UVERBS_DEVICE_FLUSH_PERSISTENT: ib_uverbs_device_cap_flags = 1 << 39;
-pub const IB_UVERBS_DEVICE_ATOMIC_WRITE: ib_uverbs_device_cap_flags = 1 << 40;
-pub const IB_UVERBS_DEVICE_CC_DMA_BOUNCE: ib_uverbs_device_cap_flags = 1 << 41;
-
-/// The kernel's [`ibv_raw_packet_caps`](crate::ibv_raw_packet_caps).
-pub type ib_uverbs_raw_packet_caps = u32;
-pub const IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING: ib_uverbs_raw_packet_caps = 1 << 0;
-pub const IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS: ib_uverbs_raw_packet_caps = 1 << 1;
-pub const IB_UVERBS_RAW_PACKET_CAP_IP_CSUM: ib_uverbs_raw_packet_caps = 1 << 2;
-pub const IB_UVERBS_RAW_PACKET_CAP_DELAY_DROP: ib_uverbs_raw_packet_caps = 1 << 3;
-
 /// Features of the kernel's RDMA core.
 pub type ib_uverbs_core_support = u32;
 pub const IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS: ib_uverbs_core_support = 1 << 0;
-pub const IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA: ib_uverbs_core_support = 1 << 1;
-
-/// Size of a device's name with the terminating NUL.
-pub const IB_DEVICE_NAME_MAX: u32 = 64;
 
 /// Request of `IB_USER_VERBS_CMD_QUERY_PORT`.
 #[repr(C)]
@@ -261,47 +202,9 @@ pub struct ib_uverbs_query_port_resp_ex {
     pub active_speed_ex: u32,
 }
 
-/// The kernel's [`ibv_port_cap_flags`](crate::ibv_port_cap_flags).
-pub type ib_uverbs_query_port_cap_flags = u32;
-pub const IB_UVERBS_PCF_SM: ib_uverbs_query_port_cap_flags = 1 << 1;
-pub const IB_UVERBS_PCF_NOTICE_SUP: ib_uverbs_query_port_cap_flags = 1 << 2;
-pub const IB_UVERBS_PCF_TRAP_SUP: ib_uverbs_query_port_cap_flags = 1 << 3;
-pub const IB_UVERBS_PCF_OPT_IPD_SUP: ib_uverbs_query_port_cap_flags = 1 << 4;
-pub const IB_UVERBS_PCF_AUTO_MIGR_SUP: ib_uverbs_query_port_cap_flags = 1 << 5;
-pub const IB_UVERBS_PCF_SL_MAP_SUP: ib_uverbs_query_port_cap_flags = 1 << 6;
-pub const IB_UVERBS_PCF_MKEY_NVRAM: ib_uverbs_query_port_cap_flags = 1 << 7;
-pub const IB_UVERBS_PCF_PKEY_NVRAM: ib_uverbs_query_port_cap_flags = 1 << 8;
-pub const IB_UVERBS_PCF_LED_INFO_SUP: ib_uverbs_query_port_cap_flags = 1 << 9;
-pub const IB_UVERBS_PCF_SM_DISABLED: ib_uverbs_query_port_cap_flags = 1 << 10;
-pub const IB_UVERBS_PCF_SYS_IMAGE_GUID_SUP: ib_uverbs_query_port_cap_flags = 1 << 11;
-pub const IB_UVERBS_PCF_PKEY_SW_EXT_PORT_TRAP_SUP: ib_uverbs_query_port_cap_flags = 1 << 12;
-pub const IB_UVERBS_PCF_EXTENDED_SPEEDS_SUP: ib_uverbs_query_port_cap_flags = 1 << 14;
-pub const IB_UVERBS_PCF_CM_SUP: ib_uverbs_query_port_cap_flags = 1 << 16;
-pub const IB_UVERBS_PCF_SNMP_TUNNEL_SUP: ib_uverbs_query_port_cap_flags = 1 << 17;
-pub const IB_UVERBS_PCF_REINIT_SUP: ib_uverbs_query_port_cap_flags = 1 << 18;
-pub const IB_UVERBS_PCF_DEVICE_MGMT_SUP: ib_uverbs_query_port_cap_flags = 1 << 19;
-pub const IB_UVERBS_PCF_VENDOR_CLASS_SUP: ib_uverbs_query_port_cap_flags = 1 << 20;
-pub const IB_UVERBS_PCF_DR_NOTICE_SUP: ib_uverbs_query_port_cap_flags = 1 << 21;
-pub const IB_UVERBS_PCF_CAP_MASK_NOTICE_SUP: ib_uverbs_query_port_cap_flags = 1 << 22;
-pub const IB_UVERBS_PCF_BOOT_MGMT_SUP: ib_uverbs_query_port_cap_flags = 1 << 23;
-pub const IB_UVERBS_PCF_LINK_LATENCY_SUP: ib_uverbs_query_port_cap_flags = 1 << 24;
-pub const IB_UVERBS_PCF_CLIENT_REG_SUP: ib_uverbs_query_port_cap_flags = 1 << 25;
-pub const IB_UVERBS_PCF_LINK_SPEED_WIDTH_TABLE_SUP: ib_uverbs_query_port_cap_flags = 1 << 27;
-pub const IB_UVERBS_PCF_VENDOR_SPECIFIC_MADS_TABLE_SUP: ib_uverbs_query_port_cap_flags = 1 << 28;
-pub const IB_UVERBS_PCF_MCAST_PKEY_TRAP_SUPPRESSION_SUP: ib_uverbs_query_port_cap_flags = 1 << 29;
-pub const IB_UVERBS_PCF_MCAST_FDB_TOP_SUP: ib_uverbs_query_port_cap_flags = 1 << 30;
-pub const IB_UVERBS_PCF_HIERARCHY_INFO_SUP: ib_uverbs_query_port_cap_flags = 1 << 31;
-pub const IB_UVERBS_PCF_IP_BASED_GIDS: ib_uverbs_query_port_cap_flags = 1 << 26;
-
 /// `flags` of [`ib_uverbs_query_port_resp`].
 pub type ib_uverbs_query_port_flags = u32;
 pub const IB_UVERBS_QPF_GRH_REQUIRED: ib_uverbs_query_port_flags = 1 << 0;
-
-/// The kernel's [`ibv_gid_type`](crate::ibv_gid_type).
-pub type ib_uverbs_gid_type = u32;
-pub const IB_UVERBS_GID_TYPE_IB: ib_uverbs_gid_type = 0;
-pub const IB_UVERBS_GID_TYPE_ROCE_V1: ib_uverbs_gid_type = 1;
-pub const IB_UVERBS_GID_TYPE_ROCE_V2: ib_uverbs_gid_type = 2;
 
 /// The kernel's [`ibv_gid_entry`](crate::ibv_gid_entry).
 #[repr(C)]

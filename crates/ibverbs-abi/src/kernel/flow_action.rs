@@ -65,7 +65,3 @@ pub struct ib_uverbs_flow_action_esp {
     pub flags: u32,
     pub hard_limit_pkts: u64,
 }
-
-/// Flags for reading counters.
-pub type ib_uverbs_read_counters_flags = u32;
-pub const IB_UVERBS_READ_COUNTERS_PREFER_CACHED: ib_uverbs_read_counters_flags = 1 << 0;

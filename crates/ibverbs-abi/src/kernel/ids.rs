@@ -5,7 +5,6 @@
 pub type uverbs_default_objects = u32;
 pub const UVERBS_OBJECT_DEVICE: uverbs_default_objects = 0;
 pub const UVERBS_OBJECT_PD: uverbs_default_objects = 1;
-pub const UVERBS_OBJECT_COMP_CHANNEL: uverbs_default_objects = 2;
 pub const UVERBS_OBJECT_CQ: uverbs_default_objects = 3;
 pub const UVERBS_OBJECT_QP: uverbs_default_objects = 4;
 pub const UVERBS_OBJECT_SRQ: uverbs_default_objects = 5;
@@ -27,7 +26,6 @@ pub const UVERBS_OBJECT_COMP_CNTR: uverbs_default_objects = 19;
 /// Methods of the object DEVICE.
 pub type uverbs_methods_device = u32;
 pub const UVERBS_METHOD_INVOKE_WRITE: uverbs_methods_device = 0;
-pub const UVERBS_METHOD_INFO_HANDLES: uverbs_methods_device = 1;
 pub const UVERBS_METHOD_QUERY_PORT: uverbs_methods_device = 2;
 pub const UVERBS_METHOD_GET_CONTEXT: uverbs_methods_device = 3;
 pub const UVERBS_METHOD_QUERY_CONTEXT: uverbs_methods_device = 4;
@@ -86,7 +84,6 @@ pub const UVERBS_ATTR_CREATE_CQ_BUFFER_VA: uverbs_attrs_create_cq_cmd_attr_ids =
 pub const UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH: uverbs_attrs_create_cq_cmd_attr_ids = 9;
 pub const UVERBS_ATTR_CREATE_CQ_BUFFER_FD: uverbs_attrs_create_cq_cmd_attr_ids = 10;
 pub const UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET: uverbs_attrs_create_cq_cmd_attr_ids = 11;
-pub const UVERBS_ATTR_CREATE_CQ_BUF_UMEM: uverbs_attrs_create_cq_cmd_attr_ids = 12;
 
 /// Attributes of the method DESTROY_CQ.
 pub type uverbs_attrs_destroy_cq_cmd_attr_ids = u32;
@@ -127,9 +124,6 @@ pub const UVERBS_ATTR_CREATE_QP_SOURCE_QPN: uverbs_attrs_create_qp_cmd_attr_ids 
 pub const UVERBS_ATTR_CREATE_QP_EVENT_FD: uverbs_attrs_create_qp_cmd_attr_ids = 12;
 pub const UVERBS_ATTR_CREATE_QP_RESP_CAP: uverbs_attrs_create_qp_cmd_attr_ids = 13;
 pub const UVERBS_ATTR_CREATE_QP_RESP_QP_NUM: uverbs_attrs_create_qp_cmd_attr_ids = 14;
-pub const UVERBS_ATTR_CREATE_QP_BUF_UMEM: uverbs_attrs_create_qp_cmd_attr_ids = 15;
-pub const UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM: uverbs_attrs_create_qp_cmd_attr_ids = 16;
-pub const UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM: uverbs_attrs_create_qp_cmd_attr_ids = 17;
 
 /// Attributes of the method DESTROY_QP.
 pub type uverbs_attrs_destroy_qp_cmd_attr_ids = u32;
@@ -290,7 +284,6 @@ pub const UVERBS_ATTR_QUERY_MR_HANDLE: uverbs_attrs_query_mr_cmd_attr_ids = 0;
 pub const UVERBS_ATTR_QUERY_MR_RESP_LKEY: uverbs_attrs_query_mr_cmd_attr_ids = 1;
 pub const UVERBS_ATTR_QUERY_MR_RESP_RKEY: uverbs_attrs_query_mr_cmd_attr_ids = 2;
 pub const UVERBS_ATTR_QUERY_MR_RESP_LENGTH: uverbs_attrs_query_mr_cmd_attr_ids = 3;
-pub const UVERBS_ATTR_QUERY_MR_RESP_IOVA: uverbs_attrs_query_mr_cmd_attr_ids = 4;
 
 /// Attributes of the method REG_DMABUF_MR.
 pub type uverbs_attrs_reg_dmabuf_mr_cmd_attr_ids = u32;
@@ -337,12 +330,6 @@ pub type uverbs_methods_actions_counters_ops = u32;
 pub const UVERBS_METHOD_COUNTERS_CREATE: uverbs_methods_actions_counters_ops = 0;
 pub const UVERBS_METHOD_COUNTERS_DESTROY: uverbs_methods_actions_counters_ops = 1;
 pub const UVERBS_METHOD_COUNTERS_READ: uverbs_methods_actions_counters_ops = 2;
-
-/// Attributes of the method INFO_HANDLES.
-pub type uverbs_attrs_info_handles_id = u32;
-pub const UVERBS_ATTR_INFO_OBJECT_ID: uverbs_attrs_info_handles_id = 0;
-pub const UVERBS_ATTR_INFO_TOTAL_HANDLES: uverbs_attrs_info_handles_id = 1;
-pub const UVERBS_ATTR_INFO_HANDLES_LIST: uverbs_attrs_info_handles_id = 2;
 
 /// Methods of the object PD.
 pub type uverbs_methods_pd = u32;

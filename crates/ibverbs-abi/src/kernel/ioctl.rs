@@ -2,9 +2,6 @@
 
 use crate::*;
 
-/// The magic number of RDMA ioctls.
-pub const RDMA_IOCTL_MAGIC: u32 = 27;
-
 /// `flags` of [`ib_uverbs_attr`].
 pub const UVERBS_ATTR_F_MANDATORY: u32 = 1;
 pub const UVERBS_ATTR_F_VALID_OUTPUT: u32 = 2;
@@ -53,15 +50,10 @@ pub struct ib_uverbs_ioctl_hdr {
     pub attrs: [ib_uverbs_attr; 0],
 }
 
-/// The namespace bits of an id: common or driver-specific.
-pub const UVERBS_ID_NS_MASK: u32 = 0xf000;
-pub const UVERBS_ID_NS_SHIFT: u32 = 12;
-
 /// The first driver-specific ids: the provider's input and output (UHW).
 pub const UVERBS_ID_DRIVER_NS: u32 = 0x1000;
 pub const UVERBS_ATTR_UHW_IN: u32 = 0x1000;
 pub const UVERBS_ATTR_UHW_OUT: u32 = 0x1001;
-pub const UVERBS_ID_DRIVER_NS_WITH_UHW: u32 = 0x1002;
 
 /// Kernel drivers: `driver_id` of a command, of RDMA netlink and of
 /// [`verbs_match_ent`](crate::verbs_match_ent).
@@ -69,18 +61,14 @@ pub type rdma_driver_id = u32;
 pub const RDMA_DRIVER_UNKNOWN: rdma_driver_id = 0;
 pub const RDMA_DRIVER_MLX5: rdma_driver_id = 1;
 pub const RDMA_DRIVER_MLX4: rdma_driver_id = 2;
-pub const RDMA_DRIVER_CXGB3: rdma_driver_id = 3;
 pub const RDMA_DRIVER_CXGB4: rdma_driver_id = 4;
 pub const RDMA_DRIVER_MTHCA: rdma_driver_id = 5;
 pub const RDMA_DRIVER_BNXT_RE: rdma_driver_id = 6;
 pub const RDMA_DRIVER_OCRDMA: rdma_driver_id = 7;
-pub const RDMA_DRIVER_NES: rdma_driver_id = 8;
-pub const RDMA_DRIVER_I40IW: rdma_driver_id = 9;
 pub const RDMA_DRIVER_IRDMA: rdma_driver_id = 9;
 pub const RDMA_DRIVER_VMW_PVRDMA: rdma_driver_id = 10;
 pub const RDMA_DRIVER_QEDR: rdma_driver_id = 11;
 pub const RDMA_DRIVER_HNS: rdma_driver_id = 12;
-pub const RDMA_DRIVER_USNIC: rdma_driver_id = 13;
 pub const RDMA_DRIVER_RXE: rdma_driver_id = 14;
 pub const RDMA_DRIVER_HFI1: rdma_driver_id = 15;
 pub const RDMA_DRIVER_QIB: rdma_driver_id = 16;

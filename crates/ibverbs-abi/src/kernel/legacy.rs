@@ -1,9 +1,6 @@
 //! Requests and responses of kernel ABIs 3 to 5, and the numbers of their commands, which are those of ABI
 //! 6.
 
-/// Number of the command with the request of ABI 3.
-pub const IB_USER_VERBS_CMD_MODIFY_SRQ_V3: u32 = 33;
-
 /// Request of `IB_USER_VERBS_CMD_MODIFY_SRQ` in ABI 3.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -43,12 +40,3 @@ pub struct ibv_create_qp_resp_v4 {
 pub struct ibv_create_srq_resp_v5 {
     pub srq_handle: u32,
 }
-
-/// Number of the command with the response of ABIs up to 5.
-pub const IB_USER_VERBS_CMD_CREATE_SRQ_V5: u32 = 32;
-
-/// Number of the command with the response of ABI 4.
-pub const IB_USER_VERBS_CMD_CREATE_QP_V4: u32 = 24;
-
-/// Number of the command with the response of ABI 3.
-pub const IB_USER_VERBS_CMD_CREATE_QP_V3: u32 = 24;

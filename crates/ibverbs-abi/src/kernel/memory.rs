@@ -50,22 +50,7 @@ pub struct ib_uverbs_close_xrcd {
 
 /// The kernel's [`ibv_access_flags`](crate::ibv_access_flags).
 pub type ib_uverbs_access_flags = u32;
-pub const IB_UVERBS_ACCESS_LOCAL_WRITE: ib_uverbs_access_flags = 1 << 0;
-pub const IB_UVERBS_ACCESS_REMOTE_WRITE: ib_uverbs_access_flags = 1 << 1;
-pub const IB_UVERBS_ACCESS_REMOTE_READ: ib_uverbs_access_flags = 1 << 2;
-pub const IB_UVERBS_ACCESS_REMOTE_ATOMIC: ib_uverbs_access_flags = 1 << 3;
-pub const IB_UVERBS_ACCESS_MW_BIND: ib_uverbs_access_flags = 1 << 4;
-pub const IB_UVERBS_ACCESS_ZERO_BASED: ib_uverbs_access_flags = 1 << 5;
-pub const IB_UVERBS_ACCESS_ON_DEMAND: ib_uverbs_access_flags = 1 << 6;
-pub const IB_UVERBS_ACCESS_HUGETLB: ib_uverbs_access_flags = 1 << 7;
-pub const IB_UVERBS_ACCESS_FLUSH_GLOBAL: ib_uverbs_access_flags = 1 << 8;
-pub const IB_UVERBS_ACCESS_FLUSH_PERSISTENT: ib_uverbs_access_flags = 1 << 9;
-pub const IB_UVERBS_ACCESS_RELAXED_ORDERING: ib_uverbs_access_flags = 1 << 20;
 pub const IB_UVERBS_ACCESS_OPTIONAL_RANGE: ib_uverbs_access_flags = 0x3ff00000;
-
-/// The first and the last flag that are hints.
-pub const IB_UVERBS_ACCESS_OPTIONAL_FIRST: u32 = 1 << 20;
-pub const IB_UVERBS_ACCESS_OPTIONAL_LAST: u32 = 1 << 29;
 
 /// Request of `IB_USER_VERBS_CMD_REG_MR`.
 #[repr(C)]
@@ -157,11 +142,6 @@ pub struct ib_uverbs_alloc_mw_resp {
 pub struct ib_uverbs_dealloc_mw {
     pub mw_handle: u32,
 }
-
-/// Kinds of buffers.
-pub type ib_uverbs_buffer_type = u32;
-pub const IB_UVERBS_BUFFER_TYPE_DMABUF: ib_uverbs_buffer_type = 0;
-pub const IB_UVERBS_BUFFER_TYPE_VA: ib_uverbs_buffer_type = 1;
 
 /// A buffer for a queue.
 #[repr(C)]

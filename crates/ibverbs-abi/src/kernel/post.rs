@@ -9,35 +9,6 @@ pub struct ib_uverbs_sge {
     pub lkey: u32,
 }
 
-/// The kernel's [`ibv_wr_opcode`](crate::ibv_wr_opcode).
-pub type ib_uverbs_wr_opcode = u32;
-pub const IB_UVERBS_WR_RDMA_WRITE: ib_uverbs_wr_opcode = 0;
-pub const IB_UVERBS_WR_RDMA_WRITE_WITH_IMM: ib_uverbs_wr_opcode = 1;
-pub const IB_UVERBS_WR_SEND: ib_uverbs_wr_opcode = 2;
-pub const IB_UVERBS_WR_SEND_WITH_IMM: ib_uverbs_wr_opcode = 3;
-pub const IB_UVERBS_WR_RDMA_READ: ib_uverbs_wr_opcode = 4;
-pub const IB_UVERBS_WR_ATOMIC_CMP_AND_SWP: ib_uverbs_wr_opcode = 5;
-pub const IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD: ib_uverbs_wr_opcode = 6;
-pub const IB_UVERBS_WR_LOCAL_INV: ib_uverbs_wr_opcode = 7;
-pub const IB_UVERBS_WR_BIND_MW: ib_uverbs_wr_opcode = 8;
-pub const IB_UVERBS_WR_SEND_WITH_INV: ib_uverbs_wr_opcode = 9;
-pub const IB_UVERBS_WR_TSO: ib_uverbs_wr_opcode = 10;
-pub const IB_UVERBS_WR_RDMA_READ_WITH_INV: ib_uverbs_wr_opcode = 11;
-pub const IB_UVERBS_WR_MASKED_ATOMIC_CMP_AND_SWP: ib_uverbs_wr_opcode = 12;
-pub const IB_UVERBS_WR_MASKED_ATOMIC_FETCH_AND_ADD: ib_uverbs_wr_opcode = 13;
-pub const IB_UVERBS_WR_FLUSH: ib_uverbs_wr_opcode = 14;
-pub const IB_UVERBS_WR_ATOMIC_WRITE: ib_uverbs_wr_opcode = 15;
-
-/// The kernel's [`ibv_placement_type`](crate::ibv_placement_type).
-pub type ib_placement_type = u32;
-pub const IB_FLUSH_GLOBAL: ib_placement_type = 1;
-pub const IB_FLUSH_PERSISTENT: ib_placement_type = 2;
-
-/// The kernel's [`ibv_selectivity_level`](crate::ibv_selectivity_level).
-pub type ib_selectivity_level = u32;
-pub const IB_FLUSH_RANGE: ib_selectivity_level = 0;
-pub const IB_FLUSH_MR: ib_selectivity_level = 1;
-
 /// The kernel's [`ibv_send_wr`](crate::ibv_send_wr).
 #[repr(C)]
 #[derive(Clone, Copy)]

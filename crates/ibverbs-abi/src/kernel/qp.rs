@@ -1,21 +1,7 @@
 //! Commands for queue pairs, address handles and multicast groups (`rdma/ib_user_verbs.h`).
 
-/// The kernel's [`ibv_qp_type`](crate::ibv_qp_type).
-pub type ib_uverbs_qp_type = u32;
-pub const IB_UVERBS_QPT_RC: ib_uverbs_qp_type = 2;
-pub const IB_UVERBS_QPT_UC: ib_uverbs_qp_type = 3;
-pub const IB_UVERBS_QPT_UD: ib_uverbs_qp_type = 4;
-pub const IB_UVERBS_QPT_RAW_PACKET: ib_uverbs_qp_type = 8;
-pub const IB_UVERBS_QPT_XRC_INI: ib_uverbs_qp_type = 9;
-pub const IB_UVERBS_QPT_XRC_TGT: ib_uverbs_qp_type = 10;
-pub const IB_UVERBS_QPT_DRIVER: ib_uverbs_qp_type = 0xff;
-
 /// The kernel's [`ibv_qp_create_flags`](crate::ibv_qp_create_flags).
 pub type ib_uverbs_qp_create_flags = u32;
-pub const IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK: ib_uverbs_qp_create_flags = 1 << 1;
-pub const IB_UVERBS_QP_CREATE_SCATTER_FCS: ib_uverbs_qp_create_flags = 1 << 8;
-pub const IB_UVERBS_QP_CREATE_CVLAN_STRIPPING: ib_uverbs_qp_create_flags = 1 << 9;
-pub const IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING: ib_uverbs_qp_create_flags = 1 << 11;
 pub const IB_UVERBS_QP_CREATE_SQ_SIG_ALL: ib_uverbs_qp_create_flags = 1 << 12;
 
 /// The kernel's [`ibv_qp_cap`](crate::ibv_qp_cap).
@@ -151,9 +137,6 @@ pub struct ib_uverbs_create_qp_resp {
 /// Mask of the members of [`ib_uverbs_ex_create_qp`] that are valid.
 pub type ib_uverbs_create_qp_mask = u32;
 pub const IB_UVERBS_CREATE_QP_MASK_IND_TABLE: ib_uverbs_create_qp_mask = 1 << 0;
-
-/// All bits that the kernel knows.
-pub const IB_UVERBS_CREATE_QP_SUP_COMP_MASK: u32 = 1 << 0;
 
 /// Request of `IB_USER_VERBS_EX_CMD_CREATE_QP`.
 #[repr(C)]
@@ -362,11 +345,6 @@ pub struct ib_uverbs_create_ah_resp {
 pub struct ib_uverbs_destroy_ah {
     pub ah_handle: u32,
 }
-
-/// Mask of a flow label, and the range of UDP source ports that RoCE v2 derives from it.
-pub const IB_GRH_FLOWLABEL_MASK: u32 = 0xfffff;
-pub const IB_ROCE_UDP_ENCAP_VALID_PORT_MIN: u32 = 0xc000;
-pub const IB_ROCE_UDP_ENCAP_VALID_PORT_MAX: u32 = 0xffff;
 
 /// The kernel's [`ibv_qp_attach_comp_cntr_op`](crate::ibv_qp_attach_comp_cntr_op).
 pub type ib_uverbs_qp_attach_comp_cntr_op = u32;

@@ -3,11 +3,8 @@
 /// `flags` of [`ib_path_rec_data`].
 pub const IB_PATH_GMP: u32 = 1 << 0;
 pub const IB_PATH_PRIMARY: u32 = 1 << 1;
-pub const IB_PATH_ALTERNATE: u32 = 1 << 2;
 pub const IB_PATH_OUTBOUND: u32 = 1 << 3;
-pub const IB_PATH_INBOUND: u32 = 1 << 4;
 pub const IB_PATH_INBOUND_REVERSE: u32 = 1 << 5;
-pub const IB_PATH_BIDIRECTIONAL: u32 = 0x28;
 
 /// A path record in the wire format, and its purpose.
 #[repr(C)]

@@ -1,11 +1,5 @@
 //! Commands for shared receive queues (`rdma/ib_user_verbs.h`).
 
-/// The kernel's [`ibv_srq_type`](crate::ibv_srq_type).
-pub type ib_uverbs_srq_type = u32;
-pub const IB_UVERBS_SRQT_BASIC: ib_uverbs_srq_type = 0;
-pub const IB_UVERBS_SRQT_XRC: ib_uverbs_srq_type = 1;
-pub const IB_UVERBS_SRQT_TM: ib_uverbs_srq_type = 2;
-
 /// Request of `IB_USER_VERBS_CMD_CREATE_SRQ`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]

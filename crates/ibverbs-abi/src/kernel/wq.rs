@@ -1,16 +1,5 @@
 //! Commands for work queues (`rdma/ib_user_verbs.h`).
 
-/// The kernel's [`ibv_wq_type`](crate::ibv_wq_type).
-pub type ib_uverbs_wq_type = u32;
-pub const IB_UVERBS_WQT_RQ: ib_uverbs_wq_type = 0;
-
-/// The kernel's [`ibv_wq_flags`](crate::ibv_wq_flags).
-pub type ib_uverbs_wq_flags = u32;
-pub const IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING: ib_uverbs_wq_flags = 1 << 0;
-pub const IB_UVERBS_WQ_FLAGS_SCATTER_FCS: ib_uverbs_wq_flags = 1 << 1;
-pub const IB_UVERBS_WQ_FLAGS_DELAY_DROP: ib_uverbs_wq_flags = 1 << 2;
-pub const IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING: ib_uverbs_wq_flags = 1 << 3;
-
 /// Request of `IB_USER_VERBS_EX_CMD_CREATE_WQ`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -67,9 +56,6 @@ pub struct ib_uverbs_ex_destroy_wq_resp {
     pub events_reported: u32,
     pub reserved: u32,
 }
-
-/// The largest `log_ind_tbl_size`.
-pub const IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE: u32 = 13;
 
 /// Request of `IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`.
 #[repr(C)]

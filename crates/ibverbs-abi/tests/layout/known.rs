@@ -54,48 +54,13 @@ pub const NEWER_CONSTANTS: &[&str] = &[
     "IBV_TPH_MEM_TYPE_",
     "IBV_WC_FLUSH",
     "IBV_WR_FLUSH",
-    "IB_FLUSH_",
-    "IB_UVERBS_ACCESS_FLUSH_",
-    "IB_UVERBS_BUFFER_TYPE_",
     "IB_UVERBS_COMP_CNTR_",
-    "IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA",
-    "IB_UVERBS_DEVICE_CC_DMA_BOUNCE",
-    "IB_UVERBS_DEVICE_FLUSH_",
-    "IB_UVERBS_ODP_SUPPORT",
     "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_",
-    "IB_UVERBS_WC_FLUSH",
-    "IB_UVERBS_WR_FLUSH",
-    "RDMA_DEVICE_TYPE_SMI",
     "RDMA_DRIVER_IONIC",
-    "RDMA_NAME_ASSIGN_TYPE_",
-    "RDMA_NETDEV_",
-    "RDMA_NLDEV_ATTR_DEV_TYPE",
-    "RDMA_NLDEV_ATTR_DRIVER_DETAILS",
-    "RDMA_NLDEV_ATTR_EVENT_TYPE",
-    "RDMA_NLDEV_ATTR_FRMR_POOL",
-    "RDMA_NLDEV_ATTR_NAME_ASSIGN_TYPE",
-    "RDMA_NLDEV_ATTR_PARENT_NAME",
-    "RDMA_NLDEV_ATTR_RES_SUBTYPE",
-    "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX",
-    "RDMA_NLDEV_ATTR_STAT_OPCOUNTER_ENABLED",
-    "RDMA_NLDEV_CMD_DELDEV",
-    "RDMA_NLDEV_CMD_FRMR_POOLS_",
-    "RDMA_NLDEV_CMD_MONITOR",
-    "RDMA_NLDEV_CMD_NEWDEV",
-    "RDMA_NLDEV_CMD_RES_SRQ_GET_RAW",
-    "RDMA_NLDEV_SYS_ATTR_MONITOR_MODE",
-    "RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE",
-    "RDMA_NL_GROUP_NOTIFY",
-    "RDMA_REGISTER_EVENT",
-    "RDMA_RENAME_EVENT",
-    "RDMA_UNREGISTER_EVENT",
     "UVERBS_ATTR_ALLOC_DMABUF_",
     "UVERBS_ATTR_ALLOC_DMAH_",
     "UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE",
     "UVERBS_ATTR_CREATE_CQ_BUF",
-    "UVERBS_ATTR_CREATE_QP_BUF_UMEM",
-    "UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM",
-    "UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM",
     "UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE",
     "UVERBS_ATTR_FREE_DMA_HANDLE",
     "UVERBS_ATTR_GET_CONTEXT_FD_ARR",
@@ -118,15 +83,12 @@ pub const NEWER_CONSTANTS: &[&str] = &[
     "UVERBS_OBJECT_DMAH",
 ];
 
-/// Counts, which are lower in older headers.
-pub const COUNTS: &[&str] = &[
-    "RDMA_NLDEV_ATTR_MAX",
-    "RDMA_NLDEV_NUM_OPS",
-    "RDMA_NL_NUM_GROUPS",
-];
-
 /// Prefixes of C names that this crate leaves out, and why.
 pub const LEFT_OUT: &[&str] = &[
+    // Constants of the kernel that nothing here uses.
+    "IB_",
+    "RDMA_",
+    "UVERBS_",
     // Constants that only the C macros for building commands use.
     "DECLARE_",
     "_ABI_ALIGN_",
@@ -139,12 +101,8 @@ pub const LEFT_OUT: &[&str] = &[
     // libibverbs.
     "IWPM_",
     "LS_",
-    "RDMA_NL_IWPM_",
-    "RDMA_NL_LS_",
     "rdma_ls_",
     "rdma_nla_ls_",
-    // Old names of UVERBS_ID_NS_* constants.
-    "UVERBS_UDATA_DRIVER_DATA_",
 ];
 
 /// Names that C does not have.
