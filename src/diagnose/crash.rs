@@ -7,7 +7,7 @@ use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::cm_layout::Id;
 use super::crash_verbs::{self, Crashed};
@@ -20,6 +20,12 @@ use crate::arch;
 const NEAR_NULL: usize = 64 << 10;
 /// The time that the search for the verb may take, in seconds, if the program holds a lock that it needs.
 const MAX_SECONDS: u32 = 5;
+
+/// Members of structures of verbs.h are within this number of bytes.
+const MEMBERS: usize = 4096;
+
+/// Where the program is loaded.
+static PROGRAM: AtomicUsize = AtomicUsize::new(0);
 
 const UNBOUND: &str = "an rdma_cm_id is bound to no device, so that its member verbs is NULL: wait for the \
                        event RDMA_CM_EVENT_ADDR_RESOLVED of rdma_resolve_addr, or, on the passive side, use \
@@ -45,6 +51,9 @@ pub fn posting(no_bad_wr: bool) {
 
 /// Installs the handler.
 pub fn initialize() {
+    // SAFETY: getauxval takes a number.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
+    PROGRAM.store(Place::of(entry as usize).object, Ordering::Relaxed);
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         let mut current = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: sigaction fills `current`, for which zeros are valid before; the new action has a
@@ -93,6 +102,20 @@ impl Place {
     }
 }
 
+/// The program itself has read a NULL pointer, perhaps in an inline function of verbs.h: nothing is known of
+/// where. Its own code holds no lock of the C library.
+fn perhaps_inline(place: &Place, address: usize) {
+    let opened = || shadow::with(|shadow| shadow.devices.iter().next().is_some());
+    let is_in_program = place.object == PROGRAM.load(Ordering::Relaxed);
+    if address < MEMBERS && is_in_program && opened() == Some(true) {
+        let object = Object::process();
+        let found = Finding::new(Rule::CrashInline, object, "a verb", Outcome::Called)
+            .with("addr", format!("{address:#x}"))
+            .with("from", backtrace::called_from());
+        report::write(&[found]);
+    }
+}
+
 /// The action is reset before it is called, so that the instruction, executed again, ends the program.
 extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes both to a handler with SA_SIGINFO.
@@ -105,7 +128,7 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
         None
     } else {
         let Some(crashed) = in_program(&place, address) else {
-            return;
+            return perhaps_inline(&place, address);
         };
         Some(crashed)
     };

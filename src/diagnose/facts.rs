@@ -134,16 +134,27 @@ pub fn registration(
     unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
     let status = fs::read("/proc/self/status").unwrap_or_default();
     let limited = pins && limit.rlim_cur != libc::RLIM_INFINITY && !may_lock_any(&status);
-    let maps = fs::read("/proc/self/maps").unwrap_or_default();
     memory::Registration {
         addr,
         length,
         access,
         limit: limited.then_some(limit.rlim_cur),
         pinned: shortage::pinned(&status).unwrap_or(0),
-        maps: memory::mappings(&String::from_utf8_lossy(&maps)),
+        maps: mappings(),
         regions,
     }
+}
+
+/// Whether a descriptor is open.
+pub fn is_open(fd: i32) -> bool {
+    // SAFETY: fcntl takes numbers, and F_GETFD changes nothing.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// The mappings of the process.
+pub fn mappings() -> Vec<memory::Mapping> {
+    let maps = fs::read("/proc/self/maps").unwrap_or_default();
+    memory::mappings(&String::from_utf8_lossy(&maps))
 }
 
 /// Whether the process has CAP_IPC_LOCK, to which RLIMIT_MEMLOCK does not apply.

@@ -2,6 +2,9 @@
 #include "pairs.h"
 
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 /* Moves a queue pair in RTR to RTS, with more in the mask than that takes. */
 static void to_rts_with(struct rig *rig, int more, struct ibv_qp_attr attr, bool wrong)
@@ -236,7 +239,131 @@ static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 	meet(peer);
 }
 
+/* ibv_poll_cq while a poll of ibv_start_poll has not ended. */
+static void poll_inside(struct rig *rig, bool wrong)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS };
+	struct ibv_cq_ex *cqx = KEEP(ibv_create_cq_ex(rig->context, &attr));
+	struct link link = { .send_cq = ibv_cq_ex_to_cq(cqx) };
+	struct ends ends = link_up(rig, &link);
+	struct ibv_poll_cq_attr poll = { 0 };
+	struct ibv_wc wc;
+
+	for (int i = 0; i < 2; i++)
+		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	while (ibv_start_poll(cqx, &poll))
+		;
+	if (wrong)
+		ibv_poll_cq(link.send_cq, 1, &wc);
+	ibv_end_poll(cqx);
+	if (!wrong)
+		CHECK(next_status(link.send_cq) == IBV_WC_SUCCESS);
+}
+
+/* ibv_post_send while requests of ibv_wr_start are not complete. */
+static void post_inside(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+	struct ends ends = { KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL)),
+			     link_qp(rig, &link) };
+
+	join(rig, ends.a, ends.b);
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ends.a);
+	NEED(qpx);
+	ibv_wr_start(qpx);
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qpx, rig->mr->rkey, (uintptr_t)rig->buf + 4096);
+	ibv_wr_set_sge(qpx, rig->mr->lkey, (uintptr_t)rig->buf, 8);
+	if (wrong)
+		CHECK(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 0, 8) == 0);
+	CHECK(ibv_wr_complete(qpx) == 0);
+	if (!wrong)
+		CHECK(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 0, 8) == 0);
+	CHECK(poll_for(rig->cq, 2, 3) == 2);
+}
+
+/* A process closes what it has not opened, but for files. */
+static void close_others(void)
+{
+	struct stat of;
+
+	for (int fd = 3; fd < 256; fd++)
+		if (fstat(fd, &of) == 0 && !(S_ISREG(of.st_mode) && of.st_nlink > 0))
+			close(fd);
+}
+
+static void descriptors_closed(struct rig *rig, bool wrong)
+{
+	struct link link = { 0 };
+
+	if (wrong)
+		close_others();
+	struct ibv_qp *qp = link_qp(rig, &link);
+	/* Connected with itself. */
+	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
+	NEED(send_wr(qp, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
+	CHECK(poll_for(rig->cq, 1, 30) == 1);
+	/* There is no device any more that could be closed. */
+	if (wrong)
+		_exit(failures != 0);
+}
+
+/* Memory is made read-only after it was registered. */
+static void made_read_only(struct rig *rig, bool wrong)
+{
+	struct ends ends = link_up(rig, &(struct link){ 0 });
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE));
+
+	NEED(mr);
+	struct ibv_sge sge = { (uintptr_t)memory, 64, mr->lkey };
+	if (wrong)
+		NEED(mprotect(memory, 4096, PROT_READ) == 0);
+	NEED(recv_one(ends.b, sge) == 0 && send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
+	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	next_status(rig->cq);
+}
+
+/* The Q_Key has the highest bit, for which the sender's own is sent. */
+static void own_qkey(struct rig *rig, bool wrong)
+{
+	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+
+	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);
+	wr.wr.ud.ah = new_ah(rig, rig->gid);
+	wr.wr.ud.remote_qpn = ends.b->qp_num;
+	/* The second stands for the sender's, which is the right one. */
+	wr.wr.ud.remote_qkey = wrong ? 0x8badcafe : 0x80000000;
+	NEED(post_one(ends.a, part(rig, 0, 64), wr) == 0);
+	CHECK(poll_for(rig->cq, 2, 3) == 2);
+}
+
+/* An inline function of verbs.h gets NULL. The process ends by SIGSEGV. */
+static void inline_null(struct rig *rig, bool wrong)
+{
+	pid_t child = wrong ? fork() : 0;
+	int status;
+
+	if (wrong && child == 0) {
+		struct ibv_cq *volatile none = NULL;
+		struct ibv_wc wc;
+
+		ibv_poll_cq(none, 1, &wc);
+		_exit(0);
+	}
+	if (wrong)
+		CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	CHECK(poll_for(rig->cq, 1, 0) == 0);
+}
+
 const struct mistake more_trial_mistakes[] = {
+	{ "poll-inside", poll_inside, "argument", "begun to poll the CQ with ibv_start_poll" },
+	{ "post-inside", post_inside, "argument", "this thread has called ibv_wr_start, and since then" },
+	{ "descriptors-closed", descriptors_closed, "argument", "of the device is closed, and the program" },
+	{ "made-read-only", made_read_only, "argument", "is mapped r--p" },
+	{ "own-qkey", own_qkey, "argument", "remote_qkey of the datagram" },
+	{ "inline-null", inline_null, "crash-inline", "its own code has read a NULL pointer" },
 	{ "cur-state", cur_state, "argument", "cur_qp_state is RESET, and the queue pair is in RTR" },
 	{ "alt-path", alt_path, "argument", "the device has no automatic path migration" },
 	{ "access-unset", access_unset, "unknown-bits", "qp_access_flags is 0xa5a5a5a5" },

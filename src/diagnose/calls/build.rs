@@ -155,6 +155,7 @@ builders! {
         wr_set_ud_addr(ah: *mut ibv_ah, qpn: u32, qkey: u32) => |last| {
             last.ah = ah as usize;
             last.remote_qpn = qpn;
+            last.remote_qkey = qkey;
         };
         wr_set_inline_data(addr: *mut c_void, length: usize) => |last| {
             last.inline = true;

@@ -81,10 +81,13 @@ impl Posts {
 /// # Safety
 /// `wr` is a whole request of such a queue pair, and its scatter/gather list is readable.
 unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
-    let (ah, remote_qpn) = match of.kind {
+    let (ah, remote_qpn, remote_qkey) = match of.kind {
         // SAFETY: a request of a UD queue pair has this member of the union.
-        IBV_QPT_UD => unsafe { (wr.wr.ud.ah as usize, wr.wr.ud.remote_qpn) },
-        _ => (0, 0),
+        IBV_QPT_UD => unsafe {
+            let to = wr.wr.ud;
+            (to.ah as usize, to.remote_qpn, to.remote_qkey)
+        },
+        _ => (0, 0, 0),
     };
     // SAFETY: the scatter/gather list is readable, as the caller promises.
     let sges = unsafe { sges(wr.sg_list, wr.num_sge, of.max_sge) };
@@ -111,6 +114,7 @@ unsafe fn request(wr: &ibv_send_wr, of: Posts) -> SendRequest {
         },
         ah,
         remote_qpn,
+        remote_qkey,
         remote_srqn: match of.kind {
             // SAFETY: a request of an XRC queue pair has this member of the union.
             IBV_QPT_XRC_SEND => unsafe { wr.qp_type.xrc.remote_srqn },

@@ -22,6 +22,12 @@ macro_rules! failures {
          that is NULL, was never set, was destroyed, or whose memory was freed",
         "check what the calls that create objects returned, use no object after it is destroyed, and set \
          each request to zero at first";
+    CrashInline "crash-inline" Failures Error:
+        "the program is about to end: its own code has read a NULL pointer, at {addr}, called from {from}",
+        "possible: ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq, ibv_wr_* and others are \
+         inline functions, which read the object that they get, and it was NULL",
+        "check what the calls that create objects returned; qp and the CQs of an rdma_cm_id are NULL before \
+         rdma_create_qp, and those of a listening id always";
     Argument "argument" Failures Error:
         "{what}",
         "{why}",

@@ -68,6 +68,18 @@ impl Building {
         })
     }
 
+    /// `thread` calls ibv_post_send. Reports it, if it has not completed what it has begun.
+    pub fn interrupted(&self, thread: i32, call: &'static str) -> Option<Finding> {
+        (self.by == thread && call == "ibv_post_send").then(|| {
+            let what = "this thread has called ibv_wr_start, and since then neither ibv_wr_complete nor \
+                        ibv_wr_abort"
+                .into();
+            let why = "ibv_wr_start locks the send queue until one of these two: on many devices the call \
+                       waits without end";
+            out_of_order(self.of.clone(), call, what, why)
+        })
+    }
+
     /// ibv_wr_start has returned to `thread`.
     pub fn begun(&mut self, thread: i32) {
         self.requests.clear();

@@ -195,6 +195,9 @@ impl Registry<Cq> {
         if call == "ibv_start_poll" && cq.open_by == thread {
             return Some(not_ended(address, call));
         }
+        if call == "ibv_poll_cq" && cq.open_by == thread {
+            return Some(poll_inside(address, call));
+        }
         let other = cq.one_thread.enter(thread)?;
         let object = Object::at(Kind::Cq, address);
         let flag = "IBV_CREATE_CQ_ATTR_SINGLE_THREADED";
@@ -203,6 +206,7 @@ impl Registry<Cq> {
 
     /// ibv_start_poll has returned 0: the thread has the queue until ibv_end_poll.
     pub fn poll_begun(&mut self, address: usize, thread: i32) {
+        super::watch_polls();
         self.change(address, |cq| cq.open_by = thread);
     }
 
@@ -301,6 +305,16 @@ fn not_ended(address: usize, call: &'static str) -> Finding {
         )
 }
 
+/// A thread calls ibv_poll_cq, and has the CQ open since ibv_start_poll.
+fn poll_inside(address: usize, call: &'static str) -> Finding {
+    let object = Object::at(Kind::Cq, address);
+    Finding::new(Rule::Argument, object, call, Outcome::Called).with_texts(
+        "this thread has begun to poll the CQ with ibv_start_poll, and has not called ibv_end_poll since",
+        "ibv_start_poll locks the CQ until ibv_end_poll: on many devices the call waits without end",
+        "use ibv_next_poll until ibv_end_poll, and ibv_poll_cq only before and after",
+    )
+}
+
 /// A CQ is armed that has no completion channel.
 fn without_channel(address: usize) -> Finding {
     let object = Object::at(Kind::Cq, address);
@@ -343,7 +357,9 @@ mod tests {
         assert_eq!(cqs.polling(AT, 6, START), None, "it waits for the lock");
         let again = cqs.polling(AT, 5, START);
         assert_eq!(rules(&again), [Rule::Argument]);
-        assert_eq!(cqs.polling(AT, 5, "ibv_poll_cq"), None);
+        let inside = cqs.polling(AT, 5, "ibv_poll_cq");
+        assert_eq!(rules(&inside), [Rule::Argument]);
+        assert_eq!(cqs.polling(AT, 6, "ibv_poll_cq"), None);
         cqs.poll_ended(AT, 6);
         assert_eq!(cqs.not_begun(AT, 5), None, "not that thread's");
         cqs.poll_ended(AT, 5);

@@ -51,6 +51,15 @@ impl Devices {
         self.open.insert(context, opened);
     }
 
+    /// The descriptor of a device that this process has open, if the program has closed it.
+    pub fn lost_descriptor(&self, context: usize) -> Option<i32> {
+        let of = self
+            .open
+            .get(&context)
+            .filter(|of| of.pid == facts::pid())?;
+        (of.async_fd >= 0 && !facts::is_open(of.async_fd)).then_some(of.async_fd)
+    }
+
     /// The device is closed. Returns what was known of it.
     pub fn close(&mut self, context: usize) -> Context {
         self.open.remove(&context).unwrap_or_default()

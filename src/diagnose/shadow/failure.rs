@@ -6,6 +6,7 @@ use super::qp::FirstError;
 use super::{Completion, Mr, Qp, Receive, SendRequest, Sge, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
+use crate::diagnose::check::memory::Mapping;
 use crate::diagnose::check::reasons::{self, status_text};
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Outcome};
@@ -68,6 +69,10 @@ impl Failure<'_> {
     pub(super) fn explain(&self, done: &Done) -> Vec<Finding> {
         let (qp, object, call) = (self.qp, &self.qp.object(), self.call);
         match (self.status, done) {
+            (IBV_WC_RETRY_EXC_ERR, _) if self.all.devices.lost_descriptor(qp.context).is_some() => {
+                let lost = self.all.devices.lost_descriptor(qp.context);
+                vec![self.descriptor_closed(lost.unwrap_or(-1))]
+            }
             (IBV_WC_RETRY_EXC_ERR, _) => {
                 let gone = self.all.qps.peer_is_gone(qp, &self.all.devices);
                 let other = self.all.qps.naming(qp.number);
@@ -86,6 +91,11 @@ impl Failure<'_> {
                 let found = self.local_keys(qp.pd, &request.sges, right);
                 let found = found.or_else(|| {
                     self.memory_gone(request.operation(), request.wr_id, &request.sges)
+                });
+                let writes = request.returns_data();
+                let found = found.or_else(|| {
+                    let of = (request.operation(), request.wr_id);
+                    writes.then(|| self.read_only(of.0, of.1, &request.sges))?
                 });
                 found.into_iter().collect()
             }
@@ -109,7 +119,9 @@ impl Failure<'_> {
         let length = length.filter(|length| *length > room);
         match self.status {
             IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => {
-                keys().or_else(|| self.memory_gone("receive", receive.wr_id, &receive.sges))
+                let gone = || self.memory_gone("receive", receive.wr_id, &receive.sges);
+                let read_only = || self.read_only("receive", receive.wr_id, &receive.sges);
+                keys().or_else(gone).or_else(read_only)
             }
             // rxe's status for keys and for messages that are too long.
             IBV_WC_LOC_QP_OP_ERR => keys().or_else(|| {
@@ -137,6 +149,40 @@ impl Failure<'_> {
                 .with("operation", operation)
                 .with("wr_id", wr_id)
                 .with("addr", format!("{addr:#x}")),
+        )
+    }
+
+    /// The keys are right, and the memory is there: may it be written to?
+    fn read_only(&self, operation: &'static str, wr_id: u64, sges: &[Sge]) -> Option<Finding> {
+        if !sges.iter().all(|sge| self.all.mrs.is_memory(sge.lkey)) {
+            return None;
+        }
+        let maps = facts::mappings();
+        let fixed = |sge: &Sge| {
+            let meets =
+                |of: &&Mapping| of.start < sge.addr + u64::from(sge.length) && sge.addr < of.end;
+            let found = maps.iter().filter(meets).find(|of| !of.writable)?;
+            Some((sge.addr, found.rights.clone()))
+        };
+        let (addr, rights) = sges.iter().find_map(fixed)?;
+        Some(self.finding(Rule::Argument).with_texts(
+            format!(
+                "the memory at {addr:#x} of the {operation} (wr_id {wr_id}) is mapped {rights}: the device \
+                 cannot write to it"
+            ),
+            "it was made read-only after it was registered, by mprotect for example",
+            "keep memory writable while it is registered, or register it without IBV_ACCESS_LOCAL_WRITE",
+        ))
+    }
+
+    /// The program has closed a descriptor of the device, which then sends and receives nothing.
+    fn descriptor_closed(&self, fd: i32) -> Finding {
+        self.finding(Rule::Argument).with_texts(
+            format!("the descriptor {fd} of the device is closed, and the program has not closed the device"),
+            "descriptors that the program did not open belong to libraries: without them the device neither \
+             sends nor receives",
+            "close only descriptors that the program has opened; a daemon closes all others before it opens \
+             the device",
         )
     }
 

@@ -66,8 +66,8 @@ impl Shadow {
         };
         let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
         if connects && qp.kind != IBV_QPT_UD {
-            let at = self.peer(qp).map(|peer| peer.address);
-            if let Some((at, peer)) = at.and_then(|at| Some((at, self.describe(at, None)?))) {
+            let peer = self.peer(qp).map(|peer| peer.address);
+            if let Some((at, peer)) = peer.and_then(|at| Some((at, self.describe(at, None)?))) {
                 found.extend(connection::pair(&object, qp, &peer));
                 let here = qp.connection.max_dest_rd_atomic.into();
                 if peer.dest_qpn == Some(qp.number.into()) {
@@ -131,6 +131,9 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
             connection.sgid = facts.source().map_or([0; 16], |source| source.gid);
             connection.better_index = facts.same_with_v2();
         }
+    }
+    if change.has(IBV_QP_QKEY) {
+        qp.qkey = attr.qkey;
     }
     if change.has(IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags;

@@ -51,6 +51,7 @@ impl Shadow {
         let Some(qp) = self.qps.get_mut(&address) else {
             return (Posted::default(), found);
         };
+        found.extend(qp.building.interrupted(thread, call));
         found.extend(qp.enter(thread, call));
         let signals = qp.record(requests, posted.first);
         found.extend(qp.exceeds_reads(call));

@@ -96,6 +96,8 @@ pub struct Qp {
     pub(super) one_thread: OneThread,
     pub state: ibv_qp_state,
     pub access: u32,
+    /// The Q_Key, if the queue pair is for datagrams.
+    pub qkey: u32,
     /// The active MTU of its port in bytes; 0 if it is not known.
     pub port_mtu: u32,
     pub connection: Connection,
@@ -142,6 +144,7 @@ impl Qp {
             one_thread: OneThread::required(single_threaded),
             state: IBV_QPS_RESET,
             access: 0,
+            qkey: 0,
             port_mtu: 0,
             connection: Connection::default(),
             sends: SendQueue::default(),

@@ -60,6 +60,7 @@ pub struct SendRequest {
     pub ah: usize,
     /// The destination of a UD request.
     pub remote_qpn: u32,
+    pub remote_qkey: u32,
     /// The SRQ that a request of XRC names.
     pub remote_srqn: u32,
     /// The key that a SEND with invalidate, or a local invalidate, names; else 0.

@@ -163,6 +163,9 @@ impl Post<'_> {
         if request.remote_qpn == qp.number && self.reaches_nothing_here(request.ah) {
             return Some(finding(Rule::ToItself).with("qpn", format!("{:#x}", qp.number)));
         }
+        if sends_own_qkey(qp.qkey, request.remote_qkey) {
+            return Some(of_own_qkey(finding(Rule::Argument), request, qp.qkey));
+        }
         let length = request.length();
         let is_one_packet = qp.port_mtu != 0 && request.opcode != IBV_WR_TSO;
         (is_one_packet && length > qp.port_mtu.into()).then(|| {
@@ -175,6 +178,27 @@ impl Post<'_> {
 
 /// The number of the queue pair that datagrams to a multicast group are for (10.5.2).
 const MULTICAST: u32 = 0xff_ffff;
+
+/// Whether a datagram has the Q_Key of its own queue pair in place of one that the request names: that one
+/// has the highest bit (10.2.5). With no other bit it is meant.
+fn sends_own_qkey(own: u32, remote: u32) -> bool {
+    const OWN: u32 = 1 << 31;
+    remote & OWN != 0 && remote != OWN && remote != own
+}
+
+fn of_own_qkey(finding: Finding, request: &SendRequest, own: u32) -> Finding {
+    finding.with_texts(
+        format!(
+            "remote_qkey of the datagram (wr_id {}) is {:#x}, and so the Q_Key that is sent is that of this \
+             queue pair, {own:#x}",
+            request.wr_id, request.remote_qkey
+        ),
+        "a remote_qkey with the highest bit stands for the queue pair's own Q_Key: such keys are for \
+         privileged programs",
+        "use a Q_Key without the highest bit at the receiver and in wr.ud.remote_qkey; or give both queue \
+         pairs the same one",
+    )
+}
 
 /// A datagram to a multicast group, and to the number of one queue pair.
 fn to_no_group(finding: Finding, request: &SendRequest, group: &str) -> Finding {

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::clock::ReadOnce;
+use super::gsi::{self, LostPeer};
 use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_hca::QpHca;
 use super::queue_pair::{Inner, QueuePair};
@@ -44,7 +45,13 @@ impl Device {
                 engine.unbind(&ReadOnce::new(clock::coarse));
                 let has_channel = channel.is_some();
                 if channel.is_some_and(|channel| channel.has_ended()) {
+                    let peer = engine.initiator();
                     inner.channel.end();
+                    gsi::peer_lost(LostPeer {
+                        qpn: qp.qpn,
+                        peer: peer.gid,
+                        peer_qpn: peer.qpn,
+                    });
                 }
                 if inner.channel.has_peer_ended() {
                     self.unreachable.fail(&self.queue_pairs, qp, inner);

@@ -41,10 +41,24 @@ pub type MadHandler = fn(ReceivedMad);
 /// thread has no queue pair locked.
 pub type OtherMadHandler = fn(&Device, u32, ReceivedMad);
 
+/// A connected queue pair whose peer is gone: its process has ended, or has closed the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPeer {
+    /// The number of this process's queue pair.
+    pub qpn: u32,
+    /// The peer's GID, and the number of its queue pair.
+    pub peer: Gid,
+    pub peer_qpn: u32,
+}
+
+/// Gets peers that are gone, once all that they had sent is received. It is called with the queue pair
+/// locked, so it must neither block nor use the device.
+pub type LostPeerHandler = fn(LostPeer);
+
 /// Is called when addresses, GIDs or the state of a device's interface have changed. It must not block.
 pub type ChangeHandler = fn();
 
-static HANDLERS: OnceLock<(MadHandler, ChangeHandler)> = OnceLock::new();
+static HANDLERS: OnceLock<(MadHandler, ChangeHandler, LostPeerHandler)> = OnceLock::new();
 
 static OTHER_HANDLER: OnceLock<OtherMadHandler> = OnceLock::new();
 
@@ -53,15 +67,23 @@ pub fn set_mad_handler(on_mad: OtherMadHandler) {
     let _ = OTHER_HANDLER.set(on_mad);
 }
 
-/// Registers who gets the MADs of the communication manager, and the changes of all devices. Only the first
-/// call has an effect.
-pub fn set_handlers(on_mad: MadHandler, on_change: ChangeHandler) {
-    let _ = HANDLERS.set((on_mad, on_change));
+/// Registers who gets the MADs of the communication manager, the changes of all devices, and the peers that
+/// are gone. Only the first call has an effect.
+pub fn set_handlers(on_mad: MadHandler, on_change: ChangeHandler, on_lost: LostPeerHandler) {
+    let _ = HANDLERS.set((on_mad, on_change, on_lost));
+}
+
+/// Lets the handler know that the peer of a queue pair is gone.
+#[cold]
+pub(super) fn peer_lost(lost: LostPeer) {
+    if let Some((_, _, on_lost)) = HANDLERS.get() {
+        on_lost(lost);
+    }
 }
 
 /// Lets the handler of changes know of one.
 pub(super) fn interface_changed() {
-    if let Some((_, on_change)) = HANDLERS.get() {
+    if let Some((_, on_change, _)) = HANDLERS.get() {
         on_change();
     }
 }
@@ -95,7 +117,7 @@ impl Device {
             mad: *mad,
         };
         match (HANDLERS.get(), OTHER_HANDLER.get()) {
-            (Some((on_mad, _)), _) if mad[1] == CLASS_CM && qpn == GSI_QPN => on_mad(received),
+            (Some((on_mad, ..)), _) if mad[1] == CLASS_CM && qpn == GSI_QPN => on_mad(received),
             (_, Some(on_mad)) if mad[1] != CLASS_CM => on_mad(self, qpn, received),
             _ => {}
         }

@@ -213,6 +213,11 @@ impl PeerChannels {
         self.channels.take_dead()
     }
 
+    /// Changes when a channel comes or goes.
+    pub fn generation(&self) -> u32 {
+        self.channels.generation()
+    }
+
     /// Handles what has come through the connections of channels. Returns whether the background thread is to
     /// be woken up, as it has prepared its sleep for other channels.
     pub fn serve(&self, net: &Net) -> bool {

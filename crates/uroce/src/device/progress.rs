@@ -27,7 +27,7 @@ use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
 use super::{Device, clock, faults};
 use crate::transport::Inbox;
-use roce::engine::{Addresses, Clock, Qp, QpState, Time};
+use roce::engine::{Addresses, Clock, Qp, QpState, Service, Time};
 use roce::wire::Packet;
 
 /// How many batches the background thread receives before it returns to its other duties.
@@ -107,10 +107,17 @@ impl Device {
     /// offer of a channel. A stream of requests that begins by UDP keeps later ones from direct access, as
     /// there is always one outstanding.
     pub fn await_channel(&self, qp: &QueuePair) {
-        let channels = self.channels.as_ref();
-        if channels.is_some_and(|channels| channels.await_answer(&self.net, qp)) {
-            let inner = qp.inner.lock();
-            qp.holder.locked();
+        let Some(channels) = &self.channels else {
+            return;
+        };
+        let is_awaited = channels.await_answer(&self.net, qp);
+        let mut inner = qp.inner.lock();
+        qp.holder.locked();
+        if qp.service != Service::Ud {
+            // One that never sends has to know the channel, too, to see its end.
+            channels.find(&self.net, qp, &mut inner);
+        }
+        if is_awaited {
             self.send(qp, inner);
         }
     }

@@ -13,7 +13,7 @@ use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::shm::Receiver;
 use crate::transport::{GSI_QPN, SMI_QPN};
-use roce::engine::{Addresses, Clock, Fragment, Service, Time};
+use roce::engine::{Addresses, Clock, Fragment, QpState, Service, Time};
 use roce::wire::{MULTICAST_QPN, Packet};
 
 /// Batches of datagrams that are received before the first packets of a new channel.
@@ -271,14 +271,37 @@ impl Device {
         let Some(channels) = &self.channels else {
             return;
         };
-        if self.net.take_channels_readable() && channels.serve(&self.net) {
-            self.waker.wake();
+        if self.net.take_channels_readable() {
+            let generation = channels.generation();
+            if channels.serve(&self.net) {
+                self.waker.wake();
+            }
+            if channels.generation() != generation {
+                self.find_channels(channels);
+            }
         }
         if drained {
             self.end_dead_peers(channels);
             // Drops the channels that are gone.
             channels.has_packet(inbox.channels());
         }
+    }
+
+    /// Connected queue pairs that have sent nothing look up their channels, whose end they are to see.
+    fn find_channels(&self, channels: &PeerChannels) {
+        self.queue_pairs.for_each(|qp| {
+            if qp.service == Service::Ud {
+                return;
+            }
+            // Otherwise it is about to send, and looks its channel up itself.
+            let Ok(mut inner) = qp.lock_unless_preempted() else {
+                return;
+            };
+            let is_connected = matches!(inner.engine().state(), QpState::Rtr | QpState::Rts);
+            if is_connected && inner.channel.get().is_none() {
+                channels.find(&self.net, qp, &mut inner);
+            }
+        });
     }
 
     fn end_dead_peers(&self, channels: &PeerChannels) {
@@ -294,8 +317,13 @@ impl Device {
                 }
                 if qp.service == Service::Ud {
                     inner.channel.forget(true);
+                    self.send(qp, inner);
+                } else if self.send_through_channels(qp, &mut inner) {
+                    // Also one that has nothing to send has lost its peer.
+                    self.unlock(qp, inner);
+                } else {
+                    self.send_batches(qp, inner);
                 }
-                self.send(qp, inner);
             });
         }
     }

@@ -1,9 +1,9 @@
 //! Messages of peers: which connection or service each is for, and what is answered if it is for none.
 
-use super::{Agent, Incoming, Outgoing, Received, Remote, Route};
+use super::{Agent, AgentEntry, Incoming, Outgoing, Received, Remote, Route};
 use crate::cm::connection::{Connection, State};
 use crate::cm::mad::{About, CmMad, CmMessage, ConnectionType, Ids, Rep, Req, reason};
-use crate::engine::Time;
+use crate::engine::{Gid, Time};
 
 impl Agent {
     /// Handles a message. `mad` is what [`CmMad::parse`] made of it.
@@ -56,6 +56,20 @@ impl Agent {
                 self.step(ids.remote, mad, now)
             }
         }
+    }
+
+    /// The peer of a queue pair has ended, which cannot disconnect any more: its connection is over. Returns
+    /// the event of each connection of these two queue pairs, at most one of which is established.
+    pub fn peer_lost(&mut self, qpn: u32, peer: &Gid, peer_qpn: u32) -> Vec<Received> {
+        let is_lost = |entry: &&AgentEntry| {
+            entry.route.dgid == *peer && entry.connection.qpns() == (qpn, peer_qpn)
+        };
+        let lost = self.entries.values().filter(is_lost);
+        let ids: Vec<u32> = lost.map(|entry| entry.connection.ids().local).collect();
+        let events = ids.into_iter();
+        events
+            .map(|id| self.run(id, Connection::peer_lost))
+            .collect()
     }
 
     /// Whether a connection or a resolution is with the sender of a message.

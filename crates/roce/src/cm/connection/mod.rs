@@ -269,6 +269,11 @@ impl Connection {
         self.ids
     }
 
+    /// The numbers of this end's queue pair and of the peer's.
+    pub fn qpns(&self) -> (u32, u32) {
+        (self.local_qpn, self.remote_qpn)
+    }
+
     /// The peer's queue pair number, as far as it is known.
     pub fn remote_qpn(&self) -> u32 {
         self.remote_qpn

@@ -135,6 +135,20 @@ impl Connection {
         Effects::event(Event::Rejected(rej))
     }
 
+    /// The peer has ended and sends no DREQ: as if it had disconnected. Its RTU may still be on its way.
+    pub fn peer_lost(&mut self) -> Effects {
+        let is_connected = matches!(
+            self.state,
+            State::RepSent | State::MraRepReceived | State::Established
+        );
+        if !is_connected {
+            return Effects::default();
+        }
+        self.cancel();
+        self.state = State::DreqReceived;
+        Effects::event(Event::Disconnected)
+    }
+
     /// Confirms a DREQ at once. The kernel waits until the program disconnects or destroys its id, and
     /// destroys the id itself if the program crashes (qperf's server does, after each test). This library
     /// cannot do that.

@@ -3,6 +3,7 @@
 use super::fake::Process;
 use super::tests::*;
 use super::*;
+use crate::device::gsi::LostPeer;
 use roce::cm::agent::IDS_PER_PREFIX;
 
 /// A process with a connection, and its peer, which has it established.
@@ -72,4 +73,23 @@ fn a_process_stays_until_its_peer_has_confirmed() {
     assert!(!client.manager.is_done());
     client.exchange(&mut server);
     assert!(client.manager.is_done() && client.manager.deadline().is_some());
+}
+
+/// A process that is killed sends no DREQ, but its queue pairs' channels end.
+#[test]
+fn a_peer_that_is_killed_has_disconnected() {
+    let (mut server, mut client) = connected();
+    let lost = |qpn, peer, peer_qpn| LostPeer {
+        qpn,
+        peer: roce::wire::gid_of(peer),
+        peer_qpn,
+    };
+    server.manager.peer_lost(&lost(0x5678, SERVER, 0x1234));
+    assert!(next(&mut server).is_err(), "another peer's queue pair");
+    server.manager.peer_lost(&lost(0x5678, CLIENT, 0x1234));
+    server.manager.peer_lost(&lost(0x5678, CLIENT, 0x1234));
+    assert_eq!(kinds(&mut server), [10]);
+    // At the active end, too.
+    client.manager.peer_lost(&lost(0x1234, SERVER, 0x5678));
+    assert_eq!(kinds(&mut client), [10]);
 }

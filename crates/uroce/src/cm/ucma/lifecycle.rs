@@ -138,6 +138,7 @@ pub unsafe fn after_fork(is_child: bool) {
         if is_child {
             let queue = &mut *QUEUE.data_ptr();
             queue.messages.clear();
+            queue.lost.clear();
             queue.epoll.take();
             if let Some(mut state) = (*STATE.data_ptr()).take() {
                 // `device/fork.rs` takes care of these.

@@ -8,6 +8,7 @@ use super::listeners::Requested;
 use super::manager::Manager;
 use super::messages::IP_HEADER;
 use super::os::{CmOs, DeviceInfo};
+use crate::device::gsi::LostPeer;
 use roce::cm::agent::{Incoming, Received, Route};
 use roce::cm::connection::Event;
 use roce::cm::mad::{
@@ -27,6 +28,17 @@ impl<H: CmOs> Manager<H> {
             }
             Received::Request { req, mad } => self.on_request(from, &req, mad),
             Received::Resolution { req, mad } => self.on_resolution(from, &req, mad),
+        }
+    }
+
+    /// The peer of a queue pair has ended without a DREQ: its id gets DISCONNECTED, as from the kernel, which
+    /// disconnects for a process that is killed.
+    pub fn peer_lost(&mut self, lost: &LostPeer) {
+        let events = self.agent.peer_lost(lost.qpn, &lost.peer, lost.peer_qpn);
+        for received in events {
+            if let Received::Event { owner, event } = received {
+                self.on_event(owner, event);
+            }
         }
     }
 

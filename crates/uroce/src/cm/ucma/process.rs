@@ -31,7 +31,7 @@ use super::os::FileId;
 use super::send::{enqueue, send_all};
 use super::system::{DeviceFile, InterfaceChange, System, inode_of};
 use crate::config::Config;
-use crate::device::gsi::{ReceivedMad, set_handlers};
+use crate::device::gsi::{LostPeer, ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
 use crate::sync::Mutex;
 use roce::cm::agent::{Agent, Incoming, prefix_of};
@@ -66,6 +66,8 @@ pub(super) struct ProcessState {
 /// Messages of devices that the thread has not handled.
 pub(super) struct Queue {
     pub(super) messages: VecDeque<Incoming>,
+    /// Peers that have ended. One for each queue pair at most.
+    pub(super) lost: Vec<LostPeer>,
     /// The thread is to be woken up; None if there is no thread.
     pub(super) epoll: Option<Arc<Epoll>>,
 }
@@ -73,6 +75,7 @@ pub(super) struct Queue {
 pub(super) static STATE: Mutex<Option<Box<ProcessState>>> = Mutex::new(None);
 pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     messages: VecDeque::new(),
+    lost: Vec::new(),
     epoll: None,
 });
 /// Held while the thread sends; taken before [`STATE`] is released. A thread that has seen the effect of a
@@ -107,7 +110,7 @@ pub fn configure(config: &Config) {
 /// Lets the MADs that devices receive from now on reach this process's ids, or the process that
 /// they are for.
 pub fn serve() {
-    set_handlers(on_mad, on_change);
+    set_handlers(on_mad, on_change, on_lost);
 }
 
 /// An interface has changed: the thread finds out what that means for ids.
@@ -117,6 +120,20 @@ fn on_change() {
     if let Some(epoll) = epoll {
         epoll.wake();
     }
+}
+
+/// Gets the peer of a queue pair that has ended.
+fn on_lost(lost: LostPeer) {
+    let mut queue = QUEUE.lock();
+    let Some(epoll) = queue.epoll.clone() else {
+        return;
+    };
+    // Without memory, the program finds out by its requests.
+    if queue.lost.try_reserve(1).is_ok() {
+        queue.lost.push(lost);
+    }
+    drop(queue);
+    epoll.wake();
 }
 
 /// Gets a message from a thread that receives for a device.
@@ -394,6 +411,11 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         for message in &messages {
             state.receive(message, false);
         }
+        // Only after the last message, as a peer may have disconnected before it ended.
+        if !has_more {
+            let lost = std::mem::take(&mut QUEUE.lock().lost);
+            lost.iter().for_each(|lost| state.manager.peer_lost(lost));
+        }
         if CHANGED.swap(false, Ordering::Relaxed) {
             state.follow_interfaces();
         }
@@ -407,6 +429,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
             let mut queue = QUEUE.lock();
             queue.epoll = None;
             queue.messages.clear();
+            queue.lost.clear();
             drop(queue);
             *locked = None;
             let sending = SENDING.lock();

@@ -1,5 +1,6 @@
 //! Two agents over a network that loses, repeats and reorders messages.
 
+mod lost;
 mod prefixes;
 mod rejected;
 mod resolution;
