@@ -140,7 +140,7 @@ static void waits_for(struct rig *rig, int peer, bool server, bool ends, bool de
 	if (server && !wrong)
 		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0 && next_status(rig->cq) == IBV_WC_SUCCESS);
 	if (server && destroys)
-		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(end(qp) == 0);
 	if (!server)
 		CHECK(poll_for(rig->cq, 1, LONG) == !wrong);
 	if (!ends)
