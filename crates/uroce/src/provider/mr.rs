@@ -308,8 +308,8 @@ impl MrPrivate {
     }
 }
 
-/// Changes a region; its keys stay. EBUSY while a window is bound to it, EINVAL without a flag. The library converts the errno
-/// value to the return values of ibv_rereg_mr(3).
+/// Changes a region; its keys stay. EBUSY while a window is bound to it, EINVAL without a flag. The library
+/// converts the errno value to the return values of ibv_rereg_mr(3).
 ///
 /// # Safety
 /// `vmr` is live; so is `pd`, or it is NULL, if `flags` has IBV_REREG_MR_CHANGE_PD.

@@ -58,8 +58,8 @@ impl Agent {
         }
     }
 
-    /// The peer of a queue pair has ended, which cannot disconnect any more: its connection is over. Returns the
-    /// event of each connection of these two queue pairs, at most one of which is established.
+    /// The peer of a queue pair has ended, which cannot disconnect any more: its connection is over. Returns
+    /// the event of each connection of these two queue pairs, at most one of which is established.
     pub fn peer_lost(&mut self, qpn: u32, peer: &Gid, peer_qpn: u32) -> Vec<Received> {
         let is_lost = |entry: &&AgentEntry| {
             entry.route.dgid == *peer && entry.connection.qpns() == (qpn, peer_qpn)
