@@ -1,5 +1,5 @@
-//! Cases of librdmacm's programs in a network that changes: a host that is down, another MAC
-//! address, an interface that is removed.
+//! Cases of rdma_cm whose network changes: a host that is down, another MAC address, an interface that is
+//! removed; and a peer that is killed.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use crate::case::Case;
 use crate::context::{Context, last_lines};
 use crate::process::{Program, wait_until};
 use crate::sandbox::Sandbox;
+use crate::suites::lab;
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -23,6 +24,7 @@ pub fn cases() -> Vec<Case> {
         case("host-is-down", host_is_down),
         case("other-mac-address", other_mac_address),
         case("interface-removed", interface_removed),
+        case("peer-is-killed", peer_is_killed).programs(&["killed"]),
     ]
 }
 
@@ -50,6 +52,12 @@ fn other_mac_address(cx: &Context) -> Verdict {
 /// DEVICE_REMOVAL, at which rping ends.
 fn interface_removed(cx: &Context) -> Verdict {
     server_sees(cx, "ip link delete ve1", "cma detected device removal")
+}
+
+/// DISCONNECTED, as from the kernel, which disconnects for a process that ends.
+fn peer_is_killed(cx: &Context) -> Verdict {
+    let program = lab::program(cx, [cx.built("killed")?, "127.0.0.1".into()], "u=127.0.0.1");
+    cx.report_lines(&program.run()?, 2)
 }
 
 /// Whether a server that listens at the address of its device prints `message` after a change of the network.
