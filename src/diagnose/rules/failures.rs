@@ -24,8 +24,8 @@ macro_rules! failures {
          each request to zero at first";
     CrashInline "crash-inline" Failures Error:
         "the program is about to end: its own code has read a NULL pointer, at {addr}, called from {from}",
-        "possible: ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq, ibv_wr_* and others are \
-         inline functions, which read the object that they get, and it was NULL",
+        "possible: an object or a member of an rdma_cm_id was NULL, and the program, or ibv_post_send, \
+         ibv_poll_cq, ibv_wr_* and others, which are inline functions, read what it points to",
         "check what the calls that create objects returned; qp and the CQs of an rdma_cm_id are NULL before \
          rdma_create_qp, and those of a listening id always";
     Argument "argument" Failures Error:
