@@ -14,7 +14,7 @@
 
 #define PORT 17924
 #define LIMIT_MS 20000
-/* What has come from processes of this host without UDP; only uroce has this file. */
+/* The counter of packets that came from processes of this host without UDP; a file of uroce only. */
 #define COUNTER "/sys/class/infiniband/%s/ports/1/hw_counters/local_rcvd_pkts"
 #define MUST(condition) \
 	do { \
