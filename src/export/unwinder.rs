@@ -1,5 +1,5 @@
-//! The unwinder's functions that the standard library refers to. They are called while a panic prints a
-//! backtrace, and while glibc unwinds the stack of a cancelled thread.
+//! The unwinder's functions that the standard library and the crate backtrace refer to. They are called while
+//! a panic or IBV_EXPLAIN prints a backtrace, and while glibc unwinds the stack of a cancelled thread.
 //!
 //! Each looks for the function in libgcc_s when it is called first, as glibc does for a cancellation. So the
 //! library does not depend on libgcc_s, and the processes that never need it, nearly all, do not load it.
@@ -80,11 +80,6 @@ forward! {
     language_data = "_Unwind_GetLanguageSpecificData"(context: *mut c_void) -> *mut c_void = missing();
     region_start = "_Unwind_GetRegionStart"(context: *mut c_void) -> usize = missing();
     resume = "_Unwind_Resume"(exception: *mut c_void) = missing();
-}
-
-// musl's standard library refers to these too.
-#[cfg(target_env = "musl")]
-forward! {
     cfa = "_Unwind_GetCFA"(context: *mut c_void) -> usize = missing();
     enclosing = "_Unwind_FindEnclosingFunction"(address: *mut c_void) -> *mut c_void = ptr::null_mut();
 }

@@ -34,6 +34,7 @@ pub fn cases() -> Vec<Case> {
         check(Case::new("symbols/exports", exports)),
         check(Case::new("symbols/distribution", distribution)),
         check(Case::new("symbols/soname", soname)),
+        check(Case::new("symbols/needed", needed)),
         check(Case::new("symbols/lookup", lookup).programs(&["lookup"])),
         check(Case::new("symbols/selftest", selftest)),
     ]
@@ -86,14 +87,32 @@ fn distribution(cx: &Context) -> Verdict {
     }
 }
 
-fn soname(cx: &Context) -> Verdict {
+/// The values of a tag in the library's dynamic section.
+fn dynamic(cx: &Context, tag: &str) -> Result<Vec<String>, Failure> {
     let library = cx.library(Library::Ours).to_string_lossy().into_owned();
     let headers = cx.output(["objdump", "-p", &library])?;
-    let name = headers
+    let values = headers
         .lines()
-        .find_map(|line| line.trim().strip_prefix("SONAME"));
-    let name = name.unwrap_or("").trim();
-    ensure(name == "libibverbs.so.1", format!("the SONAME is {name:?}"))
+        .filter_map(|line| line.trim().strip_prefix(tag));
+    Ok(values.map(|value| value.trim().into()).collect())
+}
+
+fn soname(cx: &Context) -> Verdict {
+    compare::same(
+        ("SONAME", "libibverbs.so.1"),
+        ("the library", &dynamic(cx, "SONAME")?.join(" ")),
+    )
+}
+
+/// The library depends on libc only: each further one would be loaded by every process at its start.
+fn needed(cx: &Context) -> Verdict {
+    let needed = dynamic(cx, "NEEDED")?;
+    let others = needed
+        .iter()
+        .filter(|name| !name.starts_with("libc.") && !name.starts_with("ld-linux"));
+    let others: Vec<&str> = others.map(String::as_str).collect();
+    let why = format!("every process would load {}, too", others.join(", "));
+    ensure(!needed.is_empty() && others.is_empty(), why)
 }
 
 /// Each symbol is found by version, and default versions also without.
