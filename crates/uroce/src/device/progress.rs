@@ -27,7 +27,7 @@ use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
 use super::{Device, clock, faults};
 use crate::transport::Inbox;
-use roce::engine::{Addresses, Clock, Qp, QpState, Service, Time};
+use roce::engine::{Addresses, Clock, Qp, QpState, Time};
 use roce::wire::Packet;
 
 /// How many batches the background thread receives before it returns to its other duties.
@@ -113,7 +113,7 @@ impl Device {
         let is_awaited = channels.await_answer(&self.net, qp);
         let mut inner = qp.inner.lock();
         qp.holder.locked();
-        if qp.service != Service::Ud {
+        if qp.service.is_reliable() {
             // One that never sends has to know the channel, too, to see its end.
             channels.find(&self.net, qp, &mut inner);
         }

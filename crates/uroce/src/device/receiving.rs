@@ -287,10 +287,11 @@ impl Device {
         }
     }
 
-    /// Connected queue pairs that have sent nothing look up their channels, whose end they are to see.
+    /// Reliable connections that have sent nothing look up their channels, whose end they are to see. UC does
+    /// not: the lookup would wait for a thread that is sending by UDP.
     fn find_channels(&self, channels: &PeerChannels) {
         self.queue_pairs.for_each(|qp| {
-            if qp.service == Service::Ud {
+            if !qp.service.is_reliable() {
                 return;
             }
             // Otherwise it is about to send, and looks its channel up itself.
