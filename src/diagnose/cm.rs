@@ -9,7 +9,7 @@ use ibverbs_abi::{CmFailure, CmNotice, Errno};
 use super::cm_order::Made;
 use super::finding::{Finding, Kind, Object, Outcome};
 use super::rules::Rule;
-use super::{cm_calls, cm_events, crash, facts, shadow, watch};
+use super::{cm_calls, cm_events, crash_notes, facts, shadow, watch};
 use crate::provider::software;
 
 /// Begins to observe.
@@ -239,7 +239,7 @@ fn notice(notice: &CmNotice) {
         CmNotice::Event { event, status, id } => {
             cm_calls::event_read();
             if [ADDR_RESOLVED, CONNECT_REQUEST].contains(event) {
-                crash::last_id(false);
+                crash_notes::last_id(false);
             }
             if *event == CONNECT_REQUEST {
                 let now = Instant::now();
@@ -264,7 +264,7 @@ fn notice(notice: &CmNotice) {
         }
         CmNotice::Known { id, uid } => {
             // The id of a request, which its accept makes known, is bound.
-            crash::last_id(!cm_calls::is_inside());
+            crash_notes::last_id(!cm_calls::is_inside());
             shadow::with(|shadow| shadow.cm_ids.known(*id, *uid));
             None
         }

@@ -14,7 +14,7 @@ use super::finding::{Finding, Kind, Object, Outcome};
 use super::report;
 use super::rules::Rule;
 use super::shadow;
-use super::{cm_order, crash};
+use super::{cm_order, crash_notes};
 
 /// An explanation: what is wrong, why, and what to do.
 type Wrong = (String, &'static str, String);
@@ -431,7 +431,7 @@ pub fn succeeded(call: &CmCall) {
     if call.name == "rdma_bind_addr" {
         // SAFETY: the id is the program's, and exists.
         let id = unsafe { (first as *const Id).as_ref() };
-        crash::last_id(id.is_none_or(|id| id.verbs.is_null()));
+        crash_notes::last_id(id.is_none_or(|id| id.verbs.is_null()));
         return;
     }
     if call.name == "rdma_join_multicast" {

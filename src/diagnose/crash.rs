@@ -3,17 +3,16 @@
 //! call of librdmacm, or in a function of verbs.h within the program. It is installed with IBV_EXPLAIN only,
 //! and only if the program has no handler.
 
-use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::cm_layout::Id;
 use super::crash_verbs::{self, Crashed};
 use super::finding::{Finding, Object, Outcome};
 use super::rules::Rule;
-use super::{backtrace, cm_calls, facts, report, shadow};
+use super::{backtrace, cm_calls, crash_notes, facts, report, shadow};
 use crate::arch;
 
 /// Addresses so near to 0, on both sides, are members of a structure at NULL, or around it.
@@ -30,24 +29,6 @@ static PROGRAM: AtomicUsize = AtomicUsize::new(0);
 const UNBOUND: &str = "an rdma_cm_id is bound to no device, so that its member verbs is NULL: wait for the \
                        event RDMA_CM_EVENT_ADDR_RESOLVED of rdma_resolve_addr, or, on the passive side, use \
                        the id of RDMA_CM_EVENT_CONNECT_REQUEST";
-
-thread_local! {
-    /// This thread is in a post that has no place for the request that is refused.
-    static NO_BAD_WR: Cell<bool> = const { Cell::new(false) };
-}
-
-/// An id of librdmacm was created, and is bound to no device yet: its member `verbs` is NULL.
-static ID_IS_UNBOUND: AtomicBool = AtomicBool::new(false);
-
-/// The id of librdmacm that was created last is bound to a device, or is not.
-pub fn last_id(is_unbound: bool) {
-    ID_IS_UNBOUND.store(is_unbound, Ordering::Relaxed);
-}
-
-/// A post begins, without a place for the request that is refused (bad_wr is NULL), or with one; or it ends.
-pub fn posting(no_bad_wr: bool) {
-    NO_BAD_WR.set(no_bad_wr);
-}
 
 /// Installs the handler.
 pub fn initialize() {
@@ -139,7 +120,7 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
     let null = crashed.and_then(|crashed| crashed.null);
     let is_near = crash_verbs::is_near_null(address);
-    let is_unbound = is_near && ID_IS_UNBOUND.load(Ordering::Relaxed);
+    let is_unbound = is_near && crash_notes::is_id_unbound();
     let is_context = null.is_none_or(|null| null == "context");
     let unbound = (is_unbound && is_context).then(|| UNBOUND.to_string());
     let of_ids = unbound.or_else(|| of_ids(in_cm, null));
@@ -186,7 +167,7 @@ fn finding(crashed: Option<Crashed>, address: usize) -> Finding {
     if let Some(null) = crashed.and_then(|crashed| crashed.null) {
         found.notes.push(format!("{null} of {verb} is NULL"));
     }
-    if address == 0 && NO_BAD_WR.get() {
+    if address == 0 && crash_notes::has_no_bad_wr() {
         let note = "bad_wr of ibv_post_send or ibv_post_recv is NULL: a call that refuses a request writes \
                     the address of that request there; pass the address of a variable";
         found.notes.push(note.into());

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use super::control::client;
-
 /// A process, as it was seen. Its start tells it from a later process with the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -34,12 +32,13 @@ impl Process {
         })
     }
 
-    /// The fate of the process; None if it has the queue pair `qpn`. Waits up to a second for its answer.
-    pub fn fate(&self, qpn: u32, own_qpn: u32) -> Option<Fate> {
+    /// The fate of the process; None if it has the queue pair. `has` asks it, by the name of its control
+    /// socket; None: it does not answer.
+    pub fn fate(&self, has: impl FnOnce(&str) -> Option<bool>) -> Option<Fate> {
         if started(self.pid) != Some(self.started) {
             return Some(Fate::Ended);
         }
-        match client::has(&self.socket, qpn, own_qpn) {
+        match has(&self.socket) {
             None => Some(Fate::Silent),
             Some(false) => Some(Fate::Destroyed),
             Some(true) => None,
@@ -92,12 +91,14 @@ mod tests {
     #[test]
     fn a_process_that_has_ended() {
         let own = Process::of(std::process::id() as i32, "none").unwrap();
-        assert_eq!(own.fate(1, 2), Some(Fate::Silent), "it has no such socket");
+        assert_eq!(own.fate(|_| None), Some(Fate::Silent));
+        assert_eq!(own.fate(|_| Some(false)), Some(Fate::Destroyed));
+        assert_eq!(own.fate(|socket| Some(socket == "none")), None);
         let earlier = Process {
             started: own.started - 1,
             ..own
         };
-        assert_eq!(earlier.fate(1, 2), Some(Fate::Ended));
+        assert_eq!(earlier.fate(|_| Some(true)), Some(Fate::Ended));
         assert_eq!(Process::of(i32::MAX, "none"), None);
     }
 }

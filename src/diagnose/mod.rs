@@ -31,6 +31,7 @@
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `device_list.rs` | devices that are opened after their list was freed |
 //! | `crash.rs`, `crash_verbs.rs` | a verb that reads NULL, or freed memory: which, and what was NULL |
+//! | `crash_notes.rs` | calls and ids that a crash may be due to |
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `backtrace.rs` | where in the program a call came from |
 //! | `rules.rs`, `rules/` | the rules: name, class, severity, texts. Begin here |
@@ -55,6 +56,7 @@ mod cm_order;
 mod cm_waits;
 mod control;
 mod crash;
+mod crash_notes;
 mod crash_verbs;
 pub mod device_list;
 pub mod environment;

@@ -247,7 +247,8 @@ pub fn look_for_naming(address: usize, found: &mut Evidence) {
     });
     if let Some((number, dest_qpn, process)) = known.flatten() {
         found.naming = client::naming(number);
-        found.fate = process.and_then(|process| process.fate(dest_qpn, number));
+        let has = |socket: &str| client::has(socket, dest_qpn, number);
+        found.fate = process.and_then(|process| process.fate(has));
     }
 }
 

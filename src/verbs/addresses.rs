@@ -1,6 +1,6 @@
 //! Where the verbs are that programs have called with NULL: for IBV_EXPLAIN, when a program ends in one.
 
-use super::{ah, comp_channel, cq, device, device_attr, event, gid, mr, pd, pkey, port, qp, srq};
+use super::{ah, comp_channel, cq, device_attr, event, gid, mr, pd, pkey, port, qp, srq};
 
 macro_rules! functions {
     ($($module:ident: $($verb:ident)+;)+) => {
@@ -8,13 +8,12 @@ macro_rules! functions {
     };
 }
 
-/// The names and addresses of verbs.
+/// The names and addresses of verbs, but for those of `device.rs`.
 pub fn all() -> Vec<(&'static str, usize)> {
     functions! {
         ah: ibv_create_ah ibv_destroy_ah;
         comp_channel: ibv_create_comp_channel ibv_destroy_comp_channel;
         cq: ibv_create_cq ibv_destroy_cq ibv_resize_cq;
-        device: ibv_close_device;
         device_attr: ibv_query_device;
         event: ibv_get_async_event;
         gid: ibv_query_gid;

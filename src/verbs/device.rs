@@ -62,10 +62,14 @@ static LIBRARY: LibraryOps = LibraryOps {
 };
 
 /// The verbs that explanations need (IBV_EXPLAIN).
-static HOOKS: diagnose::Hooks = diagnose::Hooks {
-    query_gid,
-    verbs: addresses::all,
-};
+static HOOKS: diagnose::Hooks = diagnose::Hooks { query_gid, verbs };
+
+/// The names and addresses of verbs that programs have called with NULL.
+fn verbs() -> Vec<(&'static str, usize)> {
+    let mut all = addresses::all();
+    all.push(("ibv_close_device", ibv_close_device as *const () as usize));
+    all
+}
 
 /// An entry of a port's GID table; None if it is empty or cannot be read.
 ///

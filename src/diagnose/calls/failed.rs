@@ -16,7 +16,7 @@ use super::super::finding::{Finding, Kind, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::Shadow;
 use super::super::wrap::explaining;
-use super::super::{backtrace, cm_calls, crash, facts, report};
+use super::super::{backtrace, cm_calls, crash_notes, facts, report};
 use super::show::Show;
 use super::{arguments, observe, preserving_errno, with};
 
@@ -247,10 +247,10 @@ unsafe extern "C" fn enter_post_send(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     report::set_stack((&raw const qp).expose_provenance() as u64);
-    crash::posting(bad_wr.is_null());
+    crash_notes::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
     let ret = unsafe { post_send(qp, wr, bad_wr) };
-    crash::posting(false);
+    crash_notes::posting(false);
     ret
 }
 
@@ -261,10 +261,10 @@ unsafe extern "C" fn enter_post_recv(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     report::set_stack((&raw const qp).expose_provenance() as u64);
-    crash::posting(bad_wr.is_null());
+    crash_notes::posting(bad_wr.is_null());
     // SAFETY: the arguments are the program's.
     let ret = unsafe { post_recv(qp, wr, bad_wr) };
-    crash::posting(false);
+    crash_notes::posting(false);
     ret
 }
 

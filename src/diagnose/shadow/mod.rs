@@ -63,6 +63,7 @@ mod registry;
 mod request;
 mod requests;
 mod sends;
+mod sge;
 mod sleeping;
 mod srq;
 #[cfg(test)]
@@ -90,7 +91,8 @@ pub use names::{Named, Names};
 pub use post::Posted;
 pub use qp::{NewQp, Qp};
 pub use regions::Mr;
-pub use request::{Completion, Receive, Receives, Remote, Requests, SendRequest, Sge, Sges};
+pub use request::{Completion, Receive, Receives, Remote, Requests, SendRequest, Sges};
+pub use sge::Sge;
 pub use srq::Srq;
 
 use devices::Devices;

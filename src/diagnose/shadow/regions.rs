@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::registry::{Registry, push_bounded};
-use super::request::Sge;
+use super::sge::Sge;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;

@@ -3,6 +3,7 @@
 use ibverbs_abi::*;
 use smallvec::SmallVec;
 
+use super::sge::Sge;
 use super::windows::Binding;
 use crate::diagnose::check::list::Before;
 use crate::diagnose::check::reasons::operation;
@@ -10,21 +11,6 @@ use crate::diagnose::check::reasons::operation;
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
 /// the program polls by a provider's own functions.
 pub const MAX_RECORDED: usize = 1 << 16;
-
-/// A scatter/gather element.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sge {
-    pub addr: u64,
-    pub length: u32,
-    pub lkey: u32,
-}
-
-impl Sge {
-    /// The address behind the element.
-    pub fn end(&self) -> u128 {
-        u128::from(self.addr) + u128::from(self.length)
-    }
-}
 
 /// A scatter/gather list. Most have one element, and are posted without an allocation.
 pub type Sges = SmallVec<[Sge; 2]>;
