@@ -157,6 +157,24 @@ static void far_destroyed(struct rig *rig, int peer, bool server, bool wrong)
 	waits_for(rig, peer, server, false, wrong);
 }
 
+/* The client connects its queue pair to its own number. */
+static void far_itself(struct rig *rig, int peer, bool server, bool wrong)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+	struct card other = swap(peer, (struct card){ qp->qp_num, 0, 0, rig->gid });
+
+	NEED(link_to(rig, qp, &link, wrong && !server ? qp->qp_num : other.qpn, other.gid, server) == 0);
+	if (server)
+		NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
+	meet(peer);
+	if (!server) {
+		NEED(send_wr(qp, rig, IBV_WR_SEND, IBV_SEND_SIGNALED, 0, 64) == 0);
+		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	}
+	meet(peer);
+}
+
 /* The client fills in an atomic operation like a WRITE. */
 static void far_atomic_in_rdma(struct rig *rig, int peer, bool server, bool wrong)
 {
@@ -173,6 +191,7 @@ const struct mistake reported_pairs[] = {
 	{ "far-atomic-in-rdma", NULL, "key-unknown", "wr.rdma was filled in", far_atomic_in_rdma },
 	{ "far-short-number", NULL, "retry-exceeded", "its lower 16 bits are the same", far_short_number },
 	{ "far-ended", NULL, "no-completion", "is there no more: its process has ended", far_ended },
+	{ "far-itself", NULL, "rnr-exceeded", "the queue pair is connected to itself", far_itself },
 	{ "far-destroyed", NULL, "no-completion", "its process lives, and has destroyed it", far_destroyed },
 	{ "far-own-address", NULL, "key-range", "in this side's own region", far_own_address },
 	{ "far-unmapped", NULL, "memory-gone", "the memory is that of the peer, in process", far_unmapped },

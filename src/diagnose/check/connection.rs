@@ -336,11 +336,16 @@ fn receives_text(qp: &Qp) -> String {
 pub fn rnr_exceeded(object: &Object, call: &'static str, qp: &Qp) -> Finding {
     let connection = &qp.connection;
     let outcome = Outcome::Completion(IBV_WC_RNR_RETRY_EXC_ERR);
-    Finding::new(Rule::RnrExceeded, object.clone(), call, outcome)
+    let mut found = Finding::new(Rule::RnrExceeded, object.clone(), call, outcome)
         .with("dgid", address(&connection.dgid))
         .with("dest_qpn", format!("{:#x}", connection.dest_qpn))
         .with("rnr_retry", connection.rnr_retry)
-        .with("peer", receives_text(qp))
+        .with("peer", receives_text(qp));
+    if connection.dest_qpn == qp.number && connection.dgid == connection.sgid {
+        let note = "the queue pair is connected to itself: dest_qp_num and grh.dgid are its own";
+        found.notes.push(note.into());
+    }
+    found
 }
 
 #[cfg(test)]

@@ -144,12 +144,14 @@ impl Failure<'_> {
             return None;
         }
         let addr = facts::digest(sges).err()?;
-        Some(
-            self.finding(Rule::MemoryGone)
-                .with("operation", operation)
-                .with("wr_id", wr_id)
-                .with("addr", format!("{addr:#x}")),
-        )
+        Some(self.gone_at(operation, wr_id, addr))
+    }
+
+    fn gone_at(&self, operation: &'static str, wr_id: u64, addr: u64) -> Finding {
+        self.finding(Rule::MemoryGone)
+            .with("operation", operation)
+            .with("wr_id", wr_id)
+            .with("addr", format!("{addr:#x}"))
     }
 
     /// The keys are right, and the memory is there: may it be written to?
@@ -162,9 +164,14 @@ impl Failure<'_> {
             let meets =
                 |of: &&Mapping| of.start < sge.addr + u64::from(sge.length) && sge.addr < of.end;
             let found = maps.iter().filter(meets).find(|of| !of.writable)?;
-            Some((sge.addr, found.rights.clone()))
+            // The library has mapped memory of its own where the program's was.
+            let is_own = found.file.starts_with("/memfd:uroce-");
+            Some((sge.addr, (!is_own).then(|| found.rights.clone())))
         };
         let (addr, rights) = sges.iter().find_map(fixed)?;
+        let Some(rights) = rights else {
+            return Some(self.gone_at(operation, wr_id, addr));
+        };
         Some(self.finding(Rule::Argument).with_texts(
             format!(
                 "the memory at {addr:#x} of the {operation} (wr_id {wr_id}) is mapped {rights}: the device \

@@ -198,13 +198,17 @@ pub(super) fn datagrams_dropped(qp: &Qp) -> Option<Reason> {
     })
 }
 
+/// Whether the peer of a queue pair is the queue pair itself.
+pub(super) fn is_itself(qp: &Qp, peer: &Peer) -> bool {
+    peer.place == IN_THIS_PROCESS
+        && [peer.qpn, peer.dest_qpn] == [Some(qp.number.into()); 2]
+        && qp.connection.dest_qpn == qp.number
+}
+
 /// A queue pair that is connected to itself, waits, and has sent nothing.
 pub(super) fn is_own_peer(qp: &Qp, peer: &Peer) -> Option<Reason> {
-    let number = u64::from(qp.number);
-    let is_itself = peer.place == IN_THIS_PROCESS
-        && [peer.qpn, peer.dest_qpn] == [Some(number); 2]
-        && qp.connection.dest_qpn == qp.number;
-    (is_itself && qp.sends.posted() == 0).then(|| {
+    let number = qp.number;
+    (is_itself(qp, peer) && qp.sends.posted() == 0).then(|| {
         (
             format!(
                 "queue pair {number:#x} is connected to itself: dest_qp_num is its own number, and grh.dgid \

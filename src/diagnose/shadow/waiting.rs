@@ -423,8 +423,13 @@ fn at_peer(qp: &Qp, peer: &Peer, first: &SendRequest) -> Option<Reason> {
             Some(1) => "has an SRQ without a receive",
             _ => "has no receive posted",
         };
+        let why = format!("{where_}, and {retries}{naks}");
+        if quiet::is_itself(qp, peer) {
+            let itself = "; it is this queue pair itself: dest_qp_num and grh.dgid are its own";
+            return Some((of(why + itself), NUMBERS));
+        }
         return Some((
-            of(format!("{where_}, and {retries}{naks}")),
+            of(why),
             "post receives before the peer sends; with rnr_retry less than 7 it fails instead",
         ));
     }
