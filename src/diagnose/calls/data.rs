@@ -11,7 +11,7 @@ use ibverbs_abi::*;
 use smallvec::SmallVec;
 
 use super::super::check::list::{Before, looping};
-use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::finding::{self, Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests, Shadow};
 use super::super::wrap::original;
@@ -147,11 +147,16 @@ fn posting(
     let thread = facts::thread();
     let mut posted = Posted::default();
     observe(|shadow| {
+        let mut found = Vec::new();
         let of_process = shadow.devices.check_process(context as usize, call);
-        let of_list = loops.then(|| looping(shadow.qps.object(address), list.len(), call));
+        finding::add(&mut found, of_process);
+        if loops {
+            found.push(looping(shadow.qps.object(address), list.len(), call));
+        }
         let (these, of_requests) = shadow.posting(address, list, thread, call);
         posted = these;
-        of_process.into_iter().chain(of_list).chain(of_requests)
+        found.extend(of_requests);
+        found
     });
     posted
 }
@@ -206,11 +211,16 @@ pub unsafe extern "C" fn post_recv(
         return unsafe { refuse(wr, bad_wr, libc::EINVAL) };
     }
     observe(|shadow| {
+        let mut found = Vec::new();
         let devices = &shadow.devices;
         let of_process = devices.check_process(context as usize, "ibv_post_recv");
-        let of_list = loops.then(|| looping(shadow.qps.object(address), count, "ibv_post_recv"));
+        finding::add(&mut found, of_process);
+        if loops {
+            found.push(looping(shadow.qps.object(address), count, "ibv_post_recv"));
+        }
         let of_receives = shadow.posting_receives(address, list, thread);
-        of_process.into_iter().chain(of_list).chain(of_receives)
+        finding::add(&mut found, of_receives);
+        found
     });
     // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
     let ret = unsafe { post(qp, wr, bad_wr) };

@@ -14,7 +14,7 @@ use super::{Completion, Qp, SendRequest, Shadow};
 use crate::diagnose::check::reasons::status_text;
 use crate::diagnose::check::vendor;
 use crate::diagnose::facts;
-use crate::diagnose::finding::{Finding, Outcome};
+use crate::diagnose::finding::{Finding, Outcome, add};
 use crate::diagnose::rules::Rule;
 
 /// The statuses that only send requests have.
@@ -49,7 +49,7 @@ impl Shadow {
         };
         let mut found = Vec::new();
         if count == 0 {
-            found.extend(self.waits_for_taken(address, thread, call));
+            add(&mut found, self.waits_for_taken(address, thread, call));
         }
         for completion in completions {
             if let Some(qp) = self.qps.of_completion(context, address, completion) {

@@ -12,7 +12,7 @@ use super::windows::Binding;
 use super::{Qp, Requests, SendRequest, Shadow};
 use crate::diagnose::check::list;
 use crate::diagnose::check::state::state_name;
-use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::finding::{Finding, Kind, Object, Outcome, add};
 use crate::diagnose::report;
 use crate::diagnose::rules::Rule;
 
@@ -51,10 +51,10 @@ impl Shadow {
         let Some(qp) = self.qps.get_mut(&address) else {
             return (Posted::default(), found);
         };
-        found.extend(qp.building.interrupted(thread, call));
-        found.extend(qp.enter(thread, call));
+        add(&mut found, qp.building.interrupted(thread, call));
+        add(&mut found, qp.enter(thread, call));
         let signals = qp.record(requests, posted.first);
-        found.extend(qp.exceeds_reads(call));
+        add(&mut found, qp.exceeds_reads(call));
         let max = qp.cap.max_send_wr;
         let is_plain = !qp.one_thread.is_required()
             && qp.state == IBV_QPS_RTS
@@ -130,10 +130,10 @@ impl Post<'_> {
     fn check(&self, requests: &mut Requests, thread: i32) -> Vec<Finding> {
         let mut found = self.check_requests(requests);
         if self.qp.resets.reconnects {
-            found.extend(self.peer_not_reset());
+            add(&mut found, self.peer_not_reset());
         }
-        found.extend(self.without_initiator(requests));
-        found.extend(self.onto_itself(requests));
+        add(&mut found, self.without_initiator(requests));
+        add(&mut found, self.onto_itself(requests));
         if !found.is_empty() {
             for request in requests.iter_mut() {
                 let wr_id = request.wr_id.to_string();
@@ -143,7 +143,7 @@ impl Post<'_> {
                     .any(|of| of.rule != Rule::NoData && of.values.iter().any(is_its));
             }
         }
-        found.extend(self.unfenced(requests));
+        add(&mut found, self.unfenced(requests));
         for request in requests.iter_mut().filter(|request| request.digest != 0) {
             if self.all.qps.are_written_to(&request.sges) {
                 request.digest = 0;
@@ -153,7 +153,13 @@ impl Post<'_> {
         let (by, context) = ((thread, report::stack()), self.qp.context);
         let regions = &self.all.mrs;
         let dead = regions.on_dead_stack(&self.qp.object(), context, sges, by, self.call);
-        found.extend(dead.or_else(|| self.all.receives_on_dead_stack(thread, self.call)));
+        match dead {
+            Some(dead) => found.push(dead),
+            None => add(
+                &mut found,
+                self.all.receives_on_dead_stack(thread, self.call),
+            ),
+        }
         found
     }
 
