@@ -364,8 +364,8 @@ pub fn quote(json: &mut String, value: &str) {
 }
 
 /// Whether all values that a finding's texts name are there. For tests of the checks.
-/// Adds a finding to a list, if there is one. `Vec::extend` would first move it, also one that is not there, and
-/// findings are large.
+/// Adds a finding to a list, if there is one. `Vec::extend` would first move it, also one that is not there,
+/// and findings are large.
 #[inline(always)]
 pub fn add(list: &mut Vec<Finding>, found: Option<Finding>) {
     if let Some(found) = found {
