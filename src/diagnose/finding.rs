@@ -363,7 +363,6 @@ pub fn quote(json: &mut String, value: &str) {
     json.push('"');
 }
 
-/// Whether all values that a finding's texts name are there. For tests of the checks.
 /// Adds a finding to a list, if there is one. `Vec::extend` would first move it, also one that is not there,
 /// and findings are large.
 #[inline(always)]
@@ -373,6 +372,7 @@ pub fn add(list: &mut Vec<Finding>, found: Option<Finding>) {
     }
 }
 
+/// Whether all values that a finding's texts name are there. For tests of the checks.
 #[cfg(test)]
 pub fn is_complete(finding: &Finding) -> bool {
     let text = finding.rule.text();
