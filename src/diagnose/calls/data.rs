@@ -136,6 +136,24 @@ unsafe fn refuse<T>(wr: *mut T, bad_wr: *mut *mut T, errno: c_int) -> c_int {
     errno
 }
 
+/// Judges the process that posts, and a list that contains itself: `looped` is the number of its requests.
+#[inline]
+fn before_post(
+    shadow: &Shadow,
+    context: *mut ibv_context,
+    call: &'static str,
+    looped: Option<usize>,
+    object: impl FnOnce(&Shadow) -> Object,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let of_process = shadow.devices.check_process(context as usize, call);
+    finding::add(&mut found, of_process);
+    if let Some(count) = looped {
+        found.push(looping(object(shadow), count, call));
+    }
+    found
+}
+
 /// Checks and records requests before the provider gets them.
 fn posting(
     context: *mut ibv_context,
@@ -147,12 +165,8 @@ fn posting(
     let thread = facts::thread();
     let mut posted = Posted::default();
     observe(|shadow| {
-        let mut found = Vec::new();
-        let of_process = shadow.devices.check_process(context as usize, call);
-        finding::add(&mut found, of_process);
-        if loops {
-            found.push(looping(shadow.qps.object(address), list.len(), call));
-        }
+        let looped = loops.then_some(list.len());
+        let mut found = before_post(shadow, context, call, looped, |all| all.qps.object(address));
         let (these, of_requests) = shadow.posting(address, list, thread, call);
         posted = these;
         found.extend(of_requests);
@@ -211,13 +225,10 @@ pub unsafe extern "C" fn post_recv(
         return unsafe { refuse(wr, bad_wr, libc::EINVAL) };
     }
     observe(|shadow| {
-        let mut found = Vec::new();
-        let devices = &shadow.devices;
-        let of_process = devices.check_process(context as usize, "ibv_post_recv");
-        finding::add(&mut found, of_process);
-        if loops {
-            found.push(looping(shadow.qps.object(address), count, "ibv_post_recv"));
-        }
+        let looped = loops.then_some(count);
+        let mut found = before_post(shadow, context, "ibv_post_recv", looped, |all| {
+            all.qps.object(address)
+        });
         let of_receives = shadow.posting_receives(address, list, thread);
         finding::add(&mut found, of_receives);
         found
@@ -269,10 +280,10 @@ pub unsafe extern "C" fn post_srq_recv(
         let count = list.len();
         observe(|shadow| {
             shadow.srqs.posting(address, list);
-            let of_process = shadow.devices.check_process(context as usize, SRQ_CALL);
-            let object = Object::at(Kind::Srq, address);
-            let of_list = loops.then(|| looping(object, count, SRQ_CALL));
-            of_process.into_iter().chain(of_list)
+            let looped = loops.then_some(count);
+            before_post(shadow, context, SRQ_CALL, looped, |_| {
+                Object::at(Kind::Srq, address)
+            })
         });
         let ret = (original(context).post_srq_recv)(srq, wr, bad_wr);
         if ret != 0 {

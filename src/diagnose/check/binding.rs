@@ -43,19 +43,10 @@ pub fn wrong(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnose::shadow::tests::mr;
 
     fn judge(access: u32, range: (u64, u64), asked: u32) -> Option<String> {
-        let region = Mr {
-            context: 1,
-            pd: 10,
-            start: 0x1000,
-            length: 0x1000,
-            lkey: 7,
-            rkey: 8,
-            access,
-            stack_of: 0,
-            is_memory: true,
-        };
+        let region = Mr { access, ..mr(7, 8) };
         wrong(&region, range, asked).map(|(what, ..)| what)
     }
 

@@ -97,7 +97,7 @@ pub fn not_observed(dest_qpn: u32) -> String {
 }
 
 /// Says what has become of the peer that was in another process, and is there no more.
-pub fn gone(qp: &Qp) -> Option<String> {
+pub fn fate(qp: &Qp) -> Option<String> {
     let seen = qp.peer_seen.as_ref().filter(|_| qp.evidence.searched)?;
     let fate = match (qp.evidence.fate, &seen.process) {
         (Some(fate), _) => fate.text(),
@@ -151,7 +151,7 @@ fn peer_text(qp: &Qp, gone: bool, other: Option<&Qp>) -> (String, &'static str) 
                   (dest_qp_num, rq_psn); or the network dropped packets or ACKs"
                 .into(),
         };
-        let seen = self::gone(qp).filter(|_| evidence.fate.is_some() && !gone);
+        let seen = fate(qp).filter(|_| evidence.fate.is_some() && !gone);
         let todo = match gone || seen.is_some() {
             true => "destroy a queue pair only after the peer has completed its requests",
             false => SEARCH,

@@ -79,7 +79,7 @@ impl Wait<'_> {
             return None;
         }
         Some((
-            connection::gone(qp)?,
+            connection::fate(qp)?,
             "notice the end of the peer: with librdmacm by RDMA_CM_EVENT_DISCONNECTED, else by the socket \
              that the numbers came from, or by a request now and then, which then fails",
         ))

@@ -359,7 +359,7 @@ fn sends_stay(qp: &Qp) -> Option<Reason> {
         return Some((connection::other_number(qp, naming), NUMBERS));
     }
     let mut why = format!("{count} requests of queue pair {number:#x} are not acknowledged; ");
-    if let Some(gone) = connection::gone(qp).filter(|_| qp.evidence.fate.is_some()) {
+    if let Some(gone) = connection::fate(qp).filter(|_| qp.evidence.fate.is_some()) {
         let todo = "set timeout (14 for example) and retry_cnt, so that requests to a peer that is gone fail";
         return Some((why + &gone, todo));
     }

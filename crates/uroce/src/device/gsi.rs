@@ -58,7 +58,18 @@ pub type LostPeerHandler = fn(LostPeer);
 /// Is called when addresses, GIDs or the state of a device's interface have changed. It must not block.
 pub type ChangeHandler = fn();
 
-static HANDLERS: OnceLock<(MadHandler, ChangeHandler, LostPeerHandler)> = OnceLock::new();
+/// The handlers of the connection manager.
+#[derive(Debug)]
+pub struct Handlers {
+    /// Gets its MADs.
+    pub on_mad: MadHandler,
+    /// Hears of the changes of all devices.
+    pub on_change: ChangeHandler,
+    /// Gets the peers that are gone.
+    pub on_lost: LostPeerHandler,
+}
+
+static HANDLERS: OnceLock<Handlers> = OnceLock::new();
 
 static OTHER_HANDLER: OnceLock<OtherMadHandler> = OnceLock::new();
 
@@ -67,24 +78,23 @@ pub fn set_mad_handler(on_mad: OtherMadHandler) {
     let _ = OTHER_HANDLER.set(on_mad);
 }
 
-/// Registers who gets the MADs of the communication manager, the changes of all devices, and the peers that
-/// are gone. Only the first call has an effect.
-pub fn set_handlers(on_mad: MadHandler, on_change: ChangeHandler, on_lost: LostPeerHandler) {
-    let _ = HANDLERS.set((on_mad, on_change, on_lost));
+/// Registers the connection manager. Only the first call has an effect.
+pub fn set_handlers(handlers: Handlers) {
+    let _ = HANDLERS.set(handlers);
 }
 
 /// Lets the handler know that the peer of a queue pair is gone.
 #[cold]
 pub(super) fn peer_lost(lost: LostPeer) {
-    if let Some((_, _, on_lost)) = HANDLERS.get() {
-        on_lost(lost);
+    if let Some(handlers) = HANDLERS.get() {
+        (handlers.on_lost)(lost);
     }
 }
 
 /// Lets the handler of changes know of one.
 pub(super) fn interface_changed() {
-    if let Some((_, on_change, _)) = HANDLERS.get() {
-        on_change();
+    if let Some(handlers) = HANDLERS.get() {
+        (handlers.on_change)();
     }
 }
 
@@ -117,7 +127,9 @@ impl Device {
             mad: *mad,
         };
         match (HANDLERS.get(), OTHER_HANDLER.get()) {
-            (Some((on_mad, ..)), _) if mad[1] == CLASS_CM && qpn == GSI_QPN => on_mad(received),
+            (Some(handlers), _) if mad[1] == CLASS_CM && qpn == GSI_QPN => {
+                (handlers.on_mad)(received)
+            }
             (_, Some(on_mad)) if mad[1] != CLASS_CM => on_mad(self, qpn, received),
             _ => {}
         }

@@ -318,13 +318,9 @@ impl Device {
                 }
                 if qp.service == Service::Ud {
                     inner.channel.forget(true);
-                    self.send(qp, inner);
-                } else if self.send_through_channels(qp, &mut inner) {
-                    // Also one that has nothing to send has lost its peer.
-                    self.unlock(qp, inner);
-                } else {
-                    self.send_batches(qp, inner);
                 }
+                // As the channel is dead, also one that has nothing to send notices the loss of its peer.
+                self.send(qp, inner);
             });
         }
     }

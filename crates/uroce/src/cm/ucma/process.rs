@@ -31,7 +31,7 @@ use super::os::FileId;
 use super::send::{enqueue, send_all};
 use super::system::{DeviceFile, InterfaceChange, System, inode_of};
 use crate::config::Config;
-use crate::device::gsi::{LostPeer, ReceivedMad, set_handlers};
+use crate::device::gsi::{Handlers, LostPeer, ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
 use crate::sync::Mutex;
 use roce::cm::agent::{Agent, Incoming, prefix_of};
@@ -110,7 +110,11 @@ pub fn configure(config: &Config) {
 /// Lets the MADs that devices receive from now on reach this process's ids, or the process that
 /// they are for.
 pub fn serve() {
-    set_handlers(on_mad, on_change, on_lost);
+    set_handlers(Handlers {
+        on_mad,
+        on_change,
+        on_lost,
+    });
 }
 
 /// An interface has changed: the thread finds out what that means for ids.

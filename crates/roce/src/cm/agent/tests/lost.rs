@@ -33,12 +33,7 @@ fn the_connection_of_a_peer_that_has_ended_is_over() {
 
 #[test]
 fn a_connection_that_is_not_established_is_not_over() {
-    let mut simulation = Simulation::new(Vec::new(), Duration::from_secs(1), 0);
-    simulation.connect();
-    simulation.step();
-    simulation.now = Time(2_000_000);
-    simulation.step();
-    assert_eq!(simulation.seen[1], [Seen::Request]);
+    let mut simulation = requested();
     let handled = simulation.agents[1].peer_lost(0, &GIDS[0], QPNS[0]);
     assert_eq!(handled, [Received::Handled]);
 }

@@ -319,15 +319,21 @@ fn a_program_that_thinks_for_a_minute_before_it_accepts() {
     );
 }
 
-#[test]
-fn a_destroyed_connection_is_rejected_or_disconnected() {
-    // The active end destroys its connection before the passive one answers.
+/// Two ends, of which the passive one has got the request, and has not answered it.
+fn requested() -> Simulation {
     let mut simulation = Simulation::new(Vec::new(), Duration::from_secs(1), 0);
     simulation.connect();
     simulation.step();
     simulation.now = Time(2_000_000);
     simulation.step();
     assert_eq!(simulation.seen[1], [Seen::Request]);
+    simulation
+}
+
+#[test]
+fn a_destroyed_connection_is_rejected_or_disconnected() {
+    // The active end destroys its connection before the passive one answers.
+    let mut simulation = requested();
     let id = simulation.ids[0].unwrap();
     simulation.agents[0].destroy(id, simulation.now);
     simulation.transmit();
