@@ -11,7 +11,8 @@
 //! | `pd.rs`, `mr.rs`, `mw.rs` | protection, thread and parent domains; memory regions; windows |
 //! | `dm.rs`, `comp_cntr.rs` | device memory; completion counters |
 //! | `import.rs` | contexts and objects of another context of this process |
-//! | `ah.rs`, `multicast.rs`, `srq.rs` | address handles; multicast groups; shared receive queues, XRC domains |
+//! | `ah.rs`, `multicast.rs` | address handles; multicast groups |
+//! | `srq.rs` | shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
 //! | `qp.rs`, `create_qp.rs`, `init_attr.rs` | queue pairs; creating them; what they are created with |
 //! | `modify.rs`, `transitions.rs` | attributes of queue pairs; state transition table (pure) |

@@ -1,8 +1,8 @@
 //! Extended queue pairs: work requests that the program builds by function calls (ibv_wr_post(3)).
 //!
 //! Invariant: from `wr_start` to `wr_complete` or `wr_abort` a thread holds the lock of the queue pair's
-//! [`WrSession`](super::wr_session::WrSession), and only that thread uses the requests in it. A child of fork never uses them: another
-//! thread of its parent may have held the lock. There `wr_complete` fails with EACCES, and the other
+//! session (`wr_session.rs`), and only that thread uses the requests in it. A child of fork never uses them:
+//! another thread of its parent may have held the lock. There `wr_complete` fails with EACCES, and the other
 //! functions do nothing.
 
 use core::ffi::c_void;
