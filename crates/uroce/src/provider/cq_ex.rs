@@ -1,5 +1,5 @@
-//! Extended completion queues: creating them; polling one completion at a time and reading its fields by functions
-//! (ibv_create_cq_ex(3)).
+//! Extended completion queues: creating them; polling one completion at a time and reading its fields by
+//! functions (ibv_create_cq_ex(3)).
 //!
 //! Invariant: between `start_poll` and `end_poll` one thread polls the queue, which either the polling
 //! lock or the program (IBV_CREATE_CQ_ATTR_SINGLE_THREADED) ensures. Only that thread uses
