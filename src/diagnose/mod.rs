@@ -23,7 +23,7 @@
 //! | `check/` | conditions of rules: pure functions from facts to findings |
 //! | `names.rs` | names that the program gives its objects |
 //! | `peer.rs`, `ask.rs` | finds out about the queue pair at the other end; asks other processes |
-//! | `peer_facts.rs`, `mr.rs`, `sge.rs` | what is known of that queue pair, of a memory region; a list element |
+//! | `peer_facts.rs`, `mr.rs`, `sge.rs` | what is known of that queue pair, of a region, of a list element |
 //! | `fate.rs` | a process that had the peer, and what has become of it |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `device_list.rs` | devices that are opened after their list was freed |
