@@ -41,7 +41,7 @@ mod objects;
 
 pub use calls::wrapped;
 pub use kernel_events::next as next_event;
-pub use objects::{devices, opened, queue_pairs};
+pub use objects::{KernelQp, devices, opened, queue_pairs};
 
 /// The most rules that [`add`] puts into force.
 const MAX_RULES: usize = 1024;

@@ -10,8 +10,7 @@ use ibverbs_abi::*;
 use ibverbs_faults::Rule;
 
 use super::super::check::state;
-use super::super::control::KernelQp;
-use super::super::wrap::provider;
+use super::super::originals::provider;
 use super::{device_name, events, kernel_events};
 use crate::memory::lock::ForkLock;
 use crate::provider::event::{Subject, subject};
@@ -185,6 +184,16 @@ impl Objects {
 pub fn devices() -> Vec<String> {
     let names = OBJECTS.with(|all| all.contexts.values().map(|of| of.device.clone()).collect());
     names.unwrap_or_default()
+}
+
+/// A queue pair of a device without status of its own.
+pub struct KernelQp {
+    pub device: String,
+    pub qpn: u32,
+    pub kind: &'static str,
+    pub state: &'static str,
+    /// The peer's queue pair number, if it is connected.
+    pub dest_qpn: Option<u32>,
 }
 
 /// The queue pairs of the program. Asks the provider for the state of each.
