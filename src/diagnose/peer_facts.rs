@@ -1,4 +1,4 @@
-//! Facts about the queue pair at the other end of a connection, and how they are sent from process to process.
+//! Facts about the queue pair at the other end of a connection, and their form in answers of processes.
 //!
 //! Not here: how they are found out (`peer.rs`).
 

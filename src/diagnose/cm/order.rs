@@ -1,7 +1,8 @@
 //! librdmacm: what is destroyed too early, or by another call than the one that is for it.
 //!
 //! Safety, for all functions here: the arguments are the program's for the function that is named. An id of
-//! [`CmIds`](crate::diagnose::shadow::CmIds) is readable: librdmacm frees it after the command that takes it out there.
+//! [`CmIds`](crate::diagnose::shadow::CmIds) is readable: librdmacm frees it after the command that takes it
+//! out there.
 
 use ibverbs_abi::CmCall;
 
