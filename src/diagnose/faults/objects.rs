@@ -11,7 +11,7 @@ use ibverbs_faults::Rule;
 
 use super::super::check::state;
 use super::super::originals::provider;
-use super::{device_name, events, kernel_events};
+use super::{changes, device_name, kernel_events};
 use crate::memory::lock::ForkLock;
 use crate::provider::event::{Subject, subject};
 use crate::provider::software;
@@ -61,7 +61,7 @@ static OBJECTS: ForkLock<Objects> = ForkLock::new(Objects {
 /// A device was opened, and has the wrappers of this module.
 ///
 /// # Safety
-/// `context` is open, and no other thread knows it yet.
+/// `context` is open.
 pub unsafe fn opened(context: *mut ibv_context) {
     // SAFETY: the context is open, as the caller promises.
     let device = unsafe { device_name(context) }.to_string();
@@ -70,9 +70,6 @@ pub unsafe fn opened(context: *mut ibv_context) {
         port_down: false,
     };
     OBJECTS.with(|all| all.contexts.insert(context as usize, new));
-    // SAFETY: the context is open and new, as the caller promises.
-    unsafe { kernel_events::attach(context) };
-    events::start();
 }
 
 /// A device is about to be closed.
@@ -87,7 +84,7 @@ pub fn closing(context: *mut ibv_context) {
 
 pub fn add(object: FaultObject) {
     OBJECTS.with(|all| all.add(object));
-    events::rules_changed();
+    changes::notify();
 }
 
 /// Removes an object, before it is destroyed.
