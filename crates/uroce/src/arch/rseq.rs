@@ -1,4 +1,4 @@
-//! The structures and results of a restartable sequence (`crate::restart`), as each architecture's instructions
+//! Structures and results of restartable sequences (`crate::restart`), as the instructions of all architectures
 //! have them.
 
 /// The results of the instructions when they have called nothing, from here on down. No error
