@@ -1,5 +1,5 @@
-//! Structures and results of restartable sequences (`crate::restart`), as the instructions of all architectures
-//! have them.
+//! Structures and results of restartable sequences (`crate::restart`), as the instructions of each
+//! architecture have them.
 
 /// The results of the instructions when they have called nothing, from here on down. No error
 /// number is that high.
