@@ -7,9 +7,9 @@
 //! 1. the names in the file: functions and versions that only releases 62 and 63 have; for libmlx5, the
 //!    versions that it defines; for a provider that was compiled with this library's driver.h, a symbol of
 //!    that header;
-//! 2. the same of the file libmlx5-rdmav59.so beside it, because releases ship all providers together;
-//! 3. the release at the end of the real name of the file, or of a provider beside it, as in
-//!    `libmlx5.so.1.25.61.0`;
+//! 2. the release at the end of the file's real name, as in `libmlx5.so.1.25.61.0`;
+//! 3. the same of the files beside it, because releases ship all providers together: the names in
+//!    libmlx5-rdmav59.so, then the real names of providers;
 //! 4. the C library beside it: release 62 added IBVERBS_1.16.
 //!
 //! A provider that none of them knows is refused: with the wrong layout every call would be another op.
