@@ -81,7 +81,9 @@ static TRACKS_CWD: AtomicBool = AtomicBool::new(false);
 
 /// Makes the view show these devices. Called once.
 pub fn configure(configured: Vec<Config>) {
-    STATE.lock().configured = configured;
+    let mut state = STATE.lock();
+    state.configured = configured;
+    state.cwds.set_program(std::process::id());
 }
 
 /// Locks the state, so that it is whole in a child of fork. [`after_fork`] unlocks it.

@@ -7,6 +7,7 @@
 /// Processes beside the program that are remembered. A child of vfork ends soon.
 const CHILDREN_MAX: usize = 15;
 
+#[derive(Default)]
 struct WorkingDirectory {
     process: u32,
     /// The directory, if it is one of the tree that the kernel does not have.
@@ -17,13 +18,27 @@ struct WorkingDirectory {
 
 /// The working directories that concern the tree.
 pub struct WorkingDirectories {
-    /// The program's first.
-    all: Vec<WorkingDirectory>,
+    program: WorkingDirectory,
+    /// The latest last.
+    children: Vec<WorkingDirectory>,
 }
 
 impl WorkingDirectories {
     pub const fn new() -> WorkingDirectories {
-        WorkingDirectories { all: Vec::new() }
+        let program = WorkingDirectory {
+            process: 0,
+            path: None,
+            concerns: false,
+        };
+        WorkingDirectories {
+            program,
+            children: Vec::new(),
+        }
+    }
+
+    /// Sets which process is the program. It has the directory that was recorded for it.
+    pub fn set_program(&mut self, process: u32) {
+        self.program.process = process;
     }
 
     /// Records that a process has changed its directory: to `path` of the tree, or to one of the kernel's.
@@ -34,29 +49,33 @@ impl WorkingDirectories {
             path,
             concerns,
         };
-        match self.all.iter_mut().find(|of| of.process == process) {
-            Some(of) => *of = changed,
-            None => self.all.push(changed),
+        if process == self.program.process {
+            self.program = changed;
+        } else {
+            self.children.retain(|of| of.process != process);
+            if self.children.len() == CHILDREN_MAX {
+                self.children.remove(0);
+            }
+            self.children.push(changed);
         }
-        if self.all.len() > 1 + CHILDREN_MAX {
-            self.all.remove(1);
-        }
-        self.all.iter().any(|of| of.concerns)
+        self.program.concerns || self.children.iter().any(|of| of.concerns)
     }
 
     /// The directory of a process, if it is one of the tree that the kernel does not have. A process of which
     /// nothing was recorded has the program's.
     pub fn of(&self, process: u32) -> Option<&str> {
-        let own = self.all.iter().find(|of| of.process == process);
-        own.or(self.all.first())?.path.as_deref()
+        let child = self.children.iter().find(|of| of.process == process);
+        child.unwrap_or(&self.program).path.as_deref()
     }
 
     /// A process begins that has a copy of this memory, and its parent's directory. Allocates nothing.
     pub fn forked(&mut self, parent: u32, child: u32) {
-        let inherited = self.all.iter().position(|of| of.process == parent);
-        self.all.swap(0, inherited.unwrap_or(0));
-        self.all.truncate(1);
-        self.all[0].process = child;
+        let inherited = self.children.iter_mut().find(|of| of.process == parent);
+        if let Some(inherited) = inherited {
+            self.program = core::mem::take(inherited);
+        }
+        self.children.clear();
+        self.program.process = child;
     }
 }
 
@@ -67,7 +86,7 @@ mod tests {
     #[test]
     fn a_child_of_vfork_does_not_move_the_program() {
         let mut all = WorkingDirectories::new();
-        assert!(!all.set(10, None, false));
+        all.set_program(10);
         assert!(all.set(11, Some("/sys/class/infiniband".into()), true));
         assert_eq!(
             (all.of(10), all.of(11)),
@@ -87,7 +106,7 @@ mod tests {
     #[test]
     fn a_child_of_fork_has_its_parents() {
         let mut all = WorkingDirectories::new();
-        all.set(10, None, false);
+        all.set_program(10);
         all.set(11, Some("/sys/class/infiniband".into()), true);
         all.forked(11, 20);
         assert_eq!(all.of(20), Some("/sys/class/infiniband"));
@@ -98,11 +117,12 @@ mod tests {
     #[test]
     fn the_program_is_not_forgotten() {
         let mut all = WorkingDirectories::new();
+        all.set_program(1);
         all.set(1, Some("/dev/infiniband".into()), true);
         for child in 2..100 {
             all.set(child, None, false);
         }
         assert_eq!(all.of(1), Some("/dev/infiniband"));
-        assert!(all.all.len() == 1 + CHILDREN_MAX);
+        assert!(all.children.len() == CHILDREN_MAX);
     }
 }
