@@ -28,7 +28,7 @@ static void rkey_swapped(struct rig *rig)
 /* Nobody answers, and the source GID is of RoCE v1. */
 static void gid_type(struct rig *rig)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_gid_entry entry;
 
 	NEED(ibv_query_gid_ex(rig->context, PORT, 0, &entry, 0) == 0 &&

@@ -34,7 +34,7 @@ static void ah_in_use(struct rig *rig)
 {
 	struct ibv_qp_attr attr = rtr_attr(rig, 0);
 	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr.ah_attr);
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_UD, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = {
 		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qp->qp_num + 1, QKEY }
@@ -61,17 +61,15 @@ static void leak(struct rig *rig)
 static void child_verb(struct rig *rig)
 {
 	struct ibv_qp *a, *b;
-	int status;
 
 	connected(rig, &a, &b);
-	pid_t child = fork();
+	pid_t child = start_child();
 	if (child == 0) {
 		struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND };
 
 		_exit(ibv_post_send(a, &wr, &bad) == 0);
 	}
-	NEED(waitpid(child, &status, 0) == child);
-	CHECK(status == 0);
+	await_child(child);
 }
 
 static void fork_init_late(struct rig *rig)
@@ -85,7 +83,7 @@ static void correct(struct rig *rig)
 {
 	const uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
 	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
-	struct ibv_qp *a, *b, *ex = KEEP(make_qp(rig, IBV_QPT_RC, ops, NULL));
+	struct ibv_qp *a, *b, *ex = make_qp(rig, IBV_QPT_RC, ops, NULL);
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ex);
 	struct ibv_cq *cq;
 

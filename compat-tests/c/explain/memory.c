@@ -74,7 +74,7 @@ static void call_failed(struct rig *rig)
 }
 
 /* Sends with this key from this address, which the own side refuses. */
-static void send_with(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t length)
+static void send_from(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t length)
 {
 	struct ibv_sge sge = { (uintptr_t)from, length, lkey };
 	struct ibv_send_wr *bad, wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
@@ -88,7 +88,7 @@ static void send_with(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t le
 
 static void key_unknown(struct rig *rig)
 {
-	send_with(rig, rig->mr->lkey ^ 0x5a5a00, rig->buf, 8);
+	send_from(rig, rig->mr->lkey ^ 0x5a5a00, rig->buf, 8);
 }
 
 static void key_deregistered(struct rig *rig)
@@ -99,7 +99,7 @@ static void key_deregistered(struct rig *rig)
 	NEED(mr);
 	key = mr->lkey;
 	NEED(ibv_dereg_mr(mr) == 0);
-	send_with(rig, key, rig->buf, 8);
+	send_from(rig, key, rig->buf, 8);
 }
 
 /* The receive has a wrong key, which the sender cannot know. */
@@ -121,12 +121,12 @@ static void key_pd(struct rig *rig)
 	struct ibv_mr *mr;
 
 	NEED(pd && (mr = KEEP(ibv_reg_mr(pd, rig->buf, SIZE, 0))));
-	send_with(rig, mr->lkey, rig->buf, 8);
+	send_from(rig, mr->lkey, rig->buf, 8);
 }
 
 static void key_range(struct rig *rig)
 {
-	send_with(rig, rig->mr->lkey, rig->buf + SIZE - 4, 8);
+	send_from(rig, rig->mr->lkey, rig->buf + SIZE - 4, 8);
 }
 
 /* A receive into memory without local write access. */

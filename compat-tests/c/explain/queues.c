@@ -48,7 +48,7 @@ static void never_signaled(struct rig *rig)
 
 static void recv_queue_full(struct rig *rig)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	int error = 0;
 
 	NEED(to_init(qp) == 0);
@@ -82,7 +82,7 @@ static void cq_overrun(struct rig *rig)
 
 static void grh_room(struct rig *rig)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_UD, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
 
 	NEED(to_init(qp) == 0 && post_recv(qp, rig, 1, 0, 40) == 0 && post_recv(qp, rig, 2, 0, 39) == 0);
 }
@@ -96,7 +96,7 @@ static void rd_atomic_zero(struct rig *rig)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS, .sq_psn = 0xfffffe, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3
 	};
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 
 	NEED(to_init(qp) == 0 && to_rtr(rig, qp, qp->qp_num) == 0);
 	NEED(ibv_modify_qp(qp, &attr,
@@ -116,8 +116,7 @@ static void no_completion(struct rig *rig)
 	struct ibv_qp_init_attr unsignaled = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC
 	};
-	struct ibv_qp *a = KEEP(ibv_create_qp(rig->pd, &unsignaled)),
-		      *b = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *a = KEEP(ibv_create_qp(rig->pd, &unsignaled)), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_wc wc;
 
 	NEED(a);

@@ -172,7 +172,7 @@ static void closed_early(struct rig *rig, bool wrong)
 /* A queue pair that was not created as an extended one. */
 static void not_extended(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, wrong ? 0 : IBV_QP_EX_WITH_SEND, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, wrong ? 0 : IBV_QP_EX_WITH_SEND, NULL);
 
 	CHECK(!ibv_qp_to_qp_ex(qp) == wrong);
 }
@@ -181,7 +181,7 @@ static void not_extended(struct rig *rig, bool wrong)
 static void op_not_asked(struct rig *rig, bool wrong)
 {
 	uint64_t ops = wrong ? IBV_QP_EX_WITH_SEND : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, ops, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, ops, NULL);
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 
 	join(rig, qp, qp);

@@ -162,7 +162,7 @@ static void port_of_none(struct rig *rig, bool wrong)
 /* More elements than the queue pair was created for. */
 static void two_sge(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_sge sges[40];
 	struct ibv_recv_wr *bad, wr = { .wr_id = 5, .sg_list = sges, .num_sge = wrong ? 40 : 1 };
 
@@ -218,7 +218,7 @@ static void building_at_once(struct rig *rig, bool wrong)
 
 	NEED(td && parent);
 	rig->pd = parent;
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
 	rig->pd = own;
 	struct shared shared = { rig, qp, wrong };
 	join(rig, qp, qp);

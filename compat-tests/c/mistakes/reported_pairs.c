@@ -5,7 +5,8 @@
 #include <sys/mman.h>
 
 /* A queue pair that is connected, and memory of the server that the client may write to. */
-static struct ibv_qp *connected(struct rig *rig, int peer, bool server, struct ibv_mr *mr, struct card *other)
+static struct ibv_qp *connect_side(struct rig *rig, int peer, bool server, struct ibv_mr *mr,
+				   struct card *other)
 {
 	struct link link = { 0 };
 	struct ibv_qp *qp = link_qp(rig, &link);
@@ -33,7 +34,7 @@ static void far_own_address(struct rig *rig, int peer, bool server, bool wrong)
 {
 	struct ibv_mr *mr = map(rig, server);
 	struct card other;
-	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
+	struct ibv_qp *qp = connect_side(rig, peer, server, mr, &other);
 
 	if (!server) {
 		uint64_t addr = wrong ? (uintptr_t)mr->addr : other.addr;
@@ -48,7 +49,7 @@ static void far_unmapped(struct rig *rig, int peer, bool server, bool wrong)
 {
 	struct ibv_mr *mr = map(rig, server);
 	struct card other;
-	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
+	struct ibv_qp *qp = connect_side(rig, peer, server, mr, &other);
 
 	if (server && wrong)
 		munmap(mr->addr, SIZE);
@@ -180,7 +181,7 @@ static void far_atomic_in_rdma(struct rig *rig, int peer, bool server, bool wron
 {
 	struct ibv_mr *mr = map(rig, server);
 	struct card other;
-	struct ibv_qp *qp = connected(rig, peer, server, mr, &other);
+	struct ibv_qp *qp = connect_side(rig, peer, server, mr, &other);
 
 	if (!server)
 		CHECK((compare_and_swap(rig, qp, other.addr, other.rkey, wrong) == IBV_WC_SUCCESS) == !wrong);

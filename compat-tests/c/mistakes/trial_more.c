@@ -264,8 +264,7 @@ static void poll_inside(struct rig *rig, bool wrong)
 static void post_inside(struct rig *rig, bool wrong)
 {
 	struct link link = { 0 };
-	struct ends ends = { KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL)),
-			     link_qp(rig, &link) };
+	struct ends ends = { make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL), link_qp(rig, &link) };
 
 	join(rig, ends.a, ends.b);
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ends.a);

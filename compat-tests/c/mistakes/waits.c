@@ -183,7 +183,7 @@ static void recv_on_sender(struct rig *rig, bool wrong)
 /* ibv_wr_complete is missing. */
 static void wr_not_completed(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp);
 
 	join(rig, qp, qp);
