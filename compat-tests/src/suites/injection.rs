@@ -14,11 +14,11 @@ use effects::{EFFECTS, Effect, Printed};
 
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
-use crate::process::{Program, Running, read, wait_until};
+use crate::context::{Context, Library};
+use crate::process::{Program, Running, read, succeeded, wait_until};
 use crate::sandbox::{Sandbox, as_ordinary_user};
 use crate::testbed::Testbed;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// ENOSPC: no verb of uroce returns it here by itself.
 const ERRNO: i32 = 28;
@@ -105,19 +105,13 @@ fn scene(cx: &Context, command: &str, rules: &str) -> Result<Program, Failure> {
 
 /// Runs a scene, which succeeds. Returns what it printed, and how many faults the log has.
 fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
-    run_on(cx, scene(cx, command, rules)?, command, rules)
+    run_on(cx, &scene(cx, command, rules)?)
 }
 
 /// Runs this program of a scene.
-fn run_on(
-    cx: &Context,
-    program: Program,
-    command: &str,
-    rules: &str,
-) -> Result<(String, usize), Failure> {
+fn run_on(cx: &Context, program: &Program) -> Result<(String, usize), Failure> {
     let _ = std::fs::remove_file(log(cx));
-    let ended = program.run()?;
-    succeeded(&format!("{command} with {rules}"), &ended)?;
+    let ended = program.succeed()?;
     let logged = read(&log(cx));
     let faults = logged
         .lines()
@@ -128,7 +122,7 @@ fn run_on(
 fn has_effect(cx: &Context, effect: &Effect) -> Verdict {
     let (out, faults) = run(cx, effect.scene, effect.rules)?;
     let why = format!("{faults} faults are logged, expected {}", effect.logged);
-    ensure(faults == effect.logged, why).map_err(|failure| failure.with(read(&log(cx))))?;
+    ensure(faults == effect.logged, why).with(read(&log(cx)))?;
     for value in effect.printed {
         let (Printed::Is(name, wanted) | Printed::AtLeast(name, wanted)) = value;
         let line = out
@@ -279,8 +273,7 @@ fn seed(cx: &Context) -> Verdict {
 
 fn refused(cx: &Context) -> Verdict {
     for (rules, why) in REFUSED {
-        let ended = scene(cx, "calls 4", rules)?.run()?;
-        succeeded(rules, &ended)?;
+        let ended = scene(cx, "calls 4", rules)?.succeed()?;
         let start = format!("libibverbs: Warning: ignoring IBV_FAULTS: {why}");
         let ok = ended.err.starts_with(&start) && ended.err.lines().count() == 1;
         ensure(ok, format!("{rules}: it printed {}", ended.err))?;
@@ -347,15 +340,14 @@ fn explained(cx: &Context) -> Verdict {
     let rules = "wc:status=rnr-retry-exc-err,opcode=send,count=1";
     let ended = scene(cx, "status 13", rules)?
         .env("IBV_EXPLAIN", "1")
-        .run()?;
-    succeeded("status 13", &ended)?;
+        .succeed()?;
     let injected = "libibverbs: faults: rule 1: wc status=rnr-retry-exc-err: uroce0, QP ";
     let ok = ended.err.contains(injected) && ended.err.contains("[rnr-exceeded]");
     ensure(ok, format!("it printed {}", ended.err))?;
     let file = cx.dir().join("json");
     let json = format!("json:{}", file.display());
     let program = scene(cx, "calls 2", "fail:call=reg_mr,errno=EIO,after=1,count=1")?;
-    succeeded("calls 2", &program.env("IBV_EXPLAIN", json).run()?)?;
+    program.env("IBV_EXPLAIN", json).succeed()?;
     let text = read(&file);
     let fault = text
         .lines()
@@ -370,8 +362,7 @@ fn explained(cx: &Context) -> Verdict {
 /// Values that ask for nothing.
 fn off(cx: &Context) -> Verdict {
     for value in ["", "0", "1"] {
-        let ended = scene(cx, "calls 4", value)?.run()?;
-        succeeded(value, &ended)?;
+        let ended = scene(cx, "calls 4", value)?.succeed()?;
         compare::same(("expected", "....\n"), ("calls", &ended.out))?;
         compare::same(("expected", ""), ("stderr", &ended.err))?;
     }
@@ -417,7 +408,7 @@ fn pingpong(cx: &Context, sent: bool) -> Verdict {
     let port = PORT.parse().map_err(|_| Failure::new("PORT"))?;
     let ready = wait_until(Duration::from_secs(20), || hosts.server.listens(port));
     ensure(ready, "the server does not listen")?;
-    succeeded("client", &program(Some("127.0.0.1")).run()?)?;
+    program(Some("127.0.0.1")).succeed()?;
     let exit = server.wait(Duration::from_secs(30))?;
     succeeded("server", &server.ended(exit)?)?;
     let log = read(&log(cx));
@@ -425,8 +416,7 @@ fn pingpong(cx: &Context, sent: bool) -> Verdict {
         let injected = log
             .lines()
             .any(|line| line.contains(&format!(": {action}: uroce0, QP ")));
-        ensure(injected, format!("no packet has the fault {action}"))
-            .map_err(|failure| failure.with(&log))?;
+        ensure(injected, format!("no packet has the fault {action}")).with(&log)?;
     }
     let counted = log.contains(" local_rcvd_pkts=");
     ensure(!counted, "packets through shared memory")

@@ -25,7 +25,7 @@ use crate::fake::{self, SHIM};
 use crate::machine::boot::Boot;
 use crate::process::read;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Symbol and program.
 type Calls = BTreeSet<(String, String)>;
@@ -165,7 +165,7 @@ fn claims_are_true(claims: &Calls, facts: &Calls) -> Verdict {
         .map(|(symbol, program)| format!("{symbol} {program}"));
     let wrong: Vec<String> = lines.collect();
     let why = format!("{} calls of MATRIX.md are not made", wrong.len());
-    ensure(wrong.is_empty(), why).map_err(|failure| failure.with(wrong.join("\n")))
+    ensure(wrong.is_empty(), why).with(wrong.join("\n"))
 }
 
 fn claims(rows: &[MatrixRow], of: impl Fn(&MatrixRow) -> &Vec<String>) -> Calls {

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::fake::sysfs::{Device, Tree};
-use crate::process::{Ended, Program, read};
+use crate::process::{Ended, Program, read, succeeded};
 use crate::provider_layouts::{self, LAYOUTS, Layout, NEWEST};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Failure, Verdict, contains, ensure};
 
 /// How the fake kernel answers ioctls.
 const KERNELS: [&str; 2] = ["ok", "ENOTTY"];
@@ -308,10 +308,7 @@ fn choice(cx: &Context) -> Verdict {
     let ended = run(&at("libfuture"), &device(NEWEST.release), newest)?;
     let supported = provider_layouts::supported();
     let says = format!("it has provider ABI {next} (of rdma-core {next}); {supported}");
-    cx.report(
-        "unknown-abi",
-        ensure(ended.err.contains(&says), ended.transcript()),
-    )?;
+    cx.report("unknown-abi", contains(&ended.err, &[&says]))?;
 
     // Two providers for one device: the first in the configuration gets it, and the log says so.
     bench.provider(&cx.dir().join("libsame-rdmav34.so"), 34, 34)?;

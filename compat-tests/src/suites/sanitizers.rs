@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::checks::slug;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
 use crate::paths;
-use crate::process::{Program, read};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::process::{Program, read, succeeded};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
 const THREADS: &str = "4";
@@ -181,7 +181,7 @@ fn build(cx: &Context, kind: SanitizerKind) -> Result<PathBuf, Failure> {
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("RUSTFLAGS", rust_flags(cx, kind, &runtime)?);
-    succeeded("cargo build", &program.limit(BUILD).run()?)?;
+    program.limit(BUILD).succeed()?;
     let dir = cx.dir().join("lib");
     fs::create_dir_all(&dir)?;
     let built = target.join(host).join("release/libibverbs.so");
@@ -233,9 +233,8 @@ fn passes(cx: &Context, kind: SanitizerKind, library: &Path, run: &SanitizedProg
     }
     let ended = with_options(cx, kind, program, &report)?.run()?;
     let reports = reports(cx, &report)?;
-    succeeded("the program", &ended).map_err(|failure| failure.with(&reports))?;
-    ensure(reports.is_empty(), "the sanitizer has reported errors")
-        .map_err(|failure| failure.with(&reports))
+    succeeded("the program", &ended).with(&reports)?;
+    ensure(reports.is_empty(), "the sanitizer has reported errors").with(&reports)
 }
 
 /// The runtime wants its part of the address space. Providers are not built for it, so what they do is

@@ -9,7 +9,7 @@ use crate::context::{Context, Library};
 use crate::process::{Exit, read};
 use crate::runner::ONE_TRY;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Outcome, Verdict, ensure};
+use crate::verdict::{Details, Failure, Outcome, Verdict, ensure};
 
 /// The variable that names the member in which the kernel panics.
 const PANIC_IN: &str = "COMPAT_TESTS_PANIC_IN";
@@ -85,7 +85,7 @@ fn must_fail(cx: &Context, change: (&[u8], &[u8]), case: &str, reason: &str) -> 
     let failed = failed.ok_or("the report does not have the case")?;
     ensure(failed.outcome == Outcome::Failed, "the case has not failed")?;
     let text = format!("{}\n{}", failed.why, failed.details);
-    ensure(text.contains(reason), format!("not reported: {reason}")).map_err(|f| f.with(text))
+    ensure(text.contains(reason), format!("not reported: {reason}")).with(text)
 }
 
 /// After a panic, a new machine runs the rest, and the member that was running: that is unstable.
@@ -95,8 +95,7 @@ fn kernel_panic(cx: &Context) -> Verdict {
     let cases = ["vm/tools/devices", member];
     let inner = run(cx, &library, &[(PANIC_IN, member)], &cases)?;
     let exit = inner.ended.exit;
-    ensure(exit == Exit::Code(0), format!("the exit code is {exit}"))
-        .map_err(|f| f.with(&inner.ended.out))?;
+    ensure(exit == Exit::Code(0), format!("the exit code is {exit}")).with(&inner.ended.out)?;
     let mut outcomes: Vec<_> = inner
         .finished
         .iter()
@@ -115,5 +114,5 @@ fn kernel_panic(cx: &Context) -> Verdict {
         line.is_some_and(|line| line.contains("panic") || line.contains("sysrq")),
         "the log does not name the panic",
     )
-    .map_err(|failure| failure.with(log))
+    .with(log)
 }

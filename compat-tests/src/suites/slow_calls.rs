@@ -7,7 +7,7 @@ use crate::case::Case;
 use crate::context::Context;
 use crate::process::{Program, read};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::{Details, Verdict, ensure};
 
 /// A system call, and how it is delayed.
 struct SlowCall {
@@ -102,7 +102,7 @@ fn works(cx: &Context, call: &SlowCall, command: &str) -> Verdict {
     })?;
     let calls = read(calls_of(Role::Client).as_ref());
     let delayed = calls.lines().filter(|line| line.contains("(DELAYED)"));
-    ensure(delayed.count() > 0, "no call was delayed").map_err(|failure| failure.with(calls))
+    ensure(delayed.count() > 0, "no call was delayed").with(calls)
 }
 
 fn delayed(program: Program, call: &SlowCall, role: Role) -> Program {

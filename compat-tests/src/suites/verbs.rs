@@ -5,7 +5,7 @@
 use crate::c_table;
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::machine::Member;
 use crate::process::Program;
 use crate::sandbox::{Sandbox, as_ordinary_user};
@@ -61,7 +61,7 @@ pub fn members() -> Vec<Member> {
         let on_uroce = program
             .env("IBV_UROCE", "uroce0=lo")
             .env("DEVICE", "uroce0");
-        succeeded("dmabuf", &on_uroce.env("UDMABUF", "1").run()?)
+        on_uroce.env("UDMABUF", "1").succeed().map(drop)
     };
     vec![Member::new("uroce/verbs-vm/dmabuf", with_udmabuf).programs(&["verbs"])]
 }
@@ -85,8 +85,7 @@ fn on_uroce(cx: &Context, argv: Vec<String>, config: &str) -> Program {
 fn passes(cx: &Context, (program, check): (&str, &str), config: &str, local: &str) -> Verdict {
     let argv = vec![cx.built(program)?, check.to_string()];
     let program = on_uroce(cx, argv, config).env("IBV_UROCE_LOCAL", local);
-    let ended = program.run()?;
-    succeeded(check, &ended)?;
+    let ended = program.succeed()?;
     let ran = ended.out.lines().any(|line| line == format!("{check}: ok"));
     ensure(ran, format!("the program has no check {check}"))
 }
@@ -95,8 +94,7 @@ fn passes(cx: &Context, (program, check): (&str, &str), config: &str, local: &st
 fn all_checks(cx: &Context) -> Verdict {
     for name in PROGRAMS {
         let argv = vec![cx.built(name)?, "list".into()];
-        let listed = on_uroce(cx, argv, "uroce0=lo").run()?;
-        succeeded("list", &listed)?;
+        let listed = on_uroce(cx, argv, "uroce0=lo").succeed()?;
         let cases: String = checks(name).map(|check| format!("{check}\n")).collect();
         compare::same(("cases", &cases), (name, &listed.out))?;
     }
@@ -106,8 +104,7 @@ fn all_checks(cx: &Context) -> Verdict {
 /// dlclose of the library, while its background thread runs.
 fn unload(cx: &Context) -> Verdict {
     let library = cx.library(Library::Ours).to_string_lossy().into_owned();
-    let ended = on_uroce(cx, vec![cx.built("unload")?, library], "uroce0=lo").run()?;
-    succeeded("unload", &ended)?;
+    let ended = on_uroce(cx, vec![cx.built("unload")?, library], "uroce0=lo").succeed()?;
     ensure(
         ended.out == "unload: ok\n",
         format!("it printed {}", ended.out),

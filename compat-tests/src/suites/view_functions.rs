@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 use crate::{make, paths};
 
 /// A link to the directory of a device `u`.
@@ -76,7 +76,7 @@ fn compiled(
     words.extend(["-o".into(), program.clone()]);
     words.push(text(&cx.source("c/view/every.c")));
     words.extend(flags.iter().map(|flag| flag.to_string()));
-    succeeded("gcc", &cx.program(words).merged().run()?)?;
+    cx.program(words).merged().succeed()?;
     Ok(program)
 }
 
@@ -118,10 +118,7 @@ fn run(
         .count();
     let right = ended.ok() && failed.is_empty() && passed == count;
     let why = format!("{passed} calls of {count}; {failed:?}");
-    cx.report(
-        name,
-        ensure(right, why).map_err(|failure| failure.with(&ended.err)),
-    )
+    cx.report(name, ensure(right, why).with(&ended.err))
 }
 
 /// Runs the program with the library preloaded.

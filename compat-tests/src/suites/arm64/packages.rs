@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{BUILD_LIMIT, built, in_build_root};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::process::succeeded;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const PACKAGES: &[&str] = &["libibverbs1-rs", "libibverbs-rs-dev", "with-ibverbs-rs"];

@@ -4,7 +4,7 @@
 //! one. Errors about what they miss then follow.
 
 use crate::context::Context;
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::{Details, Verdict, ensure};
 
 const ABI: &str = "crates/ibverbs-abi/src/lib.rs";
 const NOT_LP64: &str = "error: libibverbs-rs supports 64-bit little-endian Linux only";
@@ -60,7 +60,7 @@ pub fn targets(cx: &Context) -> Verdict {
             ended.out.contains(message) == refused && ended.out.contains("error"),
             format!("{target}, {module}: not refused, or refused for no reason"),
         )
-        .map_err(|failure| failure.with(&ended.out))?;
+        .with(&ended.out)?;
     }
     Ok(())
 }

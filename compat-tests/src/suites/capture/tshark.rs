@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::context::{Context, succeeded};
-use crate::process::Exit;
+use crate::context::Context;
+use crate::process::{Exit, succeeded};
 use crate::verdict::{Failure, ensure};
 
 /// A packet as tshark dissects it.

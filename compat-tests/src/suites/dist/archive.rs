@@ -11,7 +11,7 @@ use super::{LIMIT, NAME, archive, made, make_dist, text, unpacked};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -46,7 +46,7 @@ pub fn case() -> Case {
 fn checksums(cx: &Context) -> Verdict {
     let sums = text(made().join("SHA256SUMS"));
     let check = cx.program(["sha256sum", "--check", "--strict", &sums]);
-    succeeded("sha256sum", &check.dir(&made()).run()?)?;
+    check.dir(&made()).succeed()?;
     let listed: BTreeSet<String> = read(sums.as_ref())
         .lines()
         .filter_map(|line| Some(line.split_once("  ")?.1.to_string()))
@@ -270,8 +270,7 @@ fn components(cx: &Context) -> Verdict {
     const TREE: &str = "tree --locked --offline -p libibverbs-rs -p with-ibverbs-rs -p uroce-ctl \
         -e normal,no-proc-macro --prefix none --target x86_64-unknown-linux-gnu";
     let argv = ["cargo"].into_iter().chain(TREE.split_whitespace());
-    let tree = cx.program(argv).dir(&cx.paths.repo).run()?;
-    succeeded("cargo tree", &tree)?;
+    let tree = cx.program(argv).dir(&cx.paths.repo).succeed()?;
     let crates: BTreeSet<String> = tree
         .out
         .lines()

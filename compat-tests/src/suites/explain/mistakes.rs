@@ -9,7 +9,7 @@ use crate::compare;
 use crate::context::{Context, Library};
 use crate::process::{Exit, Program, read};
 use crate::sandbox::{Sandbox, as_ordinary_user};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 use super::{Expected, explained, file};
 
@@ -65,7 +65,7 @@ fn slots_completed(cx: &Context) -> Verdict {
         ended.exit == Exit::Code(0),
         format!("it ended with {}", ended.exit),
     )
-    .map_err(|failure| failure.with(ended.transcript()))?;
+    .with(ended.transcript())?;
     let found = explained(cx)?;
     ensure(
         found.rules.contains(SLOTS_COMPLETED),
@@ -83,7 +83,7 @@ fn backtrace(cx: &Context) -> Verdict {
         ended.exit == Exit::Code(0),
         format!("it ended with {}", ended.exit),
     )
-    .map_err(|failure| failure.with(ended.transcript()))?;
+    .with(ended.transcript())?;
     let lines = read(&file(cx));
     let line = lines.lines().find(|line| line.contains("\"inline-limit\""));
     let json: serde_json::Value = serde_json::from_str(line.ok_or("no inline-limit")?)
@@ -116,7 +116,8 @@ fn run(cx: &Context, name: &str, row: &Expected, how: &str) -> Verdict {
         ended.exit == Exit::Code(0),
         format!("{how}: it ended with {}", ended.exit),
     )
-    .map_err(|failure| failure.with(ended.transcript()).with(read(&file(cx))))
+    .with(ended.transcript())
+    .with(read(&file(cx)))
 }
 
 /// The program without the mistake is run first: there must be no output.
@@ -130,12 +131,8 @@ fn is_named(cx: &Context, name: &str, row: &Expected) -> Verdict {
         found.rules.contains(&row.rules),
         format!("explained: {:?}", found.rules),
     )
-    .map_err(|failure| failure.with(all.clone()))?;
-    ensure(
-        all.contains(&row.says),
-        format!("«{}» is not in it", row.says),
-    )
-    .map_err(|failure| failure.with(all))
+    .with(&all)?;
+    contains(&all, &[&row.says])
 }
 
 /// The program has no mistake that is not a case here.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::facts::{Facts, Query};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::verdict::{Failure, Verdict, ensure};
 use arguments::{prepare, values};
 
@@ -85,8 +85,7 @@ pub fn compare(
                 source.to_string_lossy().into_owned(),
             ]);
             cx.output(gcc)?;
-            let ended = cx.program([out]).limit(Duration::from_secs(60)).run()?;
-            succeeded(who, &ended)?;
+            let ended = cx.program([out]).limit(Duration::from_secs(60)).succeed()?;
             Ok(ended.out)
         };
         let (their_calls, our_calls) = (run("theirs", theirs)?, run("ours", ours)?);

@@ -3,8 +3,8 @@
 
 use super::sid;
 use crate::case::Case;
-use crate::context::{Context, last_lines};
-use crate::process::Ended;
+use crate::context::Context;
+use crate::process::{Ended, last_lines};
 use crate::provider_layouts::{LAYOUTS, Layout, abis};
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -57,7 +57,7 @@ fn scene(cx: &Context, command: &str, rules: &str) -> Result<Program, Failure> {
 
 /// Runs a scene, which succeeds. Returns what it printed, and how many faults the log has.
 fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
-    run_on(cx, scene(cx, command, rules)?, command, rules)
+    run_on(cx, &scene(cx, command, rules)?)
 }
 
 fn statuses(cx: &Context) -> Verdict {

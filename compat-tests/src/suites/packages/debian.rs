@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{ended_well, last_words, package, programs, same, silent, sorted};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::process::{Ended, Program, read};
 use crate::roots::Root;
 use crate::suites::dist::source_deb::names_crates;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Our packages, which replace each other with the distribution's.
 pub const OURS: [&str; 5] = [
@@ -93,7 +93,7 @@ fn copy(cx: &Context, release: &Root) -> Result<PathBuf, Failure> {
     let from = release.dir()?;
     let (from, to) = (from.to_string_lossy(), root.to_string_lossy());
     let copy = cx.program(["cp", "-a", "--", &from, &to]);
-    succeeded("cp", &copy.limit(Duration::from_secs(300)).run()?)?;
+    copy.limit(Duration::from_secs(300)).succeed()?;
     Ok(root)
 }
 
@@ -202,8 +202,7 @@ impl<'a> Debian<'a> {
 
     fn files(&self) -> Result<String, Failure> {
         let program = self.cx.program(["sh", "-ec", FILES]).dir(&self.root);
-        let ended = program.limit(Duration::from_secs(300)).run()?;
-        succeeded("find", &ended)?;
+        let ended = program.limit(Duration::from_secs(300)).succeed()?;
         Ok(sorted(&ended.out))
     }
 
@@ -292,7 +291,7 @@ impl<'a> Debian<'a> {
         let verdict = ensure(nothing, "it would change packages");
         self.cx.report(
             "in-place/an-upgrade-would-change-nothing",
-            verdict.map_err(|f| f.with(last_words(&upgrade))),
+            verdict.with(last_words(&upgrade)),
         )
     }
 
@@ -334,7 +333,7 @@ impl<'a> Debian<'a> {
         let verdict = ensure(says, "it does not print success");
         self.cx.report(
             "development/a-program-builds-and-runs",
-            verdict.map_err(|f| f.with(last_words(&built))),
+            verdict.with(last_words(&built)),
         )?;
         self.loads_ours("development/it-loads-ours", "/program")?;
         let symbols = self
@@ -496,7 +495,7 @@ impl<'a> Debian<'a> {
         let verdict = ensure(right, "it would install libibverbs1");
         self.cx.report(
             "new-system/ours-is-taken",
-            verdict.map_err(|f| f.with(last_words(&simulated))),
+            verdict.with(last_words(&simulated)),
         )
     }
 

@@ -11,11 +11,11 @@ use super::{ended_well, make_packages};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::make;
 use crate::process::{Program, path_with_sbin, read};
 use crate::suites::dist::make_dist;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Each is run in the same clone, in this order: `deb` is the first, as nothing has downloaded a crate then.
 const TARGETS: &[&str] = &["deb", "rpm", "deb-src", "rpm-src", "dist", "deb-arm64"];
@@ -61,7 +61,7 @@ pub fn case() -> Case {
     }));
     all.push(Check::new("a name would be found", |cx| {
         let found = naming(cx, &clone(cx), true)?;
-        ensure(found.ends_with("/planted"), "it was not found").map_err(|f| f.with(found))
+        ensure(found.ends_with("/planted"), "it was not found").with(found)
     }));
     all.push(Check::new("equal to those of another directory", equal));
     all.push(Check::new("the release workflow", release));
@@ -92,7 +92,7 @@ fn made(cx: &Context, target: &str) -> Verdict {
     let clone = clone(cx);
     if !Path::new(&clone).exists() {
         let cloned = cx.program(["bash", "-ec", CLONE, "clone", &clone]);
-        succeeded("git clone", &cloned.dir(&cx.paths.repo).run()?)?;
+        cloned.dir(&cx.paths.repo).succeed()?;
     }
     ended_well(&in_clone(cx, &["make", "--no-print-directory", target]).run()?)
 }
@@ -118,8 +118,9 @@ sha256sum deb/*.deb rpm/*.rpm dist/*
 /// The source tree's own packages are those of another directory, and of another CARGO_HOME.
 fn equal(cx: &Context) -> Verdict {
     let sums = |target: String| -> Result<String, Failure> {
-        let ended = cx.program(["bash", "-euc", SUMS, "sums", &target]).run()?;
-        succeeded("sha256sum", &ended)?;
+        let ended = cx
+            .program(["bash", "-euc", SUMS, "sums", &target])
+            .succeed()?;
         Ok(ended.out)
     };
     let here = sums(text(&crate::paths::target()))?;
@@ -184,12 +185,11 @@ fn naming(cx: &Context, name: &str, plant: bool) -> Result<String, Failure> {
         .program(["bash", "-euc", NAMES, "names", &out, &work, name])
         .env("PLANT", if plant { "1" } else { "" })
         .limit(Duration::from_secs(120));
-    let ended = program.run()?;
-    succeeded("unpacking", &ended)?;
+    let ended = program.succeed()?;
     Ok(ended.out.trim().into())
 }
 
 fn not_named(cx: &Context, name: &str) -> Verdict {
     let found = naming(cx, name, false)?;
-    ensure(found.is_empty(), format!("files name {name}")).map_err(|failure| failure.with(found))
+    ensure(found.is_empty(), format!("files name {name}")).with(found)
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::{ended_well, last_words, package, same, sorted};
 use crate::artifacts;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::process::Ended;
 use crate::sandbox::is_root;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const BUSYBOX: &[&str] = &[
     "id", "realpath", "dirname", "cmp", "sed", "awk", "sort", "comm", "grep", "od", "dd", "tr",
@@ -95,7 +95,7 @@ impl<'a> Rpm<'a> {
             !ended.ok() && last_words(&ended).contains(word),
             format!("not refused with {word:?}"),
         );
-        let verdict = verdict.map_err(|f| f.with(last_words(&ended)));
+        let verdict = verdict.with(last_words(&ended));
         self.cx.report(name, verdict)
     }
 
@@ -123,8 +123,11 @@ impl<'a> Rpm<'a> {
     fn files(&self) -> Result<String, Failure> {
         let find = "find etc usr lib64 bin sbin \\( -type f -o -type l \\) ! -path etc/ld.so.cache \
             ! -path '*/lib/sysimage/*' -printf '%p %s %l\\n'";
-        let ended = self.cx.program(["sh", "-ec", find]).dir(&self.root).run()?;
-        succeeded("find", &ended)?;
+        let ended = self
+            .cx
+            .program(["sh", "-ec", find])
+            .dir(&self.root)
+            .succeed()?;
         Ok(sorted(&ended.out))
     }
 
@@ -157,12 +160,8 @@ impl<'a> Rpm<'a> {
             words.extend(["--define", define]);
         }
         words.extend(["--target", "x86_64", &spec]);
-        let ended = self
-            .cx
-            .program(words)
-            .limit(Duration::from_secs(300))
-            .run()?;
-        succeeded(&format!("rpmbuild of the placeholder {name}"), &ended)?;
+        let build = self.cx.program(words).limit(Duration::from_secs(300));
+        build.succeed()?;
         let file = dir.join(format!("rpms/x86_64/{name}-{version}-1.x86_64.rpm"));
         Ok(file.to_string_lossy().into_owned())
     }
@@ -364,7 +363,7 @@ impl<'a> Rpm<'a> {
             .lines()
             .any(|line| line.starts_with(&verdict));
         let checked = ensure(ended.ok() && says, format!("it does not say {verdict}"));
-        let checked = checked.map_err(|f| f.with(last_words(&ended)));
+        let checked = checked.with(last_words(&ended));
         self.cx.report("installed/with-ibverbs-rs-check", checked)
     }
 
@@ -384,15 +383,13 @@ impl<'a> Rpm<'a> {
         let newer = self.cx.dir().join("newer");
         fs::create_dir(&newer)?;
         let script = self.cx.paths.repo.join("packaging/build-rpm");
-        let build = self
-            .cx
+        self.cx
             .program([script.to_string_lossy(), newer.to_string_lossy()])
             .env("RPM_RELEASE", "2")
             // It reports that the change log does not have this release.
             .env("NO_RPMLINT", "1")
             .limit(Duration::from_secs(1200))
-            .run()?;
-        succeeded("packaging/build-rpm", &build)?;
+            .succeed()?;
         let upgrade = format!(
             "rpm --root {} --nosignature -U {}/*.rpm",
             self.root.display(),

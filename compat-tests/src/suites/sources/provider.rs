@@ -10,7 +10,7 @@ use crate::context::{Context, Library};
 use crate::machine::{Member, files_in_guest};
 use crate::process::{Exit, Program, read, wait_until};
 use crate::testbed::Host;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const PROGRAMS: [(&str, &str); 6] = [
     ("rc", "ibv_rc_pingpong -g 1 -n 100"),
@@ -54,7 +54,7 @@ fn run(cx: &Context, command: &str, port: u16) -> Verdict {
         exits == [Exit::Code(0); 2],
         format!("client and server ended with {} and {}", exits[0], exits[1]),
     )
-    .map_err(|failure| failure.with(output))?;
+    .with(output)?;
     for role in ["server", "client"] {
         check_loaded(cx, role, &provider.with_file_name("librxe-rdmav34.so"))?;
     }

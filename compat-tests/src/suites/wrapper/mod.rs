@@ -24,7 +24,7 @@ use crate::checks::{self, Check};
 use crate::context::{Context, Library};
 use crate::process::{Ended, Exit, Program};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The directory of a case in its namespace.
 const WORK: &str = "/tmp/case";
@@ -146,7 +146,7 @@ fn only_ours(cx: &Context, ended: &Ended) -> Verdict {
         loaded == BTreeSet::from([ours(cx)]),
         format!("loaded: {loaded:?}"),
     )
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
 }
 
 /// Passes if the program exited with this code, and a line of its output matches.
@@ -162,7 +162,7 @@ fn says(ended: &Ended, exit: i32, pattern: &str) -> Verdict {
             format!("no line matches {pattern:?}"),
         )
     })
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
 }
 
 /// Runs `--check` on a program: its exit code and what it must print.
