@@ -170,7 +170,7 @@ void call(struct rig *rig, char **argv)
 		failed += error == atoi(argv[1]);
 	}
 	CHECK(failed == 1);
-	/* What the calls have created is left. */
+	/* The objects of the calls are left. */
 	exit(failures != 0);
 }
 

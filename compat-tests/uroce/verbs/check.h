@@ -77,7 +77,7 @@ void *keep(void *object, enum kept_kind kind);
 /* Destroys a kept object now. Returns what the call returns; it is kept if that is an error. */
 int end(void *object);
 void end_all(void);
-/* Its context is closed, and it with that. */
+/* Stops keeping an object that has gone with its context. */
 void forget(void *object);
 
 /* Creates a QP in the Reset state, an extended one if `ops` is not 0. It is kept. */
