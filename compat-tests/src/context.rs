@@ -11,6 +11,7 @@ use crate::lines;
 use crate::paths::Paths;
 use crate::pattern::Patterns;
 use crate::process::{Ended, Program, read, succeeded};
+use crate::sandbox::as_ordinary_user;
 use crate::verdict::{Failure, Finished, Verdict, ensure};
 
 /// The two libraries that a run compares.
@@ -101,7 +102,16 @@ impl Context {
         self.program_at(argv, files)
     }
 
-    /// The same, with the path of its output files, without `.out` and `.err`.
+    /// A program that an ordinary user runs on this library, with the device uroce0 on the loopback interface.
+    pub fn on_uroce<S: Into<String>>(&self, argv: impl IntoIterator<Item = S>) -> Program {
+        self.program(argv)
+            .under(as_ordinary_user())
+            .library(&self.library_dir(Library::Ours))
+            .env("IBV_UROCE", "uroce0=lo")
+            .env("DEVICE", "uroce0")
+    }
+
+    /// As `program`, with the path of its output files, without `.out` and `.err`.
     pub fn program_at(&self, argv: Vec<String>, files: PathBuf) -> Program {
         Program::new(argv, self.dir(), files)
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ibverbs_faults::EVENTS;
 use serde_json::Value;
-use victim::{START, Victim, ctl, fails, json, on_uroce, shown};
+use victim::{START, Victim, ctl, fails, json, shown};
 
 use crate::artifacts::CONTROL;
 use crate::case::{Case, Tier};
@@ -436,7 +436,8 @@ fn unload(cx: &Context) -> Verdict {
         cx.library(Library::Ours).to_string_lossy().into_owned(),
     ];
     // Without the view of its files, uroce itself does not keep the library loaded.
-    let running = on_uroce(cx, argv)
+    let running = cx
+        .on_uroce(argv)
         .env("IBV_UROCE_VIEW", "0")
         .env("IBV_CONTROL", "1")
         .spawn()?;

@@ -17,7 +17,7 @@ use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library};
 use crate::process::{Program, read, succeeded, wait_until};
-use crate::sandbox::{Sandbox, as_ordinary_user};
+use crate::sandbox::Sandbox;
 use crate::testbed::Testbed;
 use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
@@ -119,11 +119,7 @@ fn file(cx: &Context) -> PathBuf {
 fn scene(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
     let faults = FAULTS.iter().find(|(scene, _)| *scene == name);
     Ok(cx
-        .program([cx.built("explain")?, name.into()])
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
-        .env("DEVICE", "uroce0")
+        .on_uroce([cx.built("explain")?, name.into()])
         .env("IBV_FAULTS", faults.map_or("0", |(_, rules)| rules))
         .env("IBV_EXPLAIN_WAIT", "1")
         .env("IBV_EXPLAIN", explain))

@@ -6,13 +6,12 @@
 //! that cargo has downloaded.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::checks::slug;
 use crate::context::Context;
-use crate::paths;
+use crate::paths::{self, text};
 use crate::process::{Ended, read, succeeded};
 use crate::roots::{BOOKWORM_FIRST, Root, TRIXIE_FIRST};
 use crate::verdict::{Failure, Verdict, ensure};
@@ -183,10 +182,6 @@ fn commands(
         }
     }
     Ok(())
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 fn works(command: &str, ended: &Ended, wanted: &[&str]) -> Verdict {

@@ -11,6 +11,7 @@ use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::Context;
 use crate::output_checks;
+use crate::paths::text;
 use crate::process::{Exit, Program, Running, wait_until};
 use crate::sandbox::Sandbox;
 use crate::suites::dist::old_glibc::{ROOT, enter};
@@ -173,12 +174,12 @@ fn compile(cx: &Context, target: &Target, bin: &Path, library: &Path) -> Verdict
     let (ours, of_case) = (cx.source("../include"), cx.dir());
     let build = |name: &str, files: Vec<PathBuf>| {
         let mut words = vec![target.compiler.to_string(), "-O1".into(), "-o".into()];
-        words.push(text(&bin.join(name)));
+        words.push(text(bin.join(name)));
         for include in [of_case, ours.as_path(), source.as_path()] {
             words.push(format!("-I{}", text(include)));
         }
         words.extend(target.flags.iter().map(|flag| flag.to_string()));
-        words.extend(files.iter().map(|file| text(file)));
+        words.extend(files.iter().map(text));
         words.push(text(library));
         cx.program(words).merged().succeed().map(drop)
     };
@@ -208,12 +209,12 @@ fn program(
     // In the root directory for musl is no env(1).
     let mut runs = vec!["env"];
     runs.extend(variables);
-    let library = format!("LD_LIBRARY_PATH={}", text(&root.join(target.library)));
+    let library = format!("LD_LIBRARY_PATH={}", text(root.join(target.library)));
     if target.name == MUSL.name {
         words[0] = format!("/bin/{}", words[0]);
         runs.extend(["chroot", "--userspec=65534:65534", ROOT]);
     } else {
-        words[0] = text(&root.join("bin").join(&words[0]));
+        words[0] = text(root.join("bin").join(&words[0]));
         runs.extend([
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
         ]);
@@ -287,10 +288,6 @@ fn pair(cx: &Context, target: &Target, command: &str, local: &str) -> Verdict {
         }
     }
     ensure(wrong.is_empty(), wrong.join("; ")).with(said)
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library};
 use crate::fake::sysfs::{Device, Tree};
+use crate::paths::text;
 use crate::process::{Ended, Program, read, succeeded};
 use crate::provider_layouts::{self, LAYOUTS, Layout, NEWEST};
 use crate::sandbox::Sandbox;
@@ -107,17 +108,13 @@ impl<'a> Bench<'a> {
             &source,
             &[&self.linked().each()[..], &["-ldl"]].concat(),
         )?;
-        Ok(to.to_string_lossy().into_owned())
+        Ok(text(&to))
     }
 
     fn linked(&self) -> Linked {
         Linked {
             include: format!("-I{}", self.cx.paths.repo.join("include").display()),
-            library: self
-                .cx
-                .library(Library::Ours)
-                .to_string_lossy()
-                .into_owned(),
+            library: text(self.cx.library(Library::Ours)),
         }
     }
 
@@ -127,12 +124,8 @@ impl<'a> Bench<'a> {
         ]
         .map(Into::into)
         .into();
-        command.extend(["-o".into(), to.to_string_lossy().into_owned()]);
-        command.extend(
-            sources
-                .iter()
-                .map(|source| source.to_string_lossy().into_owned()),
-        );
+        command.extend(["-o".into(), text(to)]);
+        command.extend(sources.iter().map(text));
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self.cx.output(command).map(drop)
     }
@@ -176,7 +169,7 @@ fn device(release: u32) -> String {
 fn nodes(cx: &Context) -> Verdict {
     let library = cx.library(Library::Ours).to_string_lossy().into_owned();
     let list = cx.source("symbols/exports.lst");
-    let list = list.to_string_lossy().into_owned();
+    let list = text(&list);
     cx.output([cx.built("nodes")?, library, list]).map(drop)
 }
 

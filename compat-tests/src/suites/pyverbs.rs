@@ -14,9 +14,10 @@ use serde::Deserialize;
 
 use crate::case::Case;
 use crate::context::{Context, Library};
+use crate::paths::text;
 use crate::pattern;
 use crate::process::{Program, Running, last_lines, read, succeeded};
-use crate::sandbox::{Sandbox, as_ordinary_user, sh};
+use crate::sandbox::{Sandbox, sh};
 use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Where Debian's package has the tests, some of them compressed.
@@ -238,12 +239,7 @@ fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
 
 /// Runs on the device `uroce0`.
 fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
-    cx.program(argv)
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
-        .env("HOME", cx.dir())
-        .dir(tests)
+    cx.on_uroce(argv).env("HOME", cx.dir()).dir(tests)
 }
 
 /// All tests: MODULE.CLASS.TEST.
@@ -284,9 +280,9 @@ fn start(
     let runner = cx.source("suites/pyverbs_runner.py");
     let argv = vec![
         "/usr/bin/python3".into(),
-        runner.to_string_lossy().into_owned(),
+        text(&runner),
         "uroce".into(),
-        list.to_string_lossy().into_owned(),
+        text(&list),
     ];
     let program = way
         .set(cx, on_uroce(cx, argv, tests))

@@ -16,7 +16,7 @@ use crate::checks::slug;
 use crate::context::Context;
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::paths;
+use crate::paths::{self, text};
 use crate::process::{Program, read, succeeded};
 use crate::verdict::{Details, Failure, Verdict, ensure};
 
@@ -137,10 +137,6 @@ fn run(cx: &Context, kind: SanitizerKind) -> Verdict {
     Ok(())
 }
 
-fn text(path: &Path) -> String {
-    path.display().to_string()
-}
-
 /// Runs a command; returns what it prints if it succeeds.
 fn printed(words: &[&str]) -> Option<String> {
     let output = Command::new(words[0]).args(&words[1..]).output().ok()?;
@@ -198,7 +194,7 @@ fn rust_flags(cx: &Context, kind: SanitizerKind, runtime: &Path) -> Result<Strin
     if kind == SanitizerKind::Thread {
         let object = paths::target().join("sanitize/tsan_mem.o");
         fs::create_dir_all(paths::target().join("sanitize"))?;
-        let source = text(&cx.source("threads/tsan_mem.c"));
+        let source = text(cx.source("threads/tsan_mem.c"));
         let compile = [
             "gcc",
             "-O1",
@@ -248,7 +244,7 @@ fn with_options(
     let shim = cx.built(SHIM)?;
     let log = format!("log_path={}", text(report));
     let suppressions =
-        |file: &str| format!("suppressions={}", text(&cx.source("threads").join(file)));
+        |file: &str| format!("suppressions={}", text(cx.source("threads").join(file)));
     Ok(match kind {
         // The sanitizer's open() comes after the fake kernel's.
         SanitizerKind::Thread => program

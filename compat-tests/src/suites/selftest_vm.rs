@@ -15,32 +15,30 @@ use crate::verdict::{Details, Failure, Outcome, Verdict, ensure};
 const PANIC_IN: &str = "COMPAT_TESTS_PANIC_IN";
 
 pub fn cases() -> Vec<Case> {
+    let fails = |name: &str, change: (&'static [u8], &'static [u8]), case, reason| {
+        let run = move |cx: &Context| must_fail(cx, change, case, reason);
+        Case::new(format!("selftest/vm/{name}"), run)
+    };
     let cases = [
         Case::new("selftest/vm/kernel-panic", kernel_panic),
-        Case::new("selftest/vm/another-word", |cx| {
-            must_fail(
-                cx,
-                (b"This will severely", b"This will hardly !"),
-                "vm/tools/memlock-devinfo",
-                "c: program.err and path: program.err differ",
-            )
-        }),
-        Case::new("selftest/vm/another-soname", |cx| {
-            must_fail(
-                cx,
-                (b"libibverbs.so.1\0", b"libibverbs.so.9\0"),
-                "vm/tools/devices",
-                "preload: program ran on the wrong library",
-            )
-        }),
-        Case::new("selftest/vm/cannot-be-loaded", |cx| {
-            must_fail(
-                cx,
-                (b"\x7fELF", b"nope"),
-                "vm/tools/devices",
-                "path: exit code 127, the C library's is 0",
-            )
-        }),
+        fails(
+            "another-word",
+            (b"This will severely", b"This will hardly !"),
+            "vm/tools/memlock-devinfo",
+            "c: program.err and path: program.err differ",
+        ),
+        fails(
+            "another-soname",
+            (b"libibverbs.so.1\0", b"libibverbs.so.9\0"),
+            "vm/tools/devices",
+            "preload: program ran on the wrong library",
+        ),
+        fails(
+            "cannot-be-loaded",
+            (b"\x7fELF", b"nope"),
+            "vm/tools/devices",
+            "path: exit code 127, the C library's is 0",
+        ),
     ];
     let in_vm = |case: Case| case.sandbox(Sandbox::Vm).limit(1000).estimate(80);
     cases.into_iter().map(in_vm).collect()

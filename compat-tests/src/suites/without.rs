@@ -2,7 +2,7 @@
 //! symbols, nothing of uroce is in it, and IBV_UROCE has no effect.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::compare;
 use crate::context::Context;
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
+use crate::paths::text;
 use crate::process::{Ended, Program, succeeded};
 use crate::verdict::{Details, Failure, Verdict, ensure};
 use crate::{make, paths};
@@ -71,7 +72,6 @@ fn make(cx: &Context, target_of_make: &str) -> Result<Ended, Failure> {
 /// The library does not read the variable.
 fn no_variable(cx: &Context) -> Verdict {
     let stripped = cx.dir().join("stripped.so");
-    let text = |path: &Path| path.to_string_lossy().into_owned();
     cx.output([
         "strip",
         "--strip-all",

@@ -4,6 +4,7 @@
 //! one. Errors about what they miss then follow.
 
 use crate::context::Context;
+use crate::paths::text;
 use crate::verdict::{Details, Verdict, ensure};
 
 const ABI: &str = "crates/ibverbs-abi/src/lib.rs";
@@ -50,7 +51,7 @@ pub fn targets(cx: &Context) -> Verdict {
         let words = rustc.split(' ').map(String::from).chain([
             target.into(),
             "-o".into(),
-            out.to_string_lossy().into_owned(),
+            text(&out),
             file.into_owned(),
         ]);
         // The attributes above are unstable.

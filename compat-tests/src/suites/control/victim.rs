@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::artifacts::CONTROL;
-use crate::context::{Context, Library};
-use crate::process::{Ended, Exit, Program, Running, succeeded, wait_until};
+use crate::context::Context;
+use crate::paths::text;
+use crate::process::{Ended, Exit, Running, succeeded, wait_until};
 use crate::sandbox::as_ordinary_user;
 use crate::verdict::{Details, Failure, Verdict, ensure};
 
@@ -20,14 +21,6 @@ pub const START: Duration = Duration::from_secs(20);
 pub struct Victim {
     pub running: Running,
     fifo: PathBuf,
-}
-
-/// A program of this suite, as an ordinary user, on the loopback interface.
-pub fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
-    cx.program(argv)
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
 }
 
 impl Victim {
@@ -46,8 +39,8 @@ impl Victim {
     ) -> Result<Victim, Failure> {
         let fifo = cx.dir().join(name);
         cx.output(["mkfifo", "-m", "666", &fifo.to_string_lossy()])?;
-        let argv = vec![cx.built(program)?, fifo.to_string_lossy().into_owned()];
-        let mut program = on_uroce(cx, argv);
+        let argv = vec![cx.built(program)?, text(&fifo)];
+        let mut program = cx.on_uroce(argv);
         for (name, value) in variables {
             program = program.env(*name, value);
         }

@@ -1,7 +1,6 @@
 //! The files of the archive and those beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::PathBuf;
 
 use regex_lite::Regex;
@@ -12,6 +11,7 @@ use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::Context;
+use crate::paths;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -51,10 +51,7 @@ fn checksums(cx: &Context) -> Verdict {
         .lines()
         .filter_map(|line| Some(line.split_once("  ")?.1.to_string()))
         .collect();
-    let mut present = BTreeSet::new();
-    for entry in fs::read_dir(made())? {
-        present.insert(entry?.file_name().to_string_lossy().into_owned());
-    }
+    let mut present = BTreeSet::from_iter(paths::names(made())?);
     present.remove("SHA256SUMS");
     ensure(
         listed == present && listed.len() >= 4,
@@ -103,8 +100,7 @@ fn files(cx: &Context) -> Verdict {
     let list = ["-name", "*.h", "-printf", "%P\\n"];
     let list = cx.output(["find", &headers[0], &headers[1]].into_iter().chain(list))?;
     wanted.extend(list.lines().map(|name| format!("include/{name}")));
-    for entry in fs::read_dir(cx.source("../man"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
+    for name in paths::names(cx.source("../man"))? {
         if let Some(section @ ("1" | "3" | "7")) = name.rsplit('.').next() {
             wanted.insert(format!("share/man/man{section}/{name}"));
         }

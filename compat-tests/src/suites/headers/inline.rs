@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::facts::{Facts, Query};
 use crate::compare;
 use crate::context::Context;
+use crate::paths::text;
 use crate::verdict::{Failure, Verdict, ensure};
 use arguments::{prepare, values};
 
@@ -79,11 +80,7 @@ pub fn compare(
                     .map(|dir| format!("-I{}", dir.display())),
             );
             gcc.extend(define.iter().map(|definition| format!("-D{definition}")));
-            gcc.extend([
-                "-o".into(),
-                out.clone(),
-                source.to_string_lossy().into_owned(),
-            ]);
+            gcc.extend(["-o".into(), out.clone(), text(&source)]);
             cx.output(gcc)?;
             let ended = cx.program([out]).limit(Duration::from_secs(60)).succeed()?;
             Ok(ended.out)

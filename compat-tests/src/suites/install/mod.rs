@@ -19,6 +19,7 @@ use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::Context;
 use crate::make::{self, make};
+use crate::paths::text;
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, contains};
 
@@ -83,10 +84,6 @@ fn outcome_of_make(cx: &Context, words: &[String], env: &[(&str, &str)]) -> Resu
         program.env(*name, value)
     });
     Ok(program.limit(LIMIT).run()?)
-}
-
-fn text(path: impl AsRef<Path>) -> String {
-    path.as_ref().to_string_lossy().into_owned()
 }
 
 /// The multiarch name of this machine: x86_64-linux-gnu.

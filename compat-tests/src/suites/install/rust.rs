@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Destination, VERSION, outcome_of_make, same, text};
 use crate::checks::Check;
@@ -109,18 +109,23 @@ fn refused(cx: &Context, words: &[String], env: &[(&str, &str)], reason: &str) -
     .with(&ended.out)
 }
 
+/// The installed wrapper has this version, and finds the installed library.
+fn finds_library(cx: &Context, prefix: &Path) -> Verdict {
+    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
+    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
+    same(
+        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
+        &version,
+    )
+}
+
 /// sudo often has no cargo in PATH.
 fn without_cargo(cx: &Context) -> Verdict {
     make::must_make(cx, &["build".into(), "static".into()], super::LIMIT)?;
     let prefix = cx.dir().join("prefix");
     let destination = Destination::new(&[("PREFIX", &prefix), ("CARGO", &nowhere(cx))]);
     destination.install(cx)?;
-    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
-    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
-    same(
-        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
-        &version,
-    )?;
+    finds_library(cx, &prefix)?;
     destination.uninstall(cx)
 }
 
@@ -166,10 +171,5 @@ fn by_root(cx: &Context) -> Verdict {
     .with(&ended.out)?;
     ensure(!ran.exists(), "root has run cargo")?;
     same("", &cx.output(["find", &text(&target), "-user", "0"])?)?;
-    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
-    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
-    same(
-        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
-        &version,
-    )
+    finds_library(cx, &prefix)
 }

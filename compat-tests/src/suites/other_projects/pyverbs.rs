@@ -11,6 +11,7 @@ use super::masks;
 use crate::context::{Context, Library};
 use crate::flaky;
 use crate::machine::Member;
+use crate::paths::text;
 use crate::process::{Exit, Program, last_lines, read};
 use crate::sandbox::sh;
 use crate::suites::pyverbs::as_explained;
@@ -247,7 +248,7 @@ fn compare(cx: &Context, ours: &Path, name: &str) -> Verdict {
     let described = |outcome: &PyverbsOutcome| format!("{} ({})", outcome.exit, outcome.reason);
     let why = format!("ours: {}, c: {}", described(&ours), described(&c));
     ensure(described(&ours) == described(&c), why).with(&ours.err)?;
-    let own = own.to_string_lossy().into_owned();
+    let own = text(&own);
     let on_c = c.libraries.iter().all(|file| !file.starts_with("/run/"));
     ensure(
         on_c && c.libraries.len() == 1,

@@ -13,6 +13,7 @@ use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::Context;
 use crate::make;
+use crate::paths::text;
 use crate::process::{Program, path_with_sbin, read};
 use crate::suites::dist::make_dist;
 use crate::verdict::{Details, Failure, Verdict, ensure};
@@ -77,15 +78,11 @@ pub fn case() -> Case {
 }
 
 fn clone(cx: &Context) -> String {
-    text(&cx.dir().join("clone"))
+    text(cx.dir().join("clone"))
 }
 
 fn cargo_home(cx: &Context) -> String {
-    text(&cx.dir().join("cargo-home"))
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+    text(cx.dir().join("cargo-home"))
 }
 
 fn made(cx: &Context, target: &str) -> Verdict {
@@ -123,7 +120,7 @@ fn equal(cx: &Context) -> Verdict {
             .succeed()?;
         Ok(ended.out)
     };
-    let here = sums(text(&crate::paths::target()))?;
+    let here = sums(text(crate::paths::target()))?;
     let there = sums(format!("{}/target", clone(cx)))?;
     compare::same(("the source tree", &here), ("the clone", &there))
 }
@@ -156,7 +153,7 @@ fn release(cx: &Context) -> Verdict {
     fs::create_dir_all(cx.dir().join("bin"))?;
     let gh = cx.write("bin/gh", GH)?;
     fs::set_permissions(&gh, fs::Permissions::from_mode(0o755))?;
-    let path = format!("{}:{}", text(&cx.dir().join("bin")), path_with_sbin());
+    let path = format!("{}:{}", text(cx.dir().join("bin")), path_with_sbin());
     let tag = concat!("v", env!("CARGO_PKG_VERSION"));
     let script = commands.join("\n");
     let program = in_clone(cx, &["bash", "-ec", &script]);
@@ -179,7 +176,7 @@ fn release(cx: &Context) -> Verdict {
 fn naming(cx: &Context, name: &str, plant: bool) -> Result<String, Failure> {
     let (out, work) = (
         format!("{}/target", clone(cx)),
-        text(&cx.dir().join("unpacked")),
+        text(cx.dir().join("unpacked")),
     );
     let program = cx
         .program(["bash", "-euc", NAMES, "names", &out, &work, name])

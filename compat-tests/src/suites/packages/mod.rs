@@ -146,6 +146,13 @@ fn sorted(text: &str) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
+/// The file of libibverbs in what ldd prints.
+fn libibverbs_in(listing: &str) -> Option<&str> {
+    let mut lines = listing.lines().map(str::trim_start);
+    let line = lines.find(|line| line.starts_with("libibverbs.so.1 "))?;
+    line.split_whitespace().nth(2)
+}
+
 /// Reports a comparison of two texts.
 fn same(cx: &Context, name: &str, expected: &str, got: &str) -> Verdict {
     let verdict = crate::compare::same(("expected", expected), ("found", got));

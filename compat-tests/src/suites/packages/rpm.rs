@@ -8,9 +8,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ended_well, last_words, package, same, sorted};
+use super::{ended_well, last_words, libibverbs_in, package, same, sorted};
 use crate::artifacts;
 use crate::context::Context;
+use crate::paths::text;
 use crate::process::Ended;
 use crate::sandbox::is_root;
 use crate::verdict::{Details, Failure, Verdict, ensure};
@@ -112,12 +113,7 @@ impl<'a> Rpm<'a> {
             .cx
             .program(["chroot", &root, loader, "--list", program])
             .run()?;
-        let line = ended
-            .out
-            .lines()
-            .find(|line| line.trim_start().starts_with("libibverbs.so.1 "));
-        let file = line.and_then(|line| line.split_whitespace().nth(2));
-        Ok(file.unwrap_or("none").into())
+        Ok(libibverbs_in(&ended.out).unwrap_or("none").into())
     }
 
     fn files(&self) -> Result<String, Failure> {
@@ -163,7 +159,7 @@ impl<'a> Rpm<'a> {
         let build = self.cx.program(words).limit(Duration::from_secs(300));
         build.succeed()?;
         let file = dir.join(format!("rpms/x86_64/{name}-{version}-1.x86_64.rpm"));
-        Ok(file.to_string_lossy().into_owned())
+        Ok(text(&file))
     }
 
     fn verbs_tree(&self) -> PathBuf {
@@ -219,7 +215,7 @@ impl<'a> Rpm<'a> {
                 .iter()
                 .map(|dir| dir.join(name))
                 .find(|file| file.exists());
-            found.map(|file| file.to_string_lossy().into_owned())
+            found.map(text)
         };
         let files: Vec<String> = names.split_whitespace().filter_map(in_either).collect();
         ensure(files.len() == 8, format!("not all of {names}"))?;
@@ -239,13 +235,12 @@ impl<'a> Rpm<'a> {
         Ok(fs::write(usr_lib64, "/usr/lib64\n")?)
     }
 
+    fn same(&self, name: &str, expected: &str, got: &str) -> Verdict {
+        same(self.cx, name, expected, got)
+    }
+
     fn same_load(&self, name: &str, expected: &str) -> Verdict {
-        same(
-            self.cx,
-            name,
-            expected,
-            &self.loads("/usr/bin/ibv_devices")?,
-        )
+        self.same(name, expected, &self.loads("/usr/bin/ibv_devices")?)
     }
 
     fn query(&self, option: &str) -> Result<String, Failure> {
@@ -287,12 +282,7 @@ impl<'a> Rpm<'a> {
             of_drivers(self.query("--requires")?)
         );
         let expected = "conflicts [\">= 66\"], requires [\">= 34\"]";
-        same(
-            self.cx,
-            "metadata/needs-drivers-of-34-to-65",
-            expected,
-            &needs,
-        )?;
+        self.same("metadata/needs-drivers-of-34-to-65", expected, &needs)?;
         let mut words = vec!["rpm", "-K", "--nosignature"];
         words.extend(self.packages.iter().map(String::as_str));
         let digests = self.cx.program(words).run()?;
@@ -308,8 +298,7 @@ impl<'a> Rpm<'a> {
         let now = self.files()?;
         let now: BTreeSet<&str> = now.lines().collect();
         let changed: Vec<&str> = before.lines().filter(|line| !now.contains(line)).collect();
-        same(
-            self.cx,
+        self.same(
             "installed/the-distributions-files-are-unchanged",
             "",
             &changed.join("\n"),
@@ -339,12 +328,7 @@ impl<'a> Rpm<'a> {
                 self.root.join("usr/lib64/libibverbs-rs/pkgconfig"),
             );
         let expected = "-I/usr/lib64/libibverbs-rs/include -L/usr/lib64/libibverbs-rs -libverbs";
-        same(
-            self.cx,
-            "installed/pkg-config",
-            expected,
-            flags.run()?.out.trim(),
-        )
+        self.same("installed/pkg-config", expected, flags.run()?.out.trim())
     }
 
     fn wrapper(&self) -> Verdict {
@@ -401,12 +385,7 @@ impl<'a> Rpm<'a> {
         let mut remove = vec!["-e"];
         remove.extend(NAMES);
         self.try_rpm("removed/rpm-e", &remove)?;
-        same(
-            self.cx,
-            "removed/all-files-are-as-before",
-            before,
-            &self.files()?,
-        )?;
+        self.same("removed/all-files-are-as-before", before, &self.files()?)?;
         self.same_load("removed/programs-load-the-distributions", THEIRS)
     }
 }

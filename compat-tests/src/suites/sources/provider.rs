@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::context::{Context, Library};
 use crate::machine::{Member, files_in_guest};
+use crate::paths::text;
 use crate::process::{Exit, Program, read, wait_until};
 use crate::testbed::Host;
 use crate::verdict::{Details, Failure, Verdict, ensure};
@@ -95,8 +96,7 @@ fn check_loaded(cx: &Context, role: &str, provider: &Path) -> Verdict {
             loaded.extend(file.filter(of_interest).map(String::from));
         }
     }
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let wanted = BTreeSet::from([text(&cx.library(Library::Ours)), text(provider)]);
+    let wanted = BTreeSet::from([text(cx.library(Library::Ours)), text(provider)]);
     if loaded == wanted {
         return Ok(());
     }

@@ -20,6 +20,7 @@ use crate::artifacts::library_dir;
 use crate::case::Case;
 use crate::checks;
 use crate::context::Context;
+use crate::paths::text;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict};
 use crate::{downloads, make, paths};
@@ -93,10 +94,6 @@ fn provider_libraries(cx: &Context, dir: &Path) -> Result<Vec<String>, Failure> 
     let script = text(cx.source("../scripts/static-providers"));
     let names = cx.output([script, text(dir)])?;
     Ok(names.lines().map(|name| format!("-l{name}")).collect())
-}
-
-fn text(path: impl AsRef<Path>) -> String {
-    path.as_ref().to_string_lossy().into_owned()
 }
 
 /// The global names that a file defines.

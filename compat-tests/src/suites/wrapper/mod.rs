@@ -22,6 +22,7 @@ use crate::artifacts::{WRAPPER, library_dir};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, Library};
+use crate::paths::text;
 use crate::process::{Ended, Exit, Program};
 use crate::sandbox::Sandbox;
 use crate::verdict::{Details, Failure, Verdict, ensure};
@@ -59,10 +60,6 @@ fn theirs() -> Result<String, Failure> {
 /// Our library, and the directory that with-ibverbs-rs gets for it.
 fn ours(cx: &Context) -> String {
     text(cx.library(Library::Ours))
-}
-
-fn text(path: impl AsRef<Path>) -> String {
-    path.as_ref().to_string_lossy().into_owned()
 }
 
 fn real(path: impl AsRef<Path>) -> Result<String, Failure> {
