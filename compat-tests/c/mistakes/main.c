@@ -121,14 +121,6 @@ int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t
 	return next_status(rig->cq);
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
 int poll_for(struct ibv_cq *cq, int count, double seconds)
 {
 	struct ibv_wc wc;
@@ -147,6 +139,12 @@ int next_status(struct ibv_cq *cq)
 		if (ibv_poll_cq(cq, 1, &wc) > 0)
 			return wc.status;
 	return -1;
+}
+
+bool works(struct rig *rig, struct ibv_qp *qp, enum ibv_wr_opcode op, int len)
+{
+	NEED(send_wr(qp, rig, op, 0, 0, len) == 0);
+	return next_status(rig->cq) == IBV_WC_SUCCESS;
 }
 
 /* Two processes, connected by a socket. */

@@ -62,7 +62,7 @@ fn on_uroce<S: Into<String>>(
 
 fn failover(cx: &Context, local: &str, scene: &str, rules: &str) -> Verdict {
     let argv = [cx.built("failover")?, scene.into()];
-    cx.report_lines(&on_uroce(cx, argv, local, rules).run()?, 6)
+    cx.report_lines(&on_uroce(cx, argv, local, rules).run()?, 5)
 }
 
 /// Runs perftest with these rules in both processes: returns what the client prints, and whether

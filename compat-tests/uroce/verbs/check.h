@@ -99,6 +99,8 @@ void join(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
 /* Two connected RC queue pairs. */
 void connected(struct rig *rig, struct ibv_qp **a, struct ibv_qp **b);
 
+/* Seconds of the monotonic clock. */
+double now(void);
 /* The next completion, within WAIT_SECONDS. */
 struct ibv_wc next_wc(struct ibv_cq *cq);
 /* Type of the next asynchronous event, which is acknowledged; -1 after WAIT_SECONDS. */

@@ -223,7 +223,7 @@ void connected(struct rig *rig, struct ibv_qp **a, struct ibv_qp **b)
 	join(rig, *a, *b);
 }
 
-static double now(void)
+double now(void)
 {
 	struct timespec t;
 
