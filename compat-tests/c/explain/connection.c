@@ -110,9 +110,7 @@ static void to_rts_with(struct ibv_qp *qp, uint32_t psn, uint8_t retries)
 				    .rnr_retry = retries,
 				    .max_rd_atomic = 1 };
 
-	NEED(ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+	NEED(ibv_modify_qp(qp, &attr, RTS_MASK) == 0);
 }
 
 /* The peer's queue pair stays in INIT. */
@@ -174,11 +172,9 @@ static void qp_attr_invalid(struct rig *rig)
 
 static void post_state(struct rig *rig)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 
-	CHECK(ibv_post_send(qp, &wr, &bad) != 0);
+	CHECK(send_to(qp, part(rig, 0, 8), IBV_WR_SEND, 0, 0) != 0);
 }
 
 /* Two queue pairs, the second of which is connected with other attributes. */

@@ -5,12 +5,11 @@
 static void key_swapped(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->rkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_qp *a, *b;
 
 	NEED(rig->mr->lkey != rig->mr->rkey);
 	connected(rig, &a, &b);
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	NEED(send_to(a, sge, IBV_WR_SEND, 0, 0) == 0);
 	await_status(rig, IBV_WC_LOC_PROT_ERR);
 }
 

@@ -77,12 +77,11 @@ static void call_failed(struct rig *rig)
 static void send_from(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t length)
 {
 	struct ibv_sge sge = { (uintptr_t)from, length, lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_qp *a, *b;
 
 	connected(rig, &a, &b);
 	NEED(post_recv(b, rig, 1, 4096, 4096) == 0);
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	NEED(send_to(a, sge, IBV_WR_SEND, 0, 0) == 0);
 	await_either(rig, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR);
 }
 
@@ -106,11 +105,10 @@ static void key_deregistered(struct rig *rig)
 static void request_failed(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey ^ 0x5a5a00 };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_qp *a, *b;
 
 	connected(rig, &a, &b);
-	NEED(ibv_post_recv(b, &wr, &bad) == 0);
+	NEED(recv_one(b, sge) == 0);
 	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_status(rig, IBV_WC_REM_OP_ERR);
 }

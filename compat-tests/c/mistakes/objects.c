@@ -39,8 +39,7 @@ static void recv_no_sge(struct rig *rig, bool wrong)
 	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = !wrong };
 
 	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
-	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(works(rig, ends.a, IBV_WR_SEND, 64) == !wrong);
 	poll_for(rig->cq, 1, 0.3);
 }
 
@@ -257,10 +256,7 @@ static void xrc_recv_post(struct rig *rig, bool wrong)
 static void ah_from_wc_offset(struct rig *rig, bool wrong)
 {
 	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = KEEP(ibv_create_ah(rig->pd, &attr)), *back;
+	struct ibv_ah *ah = new_ah(rig, rig->gid), *back;
 	struct ibv_wc wc;
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);

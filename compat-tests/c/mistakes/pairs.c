@@ -115,13 +115,7 @@ static void far_read_limit(struct rig *rig, int peer, bool server, bool wrong)
 
 int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 78, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
-
-	wr.wr.rdma.remote_addr = addr;
-	wr.wr.rdma.rkey = rkey;
-	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	NEED(send_to(qp, part(rig, 0, 64), IBV_WR_RDMA_WRITE, addr, rkey) == 0);
 	return next_status(rig->cq);
 }
 

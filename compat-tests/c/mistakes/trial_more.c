@@ -11,8 +11,7 @@ static void to_rts_with(struct rig *rig, int more, struct ibv_qp_attr attr, bool
 {
 	struct link link = { .stays = IBV_QPS_RTR };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		   IBV_QP_MAX_QP_RD_ATOMIC;
+	int mask = RTS_MASK;
 
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	attr.qp_state = IBV_QPS_RTS;
@@ -212,8 +211,7 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 		NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
 	meet(peer);
 	if (!server) {
-		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(works(rig, qp, IBV_WR_SEND, 64) == !wrong);
 	}
 	meet(peer);
 	if (server)

@@ -28,14 +28,10 @@ static void values(struct rig *rig)
 	rig->gid_index -= 100;
 	CHECK(to_rtr(rig, qp, 1) == 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 32 };
-	CHECK(ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &attr, RTS_MASK) == EINVAL);
 	attr.timeout = 1;
 	attr.max_rd_atomic = 129;
-	CHECK(ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &attr, RTS_MASK) == EINVAL);
 	CHECK(to_rts(qp) == 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD };
 	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE) == EINVAL);
