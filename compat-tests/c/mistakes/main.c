@@ -141,6 +141,13 @@ int next_status(struct ibv_cq *cq)
 	return -1;
 }
 
+bool succeeds(struct rig *rig, struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to,
+	      uint32_t rkey)
+{
+	NEED(send_to(qp, sge, op, to, rkey) == 0);
+	return next_status(rig->cq) == IBV_WC_SUCCESS;
+}
+
 bool works(struct rig *rig, struct ibv_qp *qp, enum ibv_wr_opcode op, int len)
 {
 	NEED(send_wr(qp, rig, op, 0, 0, len) == 0);

@@ -57,6 +57,9 @@ void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct i
 int poll_for(struct ibv_cq *cq, int count, double seconds);
 /* The status of the next completion, or -1 after 3 s. */
 int next_status(struct ibv_cq *cq);
+/* Makes a request, as send_to(). Returns whether it completes with success. */
+bool succeeds(struct rig *rig, struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to,
+	      uint32_t rkey);
 /* Makes a request of the rig's first bytes. Returns whether it completes with success. */
 bool works(struct rig *rig, struct ibv_qp *qp, enum ibv_wr_opcode op, int len);
 /* Longer than IBV_EXPLAIN_WAIT. */

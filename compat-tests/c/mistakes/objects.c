@@ -14,8 +14,7 @@ static void local_range(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { (uintptr_t)values, COUNT * sizeof(*values), mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
-	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, sge, IBV_WR_SEND, 0, 0) == !wrong);
 }
 
 /* The address of the pointer, and not the pointer. */
@@ -27,8 +26,7 @@ static void address_of_pointer(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { wrong ? (uintptr_t)&data : (uintptr_t)data, 64, mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
-	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, sge, IBV_WR_SEND, 0, 0) == !wrong);
 }
 
 /* A receive without elements: num_sge was forgotten. */
@@ -79,8 +77,7 @@ static void rereg_moved(struct rig *rig, bool wrong)
 
 	NEED(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, data + 4096, 4096, 0) == 0);
 	to += wrong ? 0 : 4096;
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)to, mr->rkey) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)to, mr->rkey) == !wrong);
 }
 
 /* SEND with invalidate takes the key of a window, and not of a region. */

@@ -46,8 +46,7 @@ static void stale_rkey(struct rig *rig, bool wrong)
 
 	if (wrong)
 		NEED(end(mr) == 0);
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, rkey) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, rkey) == !wrong);
 }
 
 /* An event of a channel that is in an epoll; the CQ was not armed. */
@@ -110,8 +109,8 @@ static void mr_without_remote_write(struct rig *rig, bool wrong)
 	int access = IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_REMOTE_WRITE);
 	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, data, 4096, access));
 
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, mr->rkey) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, mr->rkey) ==
+	      !wrong);
 }
 
 /* A poll is begun and not ended. */
@@ -145,8 +144,7 @@ static void region_of_other_context(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 1024) == 0);
-	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, sge, IBV_WR_SEND, 0, 0) == !wrong);
 }
 
 /* The device has one port. */
@@ -246,8 +244,7 @@ static void unreliable(struct rig *rig, int room, bool early)
 	bool arrives = room >= 64 && early;
 
 	NEED(!early || post_recv(ends.b, rig, 1, 4096, room) == 0);
-	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	CHECK(works(rig, ends.a, IBV_WR_SEND, 64));
 	/* The message comes before the receive. */
 	NEED(early || (poll_for(rig->cq, 1, 0.3) == 0 && post_recv(ends.b, rig, 1, 4096, room) == 0));
 	CHECK(poll_for(rig->cq, 1, LONG) == arrives);

@@ -221,19 +221,15 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 /* The server sends the address of one region, and the key of another. */
 static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
 	char *memory = KEEP(aligned_alloc(4096, 65536));
 	struct ibv_mr *data = KEEP(ibv_reg_mr(rig->pd, memory, 4096, ALL_ACCESS));
 	struct ibv_mr *control = KEEP(ibv_reg_mr(rig->pd, memory + 61440, 4096, ALL_ACCESS));
 
 	NEED(data && control);
-	struct card mine = { qp->qp_num, (wrong ? control : data)->rkey, (uintptr_t)memory, rig->gid };
-	struct card other = swap(peer, mine);
-	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
-	meet(peer);
+	struct card other, mine = { .rkey = (wrong ? control : data)->rkey, .addr = (uintptr_t)memory };
+	struct ibv_qp *qp = connect_side(rig, peer, server, mine, &other);
 	if (!server)
-		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(write_to(rig, qp, other.addr, other.rkey) == !wrong);
 	meet(peer);
 }
 
