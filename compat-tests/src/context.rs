@@ -102,7 +102,7 @@ impl Context {
         self.program_at(argv, files)
     }
 
-    /// A program that an ordinary user runs on this library, with the device uroce0 on the loopback interface.
+    /// A program that an ordinary user runs on this library, with the device uroce0 on the interface lo.
     pub fn on_uroce<S: Into<String>>(&self, argv: impl IntoIterator<Item = S>) -> Program {
         self.program(argv)
             .under(as_ordinary_user())
