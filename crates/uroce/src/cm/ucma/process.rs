@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use ibverbs_os::thread;
 use rustc_hash::FxHashMap;
 
@@ -190,7 +190,7 @@ pub fn is_known(file: FileId) -> bool {
 }
 
 /// The file of a descriptor that a command names. ENOENT if it is closed, EINVAL if it is another one.
-pub fn file_of_other(fd: RawFd) -> Result<FileId, Errno> {
+pub fn file_of_other(fd: RawFd) -> Result<FileId> {
     // SAFETY: fcntl with F_GETFD takes no pointers.
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         return Err(Errno(libc::ENOENT));
@@ -205,7 +205,7 @@ pub(super) fn known_files() -> &'static Mutex<Vec<FileId>> {
 }
 
 /// Opens the device file: returns a new descriptor without ids. Starts the thread if there is none.
-pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
+pub fn open(flags: i32) -> Result<OwnedFd> {
     register_exit_handler();
     serve();
     let opened = DeviceFile::open(libc::SOCK_STREAM, flags)?;
@@ -231,7 +231,7 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
 }
 
 /// Starts the thread of a new state.
-fn start() -> Result<ProcessState, Errno> {
+fn start() -> Result<ProcessState> {
     let epoll = Arc::new(Epoll::new()?);
     let system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
     let serial = STARTED.fetch_add(1, Ordering::Relaxed) + 1;
@@ -265,7 +265,7 @@ pub fn execute(
     command: Command,
     input: Input<'_>,
     caller: &mut Caller<'_>,
-) -> Result<(), Errno> {
+) -> Result<()> {
     let mut locked = STATE.lock();
     let state = locked.as_mut().ok_or(Errno(libc::EACCES))?;
     let os = state.manager.os();

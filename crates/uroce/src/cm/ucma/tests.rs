@@ -1,5 +1,6 @@
 //! Commands of two processes, whose messages are exchanged in memory.
 
+use ibverbs_abi::Result;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::event_queue::EVENT_LEN;
@@ -44,12 +45,7 @@ pub(super) fn create(process: &mut Process, file: u64, space: u16, uid: u64) -> 
     u32::from_ne_bytes(response.unwrap().try_into().unwrap())
 }
 
-pub(super) fn bind(
-    process: &mut Process,
-    id: u32,
-    ip: IpAddr,
-    port: u16,
-) -> Result<Vec<u8>, Errno> {
+pub(super) fn bind(process: &mut Process, id: u32, ip: IpAddr, port: u16) -> Result<Vec<u8>> {
     let mut input = id.to_ne_bytes().to_vec();
     input.extend([16, 0, 0, 0]);
     input.extend(sockaddr(ip, port));
@@ -60,12 +56,7 @@ pub(super) fn two(first: u32, second: u32) -> Vec<u8> {
     [first.to_ne_bytes(), second.to_ne_bytes()].concat()
 }
 
-pub(super) fn resolve(
-    process: &mut Process,
-    id: u32,
-    ip: IpAddr,
-    port: u16,
-) -> Result<Vec<u8>, Errno> {
+pub(super) fn resolve(process: &mut Process, id: u32, ip: IpAddr, port: u16) -> Result<Vec<u8>> {
     let mut input = two(id, 2000);
     input.extend([0, 0, 16, 0, 0, 0, 0, 0]);
     input = padded(input, 16 + 128);
@@ -82,14 +73,14 @@ pub(super) fn parameters(qpn: u32, private: u8) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn connect(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
+pub(super) fn connect(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>> {
     // Each id has a queue pair of its own.
     let mut input = parameters(0x1234 + id, private);
     input.extend(two(id, 0));
     process.call(1, Command::Connect, &padded(input, 288), 0)
 }
 
-pub(super) fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
+pub(super) fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>> {
     let mut input = CHILD_UID.to_ne_bytes().to_vec();
     input.extend(parameters(0x5678, private));
     input.extend(two(id, 0));
@@ -106,7 +97,7 @@ pub(super) struct ReadEvent {
     pub bytes: Vec<u8>,
 }
 
-pub(super) fn next(process: &mut Process) -> Result<ReadEvent, Errno> {
+pub(super) fn next(process: &mut Process) -> Result<ReadEvent> {
     let bytes = process.call(1, Command::GetEvent, &[0; 8], EVENT_LEN)?;
     let input = Input(&bytes);
     Ok(ReadEvent {
@@ -140,7 +131,7 @@ pub(super) fn resolved(client: &mut Process, space: u16) -> u32 {
     id
 }
 
-pub(super) fn init_qp_attr(process: &mut Process, id: u32, state: u32) -> Result<Vec<u8>, Errno> {
+pub(super) fn init_qp_attr(process: &mut Process, id: u32, state: u32) -> Result<Vec<u8>> {
     let input = [vec![0; 8], two(id, state)].concat();
     process.call(1, Command::InitQpAttr, &input, 144)
 }
