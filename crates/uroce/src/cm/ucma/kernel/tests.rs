@@ -1,6 +1,5 @@
 //! A process with a device of uroce at 10.0.0.1, on a host whose kernel has one at 10.0.1.1.
 
-use ibverbs_abi::Result;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::super::fake::Process;
@@ -50,10 +49,6 @@ fn connect_to(client: &mut Process, ip: IpAddr, port: u16) -> u32 {
     assert_eq!(kinds(client), [0, 2]);
     connect(client, id, 0).unwrap();
     id
-}
-
-fn destroy(process: &mut Process, id: u32) -> Result<Vec<u8>> {
-    process.call(1, Command::DestroyId, &[vec![0; 8], two(id, 0)].concat(), 4)
 }
 
 fn kernel_ids(own: &mut Process) -> usize {
