@@ -4,7 +4,6 @@
  */
 #include "mistakes.h"
 
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -139,6 +138,18 @@ int next_status(struct ibv_cq *cq)
 		if (ibv_poll_cq(cq, 1, &wc) > 0)
 			return wc.status;
 	return -1;
+}
+
+int next_async(struct rig *rig)
+{
+	struct ibv_async_event event;
+
+	interrupt_after(3);
+	if (ibv_get_async_event(rig->context, &event))
+		return -1;
+	alarm(0);
+	ibv_ack_async_event(&event);
+	return event.event_type;
 }
 
 bool succeeds(struct rig *rig, struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to,

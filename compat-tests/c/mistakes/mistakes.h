@@ -57,6 +57,8 @@ void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct i
 int poll_for(struct ibv_cq *cq, int count, double seconds);
 /* The status of the next completion, or -1 after 3 s. */
 int next_status(struct ibv_cq *cq);
+/* Waits for an asynchronous event, and is interrupted if none comes. Returns its type, or -1. */
+int next_async(struct rig *rig);
 /* Makes a request, as send_to(). Returns whether it completes with success. */
 bool succeeds(struct rig *rig, struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to,
 	      uint32_t rkey);

@@ -2,7 +2,6 @@
 #include "mistakes.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 
 /* A queue pair that cannot send. */

@@ -132,26 +132,6 @@ static void bind_outside(struct rig *rig, bool wrong)
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 }
 
-/* Waits for an asynchronous event, and is interrupted if none comes. Returns its type, or -1. */
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
-static int next_async(struct rig *rig)
-{
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct ibv_async_event event;
-
-	sigaction(SIGALRM, &action, NULL);
-	alarm(3);
-	if (ibv_get_async_event(rig->context, &event))
-		return -1;
-	alarm(0);
-	ibv_ack_async_event(&event);
-	return event.event_type;
-}
-
 /* The receives of an SRQ are to be flushed with a queue pair. */
 static void srq_not_flushed(struct rig *rig, bool wrong)
 {

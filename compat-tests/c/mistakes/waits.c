@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 
 /* A CQ with a channel. */
 struct notified {
@@ -24,20 +23,13 @@ static void drop(struct notified *all)
 	CHECK(end(all->cq) == 0 && end(all->channel) == 0);
 }
 
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
 /* Waits for an event, and is interrupted if none comes. Returns whether one came. */
 static bool event_comes(struct ibv_comp_channel *channel)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
 	struct ibv_cq *cq;
 	void *context;
 
-	sigaction(SIGALRM, &action, NULL);
-	alarm(3);
+	interrupt_after(3);
 	bool comes = ibv_get_cq_event(channel, &cq, &context) == 0;
 	alarm(0);
 	if (comes)
@@ -229,16 +221,11 @@ static void cq_unacked(struct rig *rig, bool wrong)
 /* Asynchronous events say nothing of completions. */
 static void async_wait(struct rig *rig, bool wrong)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
 	struct ends ends = link_up(rig, &(struct link){ 0 });
-	struct ibv_async_event event;
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	if (wrong) {
-		sigaction(SIGALRM, &action, NULL);
-		alarm(3);
-		CHECK(ibv_get_async_event(rig->context, &event) != 0);
-	}
+	if (wrong)
+		CHECK(next_async(rig) == -1);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 }
 
