@@ -93,13 +93,12 @@ static void open_all(void)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct timespec start, end;
 	double seconds;
-	int i;
 
 	if (!list) {
 		printf("no list, errno %d\n", errno);
 		return;
 	}
-	for (i = 0; list[i]; i++) {
+	for (int i = 0; list[i]; i++) {
 		struct ibv_context *ctx;
 
 		clock_gettime(CLOCK_MONOTONIC, &start);

@@ -88,9 +88,7 @@ static const struct {
 
 int errno_by_name(const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(errnos) / sizeof(errnos[0]); i++)
+	for (size_t i = 0; i < sizeof(errnos) / sizeof(errnos[0]); i++)
 		if (!strncmp(name, errnos[i].name, strlen(errnos[i].name)) &&
 		    !strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ", name[strlen(errnos[i].name)] ?: '.'))
 			return errnos[i].number;

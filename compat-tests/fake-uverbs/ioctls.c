@@ -108,9 +108,7 @@ static const char *const objects[] = {
 
 static const struct method *find(unsigned object, unsigned method)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
 		if (methods[i].object == object && methods[i].method == method)
 			return &methods[i];
 	return NULL;
@@ -160,9 +158,7 @@ enum attr_kind ioctl_attr_kind(unsigned object, unsigned method, unsigned attr)
 
 static struct ib_uverbs_attr *attr_of(struct ib_uverbs_ioctl_hdr *hdr, unsigned id)
 {
-	unsigned i;
-
-	for (i = 0; i < hdr->num_attrs; i++)
+	for (unsigned i = 0; i < hdr->num_attrs; i++)
 		if (hdr->attrs[i].attr_id == id)
 			return &hdr->attrs[i];
 	return NULL;
@@ -247,9 +243,7 @@ static int invoke_write(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 /* Clears output buffers, and assigns handles and descriptors. */
 static void answer_by_kind(struct ib_uverbs_ioctl_hdr *hdr)
 {
-	unsigned i;
-
-	for (i = 0; i < hdr->num_attrs; i++) {
+	for (unsigned i = 0; i < hdr->num_attrs; i++) {
 		struct ib_uverbs_attr *attr = &hdr->attrs[i];
 
 		switch (ioctl_attr_kind(hdr->object_id, hdr->method_id, attr->attr_id)) {

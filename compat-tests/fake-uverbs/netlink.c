@@ -52,9 +52,7 @@ bool netlink_faked(void)
 
 static struct nl_socket *find(int fd)
 {
-	size_t i;
-
-	for (i = 0; i < MAX_SOCKETS; i++)
+	for (size_t i = 0; i < MAX_SOCKETS; i++)
 		if (sockets[i].used && sockets[i].fd == fd)
 			return &sockets[i];
 	return NULL;
@@ -243,12 +241,11 @@ static void report_devices(struct nl_socket *s, const struct nlmsghdr *req)
 {
 	const char *at = getenv("FAKE_NL_DEVICES");
 	struct device dev;
-	int i;
 
 	if (mode_is("garbage")) {
 		struct answer *a = start(s, req, 0, 0);
 
-		for (i = 0; a && i < 200; i++)
+		for (int i = 0; a && i < 200; i++)
 			a->bytes[i] = (uint8_t)(i * 37 + 11);
 		if (a)
 			a->len = 200;
@@ -270,7 +267,7 @@ static void report_devices(struct nl_socket *s, const struct nlmsghdr *req)
 	if (mode_is("noop"))
 		control(s, req, NLMSG_NOOP, 0);
 	while (next_device(&at, &dev))
-		for (i = 0; i < (mode_is("many") ? 300 : 1); i++, dev.index++) {
+		for (int i = 0; i < (mode_is("many") ? 300 : 1); i++, dev.index++) {
 			if (mode_is("many"))
 				snprintf(dev.name, sizeof(dev.name), "many%d", i);
 			report_device(s, req, &dev);

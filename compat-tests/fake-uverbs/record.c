@@ -144,7 +144,6 @@ static void record_attr(const struct ib_uverbs_ioctl_hdr *hdr, const struct ib_u
 void record_ioctl(int fd, unsigned long request, const void *header)
 {
 	const struct ib_uverbs_ioctl_hdr *hdr = header;
-	unsigned i;
 
 	if (!recording())
 		return;
@@ -156,7 +155,7 @@ void record_ioctl(int fd, unsigned long request, const void *header)
 		    fake_uverbs_of(fd), ioctl_object_name(hdr->object_id), hdr->object_id,
 		    ioctl_method_name(hdr->object_id, hdr->method_id), hdr->method_id, hdr->length,
 		    hdr->num_attrs, hdr->driver_id, (unsigned long long)hdr->reserved1, hdr->reserved2);
-	for (i = 0; i < hdr->num_attrs; i++)
+	for (unsigned i = 0; i < hdr->num_attrs; i++)
 		record_attr(hdr, &hdr->attrs[i]);
 }
 

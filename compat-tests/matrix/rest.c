@@ -91,9 +91,8 @@ static char *buf;
 static void fill_pattern(void *to, size_t len)
 {
 	uint8_t *bytes = to;
-	size_t i;
 
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		bytes[i] = (uint8_t)(i * 37 + 11);
 }
 
@@ -199,9 +198,8 @@ static void contexts(void)
 static __attribute__((noinline)) void clean_stack(void)
 {
 	volatile char below[65536];
-	size_t i;
 
-	for (i = 0; i < sizeof(below); i++)
+	for (size_t i = 0; i < sizeof(below); i++)
 		below[i] = 0;
 }
 
@@ -393,7 +391,6 @@ static void newer(void)
 	static union verbs_cq another;
 	void *address;
 	struct ibv_mr *mr;
-	int i;
 
 	PTR(address, ibv_alloc_dmah(ctx, dmah_attr));
 	INT(ibv_dealloc_dmah(&hints));
@@ -425,7 +422,7 @@ static void newer(void)
 	INT(ibv_read_err_comp_cntr(&counter, &number));
 	INT(ibv_qp_attach_comp_cntr(qp, &counter, cntr_attr));
 	INT(ibv_destroy_comp_cntr(&counter));
-	for (i = -1; i < 20; i++)
+	for (int i = -1; i < 20; i++)
 		printf("opcode %d: %s\n", i, ibv_wr_opcode_str(i));
 	memset(&cmd, 0, sizeof(cmd));
 	memset(&resp, 0, sizeof(resp));

@@ -17,9 +17,8 @@
 static inline struct ibv_device *find(const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	int i;
 
-	for (i = 0; list && list[i]; i++)
+	for (int i = 0; list && list[i]; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
 			return list[i];
 	printf("not ok the device %s exists\n", name);

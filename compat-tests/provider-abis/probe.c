@@ -28,7 +28,6 @@ static void check(const char *op, unsigned long returned, unsigned long expected
 		  const unsigned long *args)
 {
 	char why[256] = "";
-	int i;
 
 	if (!call->op || strcmp(call->op, op))
 		snprintf(why, sizeof(why), "the op %s was called", call->op ? call->op : "(none)");
@@ -37,7 +36,7 @@ static void check(const char *op, unsigned long returned, unsigned long expected
 	else if (returned != expected)
 		snprintf(why, sizeof(why), "the verb returned %#lx", returned);
 	/* The upper half of a 32-bit argument's register is undefined. */
-	for (i = 0; i < count && !why[0]; i++)
+	for (int i = 0; i < count && !why[0]; i++)
 		if (call->args[i] != args[i] && (args[i] >> 32 || (uint32_t)call->args[i] != args[i]))
 			snprintf(why, sizeof(why), "argument %d is %#lx, not %#lx", i, call->args[i],
 				 args[i]);
@@ -308,9 +307,8 @@ static void front_slots(void)
 		{ 59, 328, "alloc_dmah" },          { 59, 336, "dealloc_dmah" }, { 59, 344, "reg_mr_ex" },
 		{ 62, 352, "dm_export_dmabuf_fd" }, { 64, 360, "alloc_buf" },    { 64, 368, "free_buf" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(front) / sizeof(front[0]); i++) {
+	for (size_t i = 0; i < sizeof(front) / sizeof(front[0]); i++) {
 		char name[64];
 		void (*op)(void *, void *, void *);
 

@@ -38,9 +38,8 @@ int main(int argc, char **argv)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx = NULL;
 	struct verbs_context *vctx;
-	int i;
 
-	for (i = 0; argc > 1 && list && list[i] && !ctx; i++)
+	for (int i = 0; argc > 1 && list && list[i] && !ctx; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), argv[1]))
 			ctx = ibv_open_device(list[i]);
 	if (!ctx) {

@@ -38,7 +38,6 @@ static void walk_queries(void)
 	struct ibv_gid_entry entry, table[4];
 	union ibv_gid gid;
 	__be16 pkey;
-	int i;
 
 	FILL(attr);
 	INT(ibv_query_device(ctx, &attr));
@@ -54,7 +53,7 @@ static void walk_queries(void)
 	SHOW(port);
 	INT(ibv_query_port(ctx, 0, &port));
 	INT(ibv_query_port(ctx, 9, &port));
-	for (i = 0; i < 5; i++) {
+	for (int i = 0; i < 5; i++) {
 		FILL(gid);
 		INT(ibv_query_gid(ctx, 1, i, &gid));
 		SHOW(gid);
@@ -82,16 +81,14 @@ static void walk_queries(void)
 
 static void walk_strings(void)
 {
-	int i;
-
-	for (i = -2; i < 25; i++)
+	for (int i = -2; i < 25; i++)
 		printf("  %d: %s | %s | %s | %s\n", i, ibv_node_type_str(i), ibv_port_state_str(i),
 		       ibv_event_type_str(i), ibv_wc_status_str(i));
-	for (i = -1; i < 30; i++)
+	for (int i = -1; i < 30; i++)
 		printf("  rate %d: mult %d mbps %d\n", i, ibv_rate_to_mult(i), ibv_rate_to_mbps(i));
-	for (i = 0; i < 50; i++)
+	for (int i = 0; i < 50; i++)
 		printf("  mult %d: rate %d\n", i, mult_to_ibv_rate(i));
-	for (i = 0; i < 700000; i += 2500)
+	for (int i = 0; i < 700000; i += 2500)
 		if (mbps_to_ibv_rate(i) != IBV_RATE_MAX)
 			printf("  mbps %d: rate %d\n", i, mbps_to_ibv_rate(i));
 }
@@ -419,9 +416,8 @@ static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 	union ibv_gid gid = { .raw = { 0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 } };
 	struct ibv_ece ece = { .vendor_id = 0 };
 	struct ibv_qp *qp;
-	size_t i;
 
-	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct ibv_qp_init_attr attr = { .send_cq = cq,
 						 .recv_cq = cq,
 						 .qp_type = types[i],
@@ -465,7 +461,7 @@ static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 		PTR(qp, ibv_create_qp(pd, &attr));
 		DESTROY(ibv_destroy_qp, qp);
 	}
-	for (i = 0; i < 10; i++) {
+	for (size_t i = 0; i < 10; i++) {
 		struct ibv_qp_init_attr_ex attr = { .send_cq = cq,
 						    .recv_cq = cq,
 						    .pd = pd,

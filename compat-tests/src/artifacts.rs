@@ -197,15 +197,9 @@ fn expand(tests: &Path, patterns: &[String]) -> io::Result<Vec<PathBuf>> {
             files.push(tests.join(pattern));
             continue;
         }
-        let mut found = Vec::new();
-        for entry in fs::read_dir(tests.join(dir))? {
-            let file = entry?.file_name().to_string_lossy().into_owned();
-            if crate::pattern::matches(name, &file) {
-                found.push(tests.join(dir).join(file));
-            }
-        }
-        found.sort();
-        files.extend(found);
+        let found = paths::names(tests.join(dir))?.into_iter();
+        let found = found.filter(|file| crate::pattern::matches(name, file));
+        files.extend(found.map(|file| tests.join(dir).join(file)));
     }
     Ok(files)
 }

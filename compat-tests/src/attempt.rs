@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
 use crate::case::Case;
-use crate::context::{VERDICTS, last_lines};
+use crate::context::VERDICTS;
 use crate::pattern::Patterns;
-use crate::process::{read, signal};
+use crate::process::{last_lines, read, signal};
 use crate::report::Took;
 use crate::verdict::{Failure, Finished, Outcome};
 

@@ -10,7 +10,8 @@ use std::time::Instant;
 use crate::lines;
 use crate::paths::Paths;
 use crate::pattern::Patterns;
-use crate::process::{Ended, Program, read};
+use crate::process::{Ended, Program, read, succeeded};
+use crate::sandbox::as_ordinary_user;
 use crate::verdict::{Failure, Finished, Verdict, ensure};
 
 /// The two libraries that a run compares.
@@ -101,7 +102,16 @@ impl Context {
         self.program_at(argv, files)
     }
 
-    /// The same, with the path of its output files, without `.out` and `.err`.
+    /// A program that an ordinary user runs on this library, with the device uroce0 on the interface lo.
+    pub fn on_uroce<S: Into<String>>(&self, argv: impl IntoIterator<Item = S>) -> Program {
+        self.program(argv)
+            .under(as_ordinary_user())
+            .library(&self.library_dir(Library::Ours))
+            .env("IBV_UROCE", "uroce0=lo")
+            .env("DEVICE", "uroce0")
+    }
+
+    /// As `program`, with the path of its output files, without `.out` and `.err`.
     pub fn program_at(&self, argv: Vec<String>, files: PathBuf) -> Program {
         Program::new(argv, self.dir(), files)
     }
@@ -111,10 +121,7 @@ impl Context {
         &self,
         argv: impl IntoIterator<Item = S>,
     ) -> Result<String, Failure> {
-        let program = self.program(argv);
-        let ended = program.run()?;
-        succeeded(&program.argv().join(" "), &ended)?;
-        Ok(ended.out)
+        Ok(self.program(argv).succeed()?.out)
     }
 
     /// A part of this case with a directory of its own, which reports to the same file.
@@ -209,23 +216,3 @@ impl Context {
 
 /// The file of a case's directory to which verdicts are appended, a JSON object per line.
 pub const VERDICTS: &str = "verdicts";
-
-/// Passes if the program exited with 0.
-pub fn succeeded(what: &str, ended: &Ended) -> Verdict {
-    if ended.ok() {
-        return Ok(());
-    }
-    let details = format!(
-        "{}{}",
-        last_lines(&ended.out, 30),
-        last_lines(&ended.err, 30)
-    );
-    Err(Failure::new(format!("{what}: exit code {}", ended.exit)).with(details))
-}
-
-/// The last lines of a text.
-pub fn last_lines(text: &str, count: usize) -> String {
-    let lines: Vec<_> = text.lines().collect();
-    let last = &lines[lines.len().saturating_sub(count)..];
-    last.iter().map(|line| format!("{line}\n")).collect()
-}

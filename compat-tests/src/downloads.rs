@@ -23,12 +23,21 @@ pub fn package(release: &str, name: &str, cached_as: &str) -> Result<PathBuf, St
     if !Path::new(KEYS).exists() {
         return Err(format!("{KEYS} is missing: run make deps"));
     }
+    into_cache(cache, "version", |work| fetch(work, release, name))
+}
+
+/// Makes a directory of the cache, which is complete when it has the file `last`: what `fetch` makes below
+/// its working directory is moved there.
+fn into_cache(
+    cache: PathBuf,
+    last: &str,
+    fetch: impl FnOnce(&Path) -> Result<PathBuf, String>,
+) -> Result<PathBuf, String> {
     let work = cache.with_extension(format!("new-{}", std::process::id()));
-    let made = fetch(&work, release, name);
-    let moved = made.and_then(|root| {
+    let moved = fetch(&work).and_then(|root| {
         // Another process may have been faster.
         fs::rename(&root, &cache).or_else(|e| {
-            if cache.join("version").exists() {
+            if cache.join(last).exists() {
                 Ok(())
             } else {
                 Err(e.to_string())
@@ -204,19 +213,7 @@ pub fn sources() -> Result<PathBuf, String> {
             "{KEYS} is missing: run scripts/install-deps sources"
         ));
     }
-    let work = cache.with_extension(format!("new-{}", std::process::id()));
-    let moved = fetch_sources(&work).and_then(|root| {
-        // Another process may have been faster.
-        fs::rename(&root, &cache).or_else(|e| {
-            if cache.join("complete").exists() {
-                Ok(())
-            } else {
-                Err(e.to_string())
-            }
-        })
-    });
-    let _ = fs::remove_dir_all(&work);
-    moved.map(|()| cache)
+    into_cache(cache, "complete", fetch_sources)
 }
 
 fn fetch_sources(work: &Path) -> Result<PathBuf, String> {

@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::context::{Context, last_lines, succeeded};
+use crate::context::Context;
 use crate::paths;
-use crate::process::{Program, clear_variables, read};
-use crate::verdict::{Verdict, ensure};
+use crate::process::{Program, clear_variables, last_lines, read, succeeded};
+use crate::verdict::{Details, Verdict, ensure};
 
 /// The token of cases that build in the runner's own build directory: one of them runs at a time.
 pub const TOKEN: &str = "build directory";
@@ -46,6 +46,5 @@ pub fn on_host(target: &str) -> Verdict {
         .stderr(out);
     clear_variables(&mut command);
     let status = command.status()?;
-    ensure(status.success(), format!("make {target}: {status}"))
-        .map_err(|failure| failure.with(last_lines(&read(&log), 30)))
+    ensure(status.success(), format!("make {target}: {status}")).with(last_lines(&read(&log), 30))
 }

@@ -13,9 +13,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::case_file::{Ready, Row};
-use crate::context::{Context, last_lines};
+use crate::context::Context;
 use crate::output_checks::{self, Printed};
-use crate::process::{Ended, Exit, Running, wait_until};
+use crate::process::{Ended, Exit, Running, last_lines, wait_until};
 use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict};
 

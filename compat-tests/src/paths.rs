@@ -26,6 +26,26 @@ impl Paths {
     }
 }
 
+/// A path as an argument of a program.
+pub fn text(path: impl AsRef<Path>) -> String {
+    path.as_ref().to_string_lossy().into_owned()
+}
+
+/// The last part of a path.
+pub fn name(path: &Path) -> String {
+    text(path.file_name().unwrap_or_default())
+}
+
+/// The names of a directory's entries, in order.
+pub fn names(directory: impl AsRef<Path>) -> io::Result<Vec<String>> {
+    let entries = fs::read_dir(directory)?;
+    let mut names: Vec<String> = entries
+        .map(|entry| Ok(text(entry?.file_name())))
+        .collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
 /// The source tree: that in which this runner was built.
 pub fn repo() -> PathBuf {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -10,6 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::verdict::{Failure, Verdict};
+
 /// Variables that change what the libraries do: programs get only those that the case sets.
 const CLEARED: &[&str] = &[
     "IBV_", "RDMAV_", "LD_", "VERBS_", "FAKE_", "MLX", "SYSFS_", "IBVERBS_RS_",
@@ -228,6 +230,35 @@ impl Program {
         let exit = running.wait(self.limit)?;
         running.ended(exit)
     }
+
+    /// The same for a program that must exit with 0.
+    pub fn succeed(&self) -> Result<Ended, Failure> {
+        let ended = self.run()?;
+        let words = self.argv.join(" ");
+        let is_short = words.len() < 80 && !words.contains('\n');
+        succeeded(if is_short { &words } else { &self.argv[0] }, &ended)?;
+        Ok(ended)
+    }
+}
+
+/// Passes if the program exited with 0.
+pub fn succeeded(what: &str, ended: &Ended) -> Verdict {
+    if ended.ok() {
+        return Ok(());
+    }
+    let details = format!(
+        "{}{}",
+        last_lines(&ended.out, 30),
+        last_lines(&ended.err, 30)
+    );
+    Err(Failure::new(format!("{what}: exit code {}", ended.exit)).with(details))
+}
+
+/// The last lines of a text.
+pub fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(count)..];
+    last.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// A program that runs. It is killed when this value is dropped, with all of its process group.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -47,12 +47,15 @@ impl Report {
         }
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// Adds a case; `expected` says that it was counted in the total.
     pub fn add(&self, case: Finished, expected: bool) {
-        let mut state = self
-            .state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.state();
         state.total += usize::from(!expected);
         let number = state.finished.len() + 1;
         let width = state.total.to_string().len();
@@ -62,29 +65,19 @@ impl Report {
 
     /// Notes what the process of a case took.
     pub fn took(&self, name: &str, took: Took) {
-        let mut state = self
-            .state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        state.times.insert(name.into(), took);
+        self.state().times.insert(name.into(), took);
     }
 
     /// A case that was expected reports others in its place.
     pub fn withdraw(&self) {
-        let mut state = self
-            .state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.state();
         state.total = state.total.saturating_sub(1);
     }
 
     /// Marks the failed case or member of this name as unstable: it has passed at its second try.
     /// The first one's reason and details stay.
     pub fn passed_later(&self, name: &str) {
-        let mut state = self
-            .state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.state();
         let failed = |case: &&mut Finished| case.name == name && case.outcome == Outcome::Failed;
         if let Some(case) = state.finished.iter_mut().find(failed) {
             case.outcome = Outcome::Unstable;

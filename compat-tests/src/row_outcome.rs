@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::case_file::Row;
 use crate::output_checks::{self, Printed};
 use crate::process::{Exit, Running};
-use crate::verdict::Verdict;
+use crate::verdict::{Failure, Verdict};
 
 /// How a run ended.
 #[derive(Debug, Default)]
@@ -21,6 +21,16 @@ pub struct RowOutcome {
 }
 
 impl RowOutcome {
+    /// The outcome of one program.
+    pub fn of_program(running: &Running, exit: Exit) -> Result<Self, Failure> {
+        let mut outcome = Self {
+            exit: exit.to_string(),
+            ..Self::default()
+        };
+        outcome.add("program", running, exit)?;
+        Ok(outcome)
+    }
+
     /// All that was written.
     pub fn text(&self) -> String {
         let streams = self.streams.iter().filter(|(_, text)| !text.is_empty());

@@ -192,21 +192,19 @@ mod tests {
         }
     }
 
+    /// The order in which jobs start on one core.
+    fn order_of(jobs: Vec<Job>) -> Vec<usize> {
+        let order = Mutex::new(Vec::new());
+        let push = |index| order.lock().unwrap().push(index);
+        let resources = Resources::new(1, 1000);
+        run(jobs, resources, push, || unreachable!(), |_| {});
+        order.into_inner().unwrap()
+    }
+
     #[test]
     fn the_longest_starts_first_and_all_run() {
-        let order = Mutex::new(Vec::new());
-        let jobs = [1, 3, 2]
-            .map(|s| job(s, s as u64, Needs::default()))
-            .to_vec();
-        let push = |index| order.lock().unwrap().push(index);
-        run(
-            jobs,
-            Resources::new(1, 1000),
-            push,
-            || unreachable!(),
-            |_| {},
-        );
-        assert_eq!(*order.lock().unwrap(), [3, 2, 1]);
+        let jobs = [1, 3, 2].map(|s| job(s, s as u64, Needs::default()));
+        assert_eq!(order_of(jobs.into()), [3, 2, 1]);
     }
 
     #[test]
@@ -247,34 +245,17 @@ mod tests {
     fn no_more_run_than_the_machine_has_room_for() {
         let needs = Needs::default();
         assert!(at_once(needs.clone()) > 1);
-        assert_eq!(
-            at_once(Needs {
-                cpu: 250,
-                ..needs.clone()
-            }),
-            1
-        );
-        assert_eq!(
-            at_once(Needs {
-                memory: 501,
-                ..needs.clone()
-            }),
-            1
-        );
-        assert_eq!(
-            at_once(Needs {
-                tokens: vec!["apt"],
-                ..needs.clone()
-            }),
-            1
-        );
-        assert_eq!(
-            at_once(Needs {
-                alone: true,
-                ..needs
-            }),
-            1
-        );
+        let limits: [fn(&mut Needs); 4] = [
+            |needs| needs.cpu = 250,
+            |needs| needs.memory = 501,
+            |needs| needs.tokens = vec!["apt"],
+            |needs| needs.alone = true,
+        ];
+        for limit in limits {
+            let mut needs = needs.clone();
+            limit(&mut needs);
+            assert_eq!(at_once(needs), 1);
+        }
     }
 
     #[test]
@@ -284,17 +265,8 @@ mod tests {
             ..Needs::default()
         };
         assert_eq!(at_once(needs.clone()), 2);
-        let order = Mutex::new(Vec::new());
         let jobs = vec![job(0, 9, Needs::default()), job(1, 1, needs)];
-        let push = |index| order.lock().unwrap().push(index);
-        run(
-            jobs,
-            Resources::new(1, 1000),
-            push,
-            || unreachable!(),
-            |_| {},
-        );
-        assert_eq!(*order.lock().unwrap(), [1, 0]);
+        assert_eq!(order_of(jobs), [1, 0]);
     }
 
     #[test]

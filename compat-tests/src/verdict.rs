@@ -80,6 +80,24 @@ pub fn ensure(holds: bool, why: impl Into<String>) -> Verdict {
     }
 }
 
+/// Fails unless each of these is in the text.
+pub fn contains(text: &str, wanted: &[&str]) -> Verdict {
+    wanted.iter().try_for_each(|wanted| {
+        ensure(text.contains(wanted), format!("there is no {wanted:?}")).with(text)
+    })
+}
+
+/// Adds lines to the failure of a result, which help to find the cause.
+pub trait Details {
+    fn with(self, details: impl AsRef<str>) -> Self;
+}
+
+impl<T> Details for Result<T, Failure> {
+    fn with(self, details: impl AsRef<str>) -> Self {
+        self.map_err(|failure| failure.with(details))
+    }
+}
+
 /// The outcome of a case in reports. `Unstable`: it failed, and passed when it was tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -246,10 +246,9 @@ static pthread_barrier_t begin;
 static void *thread(void *arg)
 {
 	const struct kind *kind = arg;
-	int i;
 
 	pthread_barrier_wait(&begin);
-	for (i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds; i++) {
 		void *object = kind->make();
 
 		if (object)
@@ -313,15 +312,14 @@ int main(int argc, char **argv)
 {
 	bool present[KINDS];
 	int deaths = 0, pairs = 0;
-	size_t i, j;
 
 	if (argc < 3)
 		return 2;
 	rounds = atoi(argv[2]);
-	for (i = 0; i < KINDS; i++)
+	for (size_t i = 0; i < KINDS; i++)
 		present[i] = has(argv[1], &kinds[i]);
-	for (i = 0; i < KINDS; i++)
-		for (j = i; j < KINDS; j++) {
+	for (size_t i = 0; i < KINDS; i++)
+		for (size_t j = i; j < KINDS; j++) {
 			int status;
 
 			if (!present[i] || !present[j])

@@ -47,14 +47,12 @@ static void nap(void)
 /* A command is about to reach the kernel. */
 static void see(bool is_create, bool is_destroy)
 {
-	int i;
-
 	if (creator && is_create)
 		created = true;
 	if (!destroyer || !is_destroy)
 		return;
 	destroying = true;
-	for (i = 0; i < 1000 && !created; i++)
+	for (int i = 0; i < 1000 && !created; i++)
 		nap();
 	overlapped = created;
 	destroyer = false;
@@ -151,7 +149,6 @@ static void create_before_acknowledge(struct ibv_context *context)
 	struct ibv_async_event event;
 	pthread_t thread;
 	void *result;
-	int i;
 
 	*(void **)&push = dlsym(RTLD_DEFAULT, "fake_push");
 	*(void **)&reported = dlsym(RTLD_DEFAULT, "fake_reported");
@@ -162,7 +159,7 @@ static void create_before_acknowledge(struct ibv_context *context)
 	reported(0, 1);
 	pthread_create(&thread, NULL, destroy, srq);
 	/* Until it waits, or nearly so: if it does not yet, the rest only proves less. */
-	for (i = 0; i < 100; i++)
+	for (int i = 0; i < 100; i++)
 		nap();
 	reported(0, 0);
 	other = create();

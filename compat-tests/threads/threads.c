@@ -146,17 +146,15 @@ static struct ibv_context *open_device(void)
 static void *list_thread(void *arg)
 {
 	long seed = (long)arg;
-	int i;
 
-	for (i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds; i++) {
 		int n = 0;
 		struct ibv_device **list = MAKE(ibv_get_device_list(&n)), *device = NULL;
 		struct ibv_context *context;
-		int j;
 
 		if (!list)
 			continue;
-		for (j = 0; j < n; j++) {
+		for (int j = 0; j < n; j++) {
 			if (!strcmp(ibv_get_device_name(list[j]), device_name))
 				device = list[j];
 			EXPECT(ibv_get_device_guid(list[j]) != 0);
@@ -353,9 +351,8 @@ static void one_of_each(struct ibv_context *context)
 static void *objects_thread(void *arg)
 {
 	long seed = (long)arg;
-	int i;
 
-	for (i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds; i++) {
 		struct ibv_context *context = (i + seed) % 2 ? open_device() : shared;
 
 		if (!context)
@@ -372,17 +369,16 @@ static void *objects_thread(void *arg)
 static void *shared_thread(void *arg)
 {
 	char *buf = mmap(NULL, 4 * LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int i, j;
 
 	(void)arg;
-	for (i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds; i++) {
 		struct ibv_srq_attr limit = { .srq_limit = 1 };
 		struct ibv_qp_init_attr init;
 		struct ibv_qp_attr attr;
 		struct ibv_mr *mrs[4];
 		struct ibv_qp *qp = make_qp(shared_pd, shared_cq, i % 2 ? shared_srq : NULL, IBV_QPT_RC);
 
-		for (j = 0; j < 4; j++)
+		for (int j = 0; j < 4; j++)
 			mrs[j] = MAKE(ibv_reg_mr(shared_pd, buf + j * LEN / 2, LEN, IBV_ACCESS_LOCAL_WRITE));
 		if (shared_srq) {
 			DO(ibv_modify_srq(shared_srq, &limit, IBV_SRQ_LIMIT));
@@ -394,7 +390,7 @@ static void *shared_thread(void *arg)
 			connect_qp(qp);
 		}
 		queries(shared);
-		for (j = 0; j < 4; j++)
+		for (int j = 0; j < 4; j++)
 			if (mrs[j])
 				DO(ibv_dereg_mr(mrs[j]));
 		if (qp)
@@ -417,9 +413,8 @@ static void *getter_thread(void *arg)
 	struct getter *getter = arg;
 	struct ibv_cq *cq;
 	void *cq_context;
-	int i;
 
-	for (i = 0; i < EVENTS; i++) {
+	for (int i = 0; i < EVENTS; i++) {
 		DO(ibv_get_cq_event(getter->channel, &cq, &cq_context));
 		EXPECT(cq == getter->cq);
 		EXPECT(cq_context == getter);
@@ -438,9 +433,8 @@ static void *getter_thread(void *arg)
 static void *pushed_events_thread(void *arg)
 {
 	long seed = (long)arg;
-	int i, j;
 
-	for (i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds; i++) {
 		struct getter getter = { .one_by_one = (i + seed) % 2 };
 		uint64_t desc;
 		pthread_t thread;
@@ -452,7 +446,7 @@ static void *pushed_events_thread(void *arg)
 		desc = (uintptr_t)getter.cq;
 		if (pthread_create(&thread, NULL, getter_thread, &getter))
 			return NULL;
-		for (j = 0; j < EVENTS; j++)
+		for (int j = 0; j < EVENTS; j++)
 			EXPECT(push(getter.channel->fd, &desc, sizeof(desc)) == 0);
 		DO(ibv_destroy_cq(getter.cq));
 		pthread_join(thread, NULL);
@@ -466,10 +460,9 @@ static void *real_events_thread(void *arg)
 {
 	char *buf = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = MAKE(ibv_reg_mr(shared_pd, buf, LEN, IBV_ACCESS_LOCAL_WRITE));
-	int i, j;
 
 	(void)arg;
-	for (i = 0; mr && i < rounds; i++) {
+	for (int i = 0; mr && i < rounds; i++) {
 		struct ibv_comp_channel *channel = MAKE(ibv_create_comp_channel(shared));
 		struct ibv_cq *cq = MAKE(ibv_create_cq(shared, 64, &i, channel, 0)), *of;
 		struct ibv_qp *qp = cq ? make_qp(shared_pd, cq, NULL, IBV_QPT_RC) : NULL;
@@ -479,7 +472,7 @@ static void *real_events_thread(void *arg)
 		if (!qp)
 			return NULL;
 		connect_qp(qp);
-		for (j = 0; j < EVENTS; j++) {
+		for (int j = 0; j < EVENTS; j++) {
 			DO(ibv_req_notify_cq(cq, 0));
 			post(qp, NULL, mr, false);
 			post(qp, NULL, mr, true);
@@ -523,22 +516,20 @@ static void *cancel_thread(void *arg)
 	struct ibv_context *context = open_device();
 	struct ibv_comp_channel *channel = context ? MAKE(ibv_create_comp_channel(context)) : NULL;
 	struct ibv_cq *cq = channel ? MAKE(ibv_create_cq(context, 8, NULL, channel, 0)) : NULL;
-	int i;
 
 	(void)arg;
-	for (i = 0; cq && i < rounds; i++) {
+	for (int i = 0; cq && i < rounds; i++) {
 		pthread_t blocked[2];
 		void *ends[2] = { NULL, NULL };
-		int j;
 
 		if (pthread_create(&blocked[0], NULL, blocked_in_cq, channel) ||
 		    pthread_create(&blocked[1], NULL, blocked_in_async, context))
 			return NULL;
 		/* so that some are cancelled before they block */
 		usleep(i % 4 * 2000);
-		for (j = 0; j < 2; j++)
+		for (int j = 0; j < 2; j++)
 			EXPECT(pthread_cancel(blocked[j]) == 0);
-		for (j = 0; j < 2; j++)
+		for (int j = 0; j < 2; j++)
 			pthread_join(blocked[j], &ends[j]);
 		EXPECT(ends[0] == PTHREAD_CANCELED);
 		EXPECT(ends[1] == PTHREAD_CANCELED);
@@ -617,10 +608,8 @@ static int descriptors(void)
 
 static void *list_free(void *arg)
 {
-	int i;
-
 	(void)arg;
-	for (i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds; i++) {
 		struct ibv_device **list = MAKE(ibv_get_device_list(NULL));
 
 		if (list)
@@ -631,10 +620,8 @@ static void *list_free(void *arg)
 
 static void *open_close(void *arg)
 {
-	int i;
-
 	(void)arg;
-	for (i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds; i++) {
 		struct ibv_context *context = open_device();
 
 		if (context)
@@ -645,10 +632,8 @@ static void *open_close(void *arg)
 
 static void *make_destroy(void *arg)
 {
-	int i;
-
 	(void)arg;
-	for (i = 0; i < rounds; i++)
+	for (int i = 0; i < rounds; i++)
 		one_of_each(shared);
 	return NULL;
 }
@@ -658,12 +643,11 @@ static void *make_destroy(void *arg)
 static void run(void *(*body)(void *), int n)
 {
 	pthread_t all[MAX_THREADS];
-	long i;
 
-	for (i = 0; i < n; i++)
+	for (long i = 0; i < n; i++)
 		if (pthread_create(&all[i], NULL, body, (void *)i))
 			exit(3);
-	for (i = 0; i < n; i++)
+	for (long i = 0; i < n; i++)
 		pthread_join(all[i], NULL);
 }
 

@@ -36,157 +36,76 @@ struct Pci {
 }
 
 const fn vendor(vendor: u16) -> Pci {
-    Pci {
-        vendor,
-        devices: &[],
+    listed(vendor, &[])
+}
+
+const fn listed(vendor: u16, devices: &'static [u16]) -> Pci {
+    Pci { vendor, devices }
+}
+
+/// A provider of PCI devices.
+const fn by_pci(name: &'static str, driver_id: u32, pci: &'static [Pci]) -> ProviderEntry {
+    ProviderEntry {
+        name,
+        driver_id,
+        prefix: None,
+        pci,
+        modalias: None,
     }
 }
 
-const NOTHING: ProviderEntry = ProviderEntry {
-    name: "",
-    driver_id: RDMA_DRIVER_UNKNOWN,
-    prefix: None,
-    pci: &[],
-    modalias: None,
-};
+/// A provider that matches devices by the prefix of their names.
+const fn by_name(name: &'static str, driver_id: u32, prefix: &'static [u8]) -> ProviderEntry {
+    ProviderEntry {
+        prefix: Some(prefix),
+        ..by_pci(name, driver_id, &[])
+    }
+}
 
 const MELLANOX: u16 = 0x15b3;
 const QLOGIC: u16 = 0x1077;
 const INTEL: u16 = 0x8086;
+const MLX4_DEVICES: &[u16] = &[
+    0x6340, 0x634a, 0x6354, 0x6732, 0x673c, 0x6368, 0x6750, 0x6372, 0x675a, 0x6764, 0x6746, 0x676e,
+    0x1002, 0x1003, 0x1004, 0x1005, 0x1006, 0x1007, 0x1008, 0x1009, 0x100a, 0x100b, 0x100c, 0x100d,
+    0x100e, 0x100f, 0x1010,
+];
 const MTHCA_DEVICES: &[u16] = &[0x5a44, 0x6278, 0x6282, 0x5e8c, 0x6274];
 
 static PROVIDERS: [ProviderEntry; 18] = [
+    by_pci("bnxt_re", RDMA_DRIVER_BNXT_RE, &[vendor(0x14e4)]),
+    by_pci("cxgb4", RDMA_DRIVER_CXGB4, &[vendor(0x1425)]),
+    by_pci("efa", RDMA_DRIVER_EFA, &[vendor(0x1d0f)]),
+    by_pci("erdma", RDMA_DRIVER_ERDMA, &[vendor(0x1ded)]),
+    by_pci(
+        "hfi1verbs",
+        RDMA_DRIVER_HFI1,
+        &[listed(INTEL, &[0x24f0, 0x24f1])],
+    ),
+    by_pci("hns", RDMA_DRIVER_HNS, &[vendor(0x19e5)]),
+    by_pci("ionic", RDMA_DRIVER_IONIC, &[vendor(0x1dd8)]),
+    by_pci(
+        "ipathverbs",
+        RDMA_DRIVER_QIB,
+        &[vendor(0x1fc1), listed(QLOGIC, &[0x6220, 0x7220, 0x7322])],
+    ),
+    by_pci("irdma", RDMA_DRIVER_IRDMA, &[vendor(INTEL)]),
+    by_pci("mana", RDMA_DRIVER_MANA, &[vendor(0x1414)]),
     ProviderEntry {
-        name: "bnxt_re",
-        driver_id: RDMA_DRIVER_BNXT_RE,
-        pci: &[vendor(0x14e4)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "cxgb4",
-        driver_id: RDMA_DRIVER_CXGB4,
-        pci: &[vendor(0x1425)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "efa",
-        driver_id: RDMA_DRIVER_EFA,
-        pci: &[vendor(0x1d0f)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "erdma",
-        driver_id: RDMA_DRIVER_ERDMA,
-        pci: &[vendor(0x1ded)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "hfi1verbs",
-        driver_id: RDMA_DRIVER_HFI1,
-        pci: &[Pci {
-            vendor: INTEL,
-            devices: &[0x24f0, 0x24f1],
-        }],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "hns",
-        driver_id: RDMA_DRIVER_HNS,
-        pci: &[vendor(0x19e5)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "ionic",
-        driver_id: RDMA_DRIVER_IONIC,
-        pci: &[vendor(0x1dd8)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "ipathverbs",
-        driver_id: RDMA_DRIVER_QIB,
-        pci: &[
-            vendor(0x1fc1),
-            Pci {
-                vendor: QLOGIC,
-                devices: &[0x6220, 0x7220, 0x7322],
-            },
-        ],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "irdma",
-        driver_id: RDMA_DRIVER_IRDMA,
-        pci: &[vendor(INTEL)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "mana",
-        driver_id: RDMA_DRIVER_MANA,
-        pci: &[vendor(0x1414)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "mlx4",
-        driver_id: RDMA_DRIVER_MLX4,
-        pci: &[Pci {
-            vendor: MELLANOX,
-            devices: &[
-                0x6340, 0x634a, 0x6354, 0x6732, 0x673c, 0x6368, 0x6750, 0x6372, 0x675a, 0x6764,
-                0x6746, 0x676e, 0x1002, 0x1003, 0x1004, 0x1005, 0x1006, 0x1007, 0x1008, 0x1009,
-                0x100a, 0x100b, 0x100c, 0x100d, 0x100e, 0x100f, 0x1010,
-            ],
-        }],
         modalias: Some(b"vmbus:"),
-        ..NOTHING
+        ..by_pci("mlx4", RDMA_DRIVER_MLX4, &[listed(MELLANOX, MLX4_DEVICES)])
     },
-    ProviderEntry {
-        name: "mlx5",
-        driver_id: RDMA_DRIVER_MLX5,
-        pci: &[vendor(MELLANOX)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "mthca",
-        driver_id: RDMA_DRIVER_MTHCA,
-        pci: &[
-            Pci {
-                vendor: MELLANOX,
-                devices: MTHCA_DEVICES,
-            },
-            vendor(0x1867),
-        ],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "ocrdma",
-        driver_id: RDMA_DRIVER_OCRDMA,
-        pci: &[vendor(0x10df)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "qedr",
-        driver_id: RDMA_DRIVER_QEDR,
-        pci: &[vendor(QLOGIC)],
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "rxe",
-        driver_id: RDMA_DRIVER_RXE,
-        prefix: Some(b"rxe"),
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "siw",
-        driver_id: RDMA_DRIVER_SIW,
-        prefix: Some(b"siw"),
-        ..NOTHING
-    },
-    ProviderEntry {
-        name: "vmw_pvrdma",
-        driver_id: RDMA_DRIVER_VMW_PVRDMA,
-        pci: &[vendor(0x15ad)],
-        ..NOTHING
-    },
+    by_pci("mlx5", RDMA_DRIVER_MLX5, &[vendor(MELLANOX)]),
+    by_pci(
+        "mthca",
+        RDMA_DRIVER_MTHCA,
+        &[listed(MELLANOX, MTHCA_DEVICES), vendor(0x1867)],
+    ),
+    by_pci("ocrdma", RDMA_DRIVER_OCRDMA, &[vendor(0x10df)]),
+    by_pci("qedr", RDMA_DRIVER_QEDR, &[vendor(QLOGIC)]),
+    by_name("rxe", RDMA_DRIVER_RXE, b"rxe"),
+    by_name("siw", RDMA_DRIVER_SIW, b"siw"),
+    by_pci("vmw_pvrdma", RDMA_DRIVER_VMW_PVRDMA, &[vendor(0x15ad)]),
 ];
 
 /// The properties of a device that decide which providers may drive it.

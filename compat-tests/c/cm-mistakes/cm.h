@@ -31,5 +31,7 @@ struct sockaddr_in address(const char *ip);
 int next(struct cm cm);
 void resolve(struct cm cm, bool route);
 void make_qp(struct cm cm);
+/* An id that listens. */
+struct cm server_in(enum rdma_port_space space);
 /* Destroys what connected.c has beside its ids. */
 void end_pair(void);

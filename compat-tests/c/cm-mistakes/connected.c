@@ -30,13 +30,9 @@ static int qp_for(struct rdma_cm_id *id, struct ibv_pd *pd, enum ibv_qp_type typ
 /* The listener is there, the client is resolved and has a queue pair. */
 static void prepare_in(enum rdma_port_space space, enum ibv_qp_type type)
 {
-	struct sockaddr_in local = address("127.0.0.1");
-
-	p.listener = begin_in(space);
+	p.listener = server_in(space);
 	p.client = begin_in(space);
 	p.buf = calloc(2, SIZE);
-	CHECK(rdma_bind_addr(p.listener.id, (struct sockaddr *)&local) == 0);
-	CHECK(rdma_listen(p.listener.id, 1) == 0);
 	resolve(p.client, true);
 	CHECK(qp_for(p.client.id, NULL, type) == 0);
 }
@@ -56,18 +52,30 @@ static void connect_it(struct rdma_conn_param param)
 	rdma_ack_cm_event(event);
 }
 
+/* The client asks for a connection. */
+static void request(void)
+{
+	prepare();
+	connect_it(usual());
+}
+
+/* The server gets a queue pair, and accepts. */
+static void answer_it(struct rdma_conn_param param, enum ibv_qp_type type)
+{
+	CHECK(qp_for(p.server, p.client.id->pd, type) == 0);
+	CHECK(rdma_accept(p.server, &param) == 0);
+}
+
 static void accept_it(struct rdma_conn_param param)
 {
-	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_RC) == 0);
-	CHECK(rdma_accept(p.server, &param) == 0);
+	answer_it(param, IBV_QPT_RC);
 	CHECK(next(p.client) == RDMA_CM_EVENT_ESTABLISHED);
 	CHECK(next(p.listener) == RDMA_CM_EVENT_ESTABLISHED);
 }
 
 static void connected(void)
 {
-	prepare();
-	connect_it(usual());
+	request();
 	accept_it(usual());
 	p.mr = ibv_reg_mr(p.client.id->pd, p.buf, 2 * SIZE,
 			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
@@ -136,13 +144,10 @@ static void resolve_route_early(bool wrong)
 /* The client does not acknowledge the event of its connection: rdma_destroy_id waits for that. */
 static void client_unacked(bool wrong)
 {
-	struct rdma_conn_param param = usual();
 	struct rdma_cm_event *event;
 
-	prepare();
-	connect_it(param);
-	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_RC) == 0);
-	CHECK(rdma_accept(p.server, &param) == 0);
+	request();
+	answer_it(usual(), IBV_QPT_RC);
 	CHECK(rdma_get_cm_event(p.client.channel, &event) == 0);
 	CHECK(event->event == RDMA_CM_EVENT_ESTABLISHED);
 	CHECK(next(p.listener) == RDMA_CM_EVENT_ESTABLISHED);
@@ -183,8 +188,7 @@ static void space_of_other_type(bool wrong)
 /* The server does not call rdma_accept: the client waits for ESTABLISHED. */
 static void never_accepted(bool wrong)
 {
-	prepare();
-	connect_it(usual());
+	request();
 	if (wrong) {
 		leave_after(3);
 		next(p.client);
@@ -195,11 +199,8 @@ static void never_accepted(bool wrong)
 /* The client reads no events, and waits for the server's. */
 static void client_deaf(bool wrong)
 {
-	prepare();
-	connect_it(usual());
-	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_RC) == 0);
-	struct rdma_conn_param param = usual();
-	CHECK(rdma_accept(p.server, &param) == 0);
+	request();
+	answer_it(usual(), IBV_QPT_RC);
 	if (wrong) {
 		leave_after(3);
 		next(p.listener);
@@ -275,8 +276,7 @@ static void accept_listener_with_qp(bool wrong)
 {
 	struct rdma_conn_param param = usual();
 
-	prepare();
-	connect_it(usual());
+	request();
 	if (!wrong) {
 		accept_it(usual());
 		return;
@@ -293,8 +293,7 @@ static void accept_datagrams(bool wrong)
 
 	prepare_in(RDMA_PS_UDP, IBV_QPT_UD);
 	connect_it(usual());
-	CHECK(qp_for(p.server, p.client.id->pd, IBV_QPT_UD) == 0);
-	CHECK(rdma_accept(p.server, &param) == 0);
+	answer_it(param, IBV_QPT_UD);
 	CHECK(next(p.client) == RDMA_CM_EVENT_ESTABLISHED);
 	if (wrong)
 		CHECK(rdma_accept(p.server, &param) != 0);
@@ -306,8 +305,7 @@ static void accept_without_qp(bool wrong)
 	struct rdma_conn_param param = usual();
 	int error;
 
-	prepare();
-	connect_it(usual());
+	request();
 	if (!wrong) {
 		accept_it(usual());
 		return;
@@ -324,8 +322,7 @@ static void accept_without_qp(bool wrong)
 /* The server rejects. */
 static void server_rejects(bool wrong)
 {
-	prepare();
-	connect_it(usual());
+	request();
 	if (wrong) {
 		CHECK(rdma_reject(p.server, "busy", 5) == 0);
 		CHECK(next(p.client) == RDMA_CM_EVENT_REJECTED);
@@ -359,8 +356,7 @@ static void read_depth_zero(bool wrong)
 	if (wrong)
 		param.initiator_depth = 0;
 	connect_it(param);
-	param = usual();
-	accept_it(param);
+	accept_it(usual());
 	p.mr = ibv_reg_mr(p.client.id->pd, p.buf, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	int error = rdma_post_read(p.client.id, NULL, p.buf, 64, p.mr, 0, (uintptr_t)p.buf + SIZE,
 				   p.mr->rkey);
@@ -448,8 +444,7 @@ static void connect_after_rejection(bool wrong)
 {
 	struct rdma_conn_param param = usual();
 
-	prepare();
-	connect_it(usual());
+	request();
 	if (wrong) {
 		CHECK(rdma_reject(p.server, NULL, 0) == 0);
 		CHECK(next(p.client) == RDMA_CM_EVENT_REJECTED);
@@ -516,9 +511,7 @@ static void accepted_twice(bool wrong)
 {
 	struct rdma_conn_param param = usual();
 
-	prepare();
-	connect_it(usual());
-	accept_it(usual());
+	connected();
 	if (wrong)
 		CHECK(rdma_accept(p.server, &param) != 0);
 }

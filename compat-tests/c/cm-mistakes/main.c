@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 int failures;
@@ -149,7 +148,7 @@ static void no_listener(bool wrong)
 	client_of(address("127.0.0.1"), wrong);
 }
 
-static struct cm server_in(enum rdma_port_space space)
+struct cm server_in(enum rdma_port_space space)
 {
 	struct cm server = begin_in(space);
 	struct sockaddr_in own = address("127.0.0.1");
@@ -218,19 +217,12 @@ static void port_in_use(bool wrong)
 		CHECK(!rdma_listen(other.id, 1) == !wrong);
 }
 
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
 /* Waits for an event that nothing causes. */
 static void waits_unresolved(bool wrong)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
 	struct cm cm = begin();
 
-	sigaction(SIGALRM, &action, NULL);
-	alarm(3);
+	interrupt_after(3);
 	if (wrong)
 		CHECK(next(cm) == -1);
 	else

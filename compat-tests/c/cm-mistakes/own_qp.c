@@ -20,11 +20,8 @@ static void move(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state sta
 /* A listener, and a client that is resolved. */
 static struct cm listening(struct cm *client)
 {
-	struct cm listener = begin();
-	struct sockaddr_in local = address("127.0.0.1");
+	struct cm listener = server_in(RDMA_PS_TCP);
 
-	CHECK(rdma_bind_addr(listener.id, (struct sockaddr *)&local) == 0);
-	CHECK(rdma_listen(listener.id, 1) == 0);
 	*client = begin();
 	resolve(*client, true);
 	return listener;

@@ -49,7 +49,6 @@ void queries(void)
 	} p;
 	char head[V10_PORT_ATTR_LEN];
 	uint16_t pkey;
-	int i;
 
 	FILL(attr);
 	INT(v10_query_device(context, &attr));
@@ -59,13 +58,13 @@ void queries(void)
 	memcpy(head, &p, sizeof(head));
 	SHOW(head);
 	if (extra)
-		for (i = V10_PORT_ATTR_LEN; i < (int)sizeof(p); i++)
+		for (int i = V10_PORT_ATTR_LEN; i < (int)sizeof(p); i++)
 			if (p.bytes[i] != (char)0xa5 || i + 1 == sizeof(p)) {
 				MUST(i + 1 == sizeof(p));
 				break;
 			}
 	INT(v10_query_port(context, 99, &p));
-	for (i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++) {
 		FILL(gid);
 		INT(v10_query_gid(context, PORT, i, &gid));
 		SHOW(gid);

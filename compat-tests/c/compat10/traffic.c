@@ -115,18 +115,17 @@ void messages(void)
 	};
 	uint64_t *word = (uint64_t *)(buf + 2 * LEN), *was = (uint64_t *)(buf + 3 * LEN);
 	struct ibv_sge there = { (uintptr_t)was, sizeof(*was), mr->lkey };
-	int i;
 
 	/* To the SRQ: three of four requests in one list, one of them with immediate data. */
 	memset(recv, 0, sizeof(recv));
-	for (i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++) {
 		recv[i].next = i < 2 ? &recv[i + 1] : NULL;
 		recv[i].wr_id = 10 + i;
 		recv[i].sg_list = to;
 		recv[i].num_sge = 2;
 	}
 	INT(context->ops.post_srq_recv(srq, recv, &bad_recv));
-	for (i = 0; i < LEN; i++)
+	for (int i = 0; i < LEN; i++)
 		buf[i] = i;
 	INT(context->ops.req_notify_cq(recv_cq, 0));
 	memset(send, 0, sizeof(send));
@@ -143,7 +142,7 @@ void messages(void)
 
 	/* RDMA write, RDMA read and both atomics, in one list. */
 	*word = 40;
-	for (i = 0; i < 4; i++) {
+	for (int i = 0; i < 4; i++) {
 		send[i].next = i < 3 ? &send[i + 1] : NULL;
 		send[i].wr_id = 30 + i;
 		send[i].sg_list = i < 2 ? &from : &there;
@@ -166,7 +165,7 @@ void messages(void)
 	send[3].wr.atomic.swap = 43;
 	send[3].wr.atomic.rkey = mr->rkey;
 	INT(context->ops.post_send(a, send, &bad_send));
-	for (i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++)
 		completion("one-sided", send_cq);
 	if (moves_data) {
 		YES(!memcmp(buf, buf + LEN + 1000, 100));

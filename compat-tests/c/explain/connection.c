@@ -4,7 +4,7 @@
 /* Modifies a new queue pair to RTR with changed attributes. Whether that fails depends on the device. */
 static void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr))
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_qp_attr attr = rtr_attr(rig, qp->qp_num);
 
 	NEED(to_init(qp) == 0);
@@ -110,16 +110,13 @@ static void to_rts_with(struct ibv_qp *qp, uint32_t psn, uint8_t retries)
 				    .rnr_retry = retries,
 				    .max_rd_atomic = 1 };
 
-	NEED(ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+	NEED(ibv_modify_qp(qp, &attr, RTS_MASK) == 0);
 }
 
 /* The peer's queue pair stays in INIT. */
 static void retry_exceeded(struct rig *rig)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL)),
-		      *peer = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL), *peer = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_qp_attr attr = rtr_attr(rig, peer->qp_num);
 
 	NEED(to_init(peer) == 0 && to_init(qp) == 0);
@@ -151,7 +148,7 @@ static void post_in_error(struct rig *rig)
 
 static void modify_with(struct rig *rig, enum ibv_qp_state to, int mask)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_qp_attr attr = { .qp_state = to, .port_num = PORT, .path_mtu = IBV_MTU_1024 };
 
 	CHECK(ibv_modify_qp(qp, &attr, mask) == EINVAL);
@@ -175,18 +172,15 @@ static void qp_attr_invalid(struct rig *rig)
 
 static void post_state(struct rig *rig)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 
-	CHECK(ibv_post_send(qp, &wr, &bad) != 0);
+	CHECK(send_to(qp, part(rig, 0, 8), IBV_WR_SEND, 0, 0) != 0);
 }
 
 /* Two queue pairs, the second of which is connected with other attributes. */
 static void differing(struct rig *rig, enum ibv_mtu mtu, uint32_t psn, bool elsewhere)
 {
-	struct ibv_qp *a = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL)),
-		      *b = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_qp_attr attr = rtr_attr(rig, b->qp_num);
 
 	NEED(to_init(a) == 0 && to_init(b) == 0);

@@ -5,12 +5,11 @@
 static void key_swapped(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->rkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_qp *a, *b;
 
 	NEED(rig->mr->lkey != rig->mr->rkey);
 	connected(rig, &a, &b);
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	NEED(send_to(a, sge, IBV_WR_SEND, 0, 0) == 0);
 	await_status(rig, IBV_WC_LOC_PROT_ERR);
 }
 
@@ -28,7 +27,7 @@ static void rkey_swapped(struct rig *rig)
 /* Nobody answers, and the source GID is of RoCE v1. */
 static void gid_type(struct rig *rig)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_gid_entry entry;
 
 	NEED(ibv_query_gid_ex(rig->context, PORT, 0, &entry, 0) == 0 &&

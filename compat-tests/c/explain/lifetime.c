@@ -17,33 +17,25 @@ static void busy(struct rig *rig)
 static void mr_in_use(struct rig *rig)
 {
 	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, 0));
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8 };
-	struct ibv_send_wr *bad, wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_qp *a, *b;
 	struct ibv_wc wc;
 
 	NEED(mr);
-	sge.lkey = mr->lkey;
 	connected(rig, &a, &b);
 	CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	NEED(send_to(a, (struct ibv_sge){ (uintptr_t)rig->buf, 8, mr->lkey }, IBV_WR_SEND, 0, 0) == 0);
 	CHECK(end(mr) == 0);
 }
 
 static void ah_in_use(struct rig *rig)
 {
-	struct ibv_qp_attr attr = rtr_attr(rig, 0);
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr.ah_attr);
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_UD, 0, NULL));
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qp->qp_num + 1, QKEY }
-	};
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
 	struct ibv_wc wc;
 
-	NEED(ah && to_init(qp) == 0 && to_rtr(rig, qp, 0) == 0 && to_rts(qp) == 0);
-	NEED(ibv_post_send(qp, &wr, &bad) == 0);
-	CHECK(ibv_destroy_ah(ah) == 0);
+	NEED(to_init(qp) == 0 && to_rtr(rig, qp, 0) == 0 && to_rts(qp) == 0);
+	NEED(datagram(qp, ah, qp->qp_num + 1, part(rig, 0, 8)) == 0);
+	CHECK(end(ah) == 0);
 	/* A device that sends later has lost the address by then: rxe may not complete the request at all. */
 	if (!strncmp(ibv_get_device_name(rig->context->device), "uroce", 5))
 		await_status(rig, IBV_WC_SUCCESS);
@@ -61,17 +53,15 @@ static void leak(struct rig *rig)
 static void child_verb(struct rig *rig)
 {
 	struct ibv_qp *a, *b;
-	int status;
 
 	connected(rig, &a, &b);
-	pid_t child = fork();
+	pid_t child = start_child();
 	if (child == 0) {
 		struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND };
 
 		_exit(ibv_post_send(a, &wr, &bad) == 0);
 	}
-	NEED(waitpid(child, &status, 0) == child);
-	CHECK(status == 0);
+	await_child(child);
 }
 
 static void fork_init_late(struct rig *rig)
@@ -85,7 +75,7 @@ static void correct(struct rig *rig)
 {
 	const uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
 	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
-	struct ibv_qp *a, *b, *ex = KEEP(make_qp(rig, IBV_QPT_RC, ops, NULL));
+	struct ibv_qp *a, *b, *ex = make_qp(rig, IBV_QPT_RC, ops, NULL);
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ex);
 	struct ibv_cq *cq;
 
@@ -111,7 +101,7 @@ static void correct(struct rig *rig)
 
 const struct scene lifetime_scenes[] = {
 	{ "busy", busy, "busy", "it is still used by MR" },
-	{ "mr-in-use", mr_in_use, "key-deregistered mr-in-use unread-error", "the first with wr_id 5" },
+	{ "mr-in-use", mr_in_use, "key-deregistered mr-in-use unread-error", "the first with wr_id 31" },
 	{ "ah-in-use", ah_in_use, "ah-in-use", "was destroyed while 1 requests" },
 	{ "leak", leak, "leak", "1 CQ, 1 MR, 1 PD left" },
 	{ "child-verb", child_verb, "child-verb", "called ibv_post_send on an object" },

@@ -9,28 +9,6 @@ int failures;
 static const struct scene *const groups[] = { connection_scenes, memory_scenes, queue_scenes, lifetime_scenes,
 					      kernel_scenes };
 
-struct ibv_qp_attr rtr_attr(struct rig *rig, uint32_t dest)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest,
-		.rq_psn = 7,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1,
-			     .port_num = PORT,
-			     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 1 } },
-	};
-}
-
-void connected(struct rig *rig, struct ibv_qp **a, struct ibv_qp **b)
-{
-	*a = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
-	*b = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
-	join(rig, *a, *b);
-}
-
 void await_either(struct rig *rig, enum ibv_wc_status status, enum ibv_wc_status rxe)
 {
 	struct ibv_wc wc;

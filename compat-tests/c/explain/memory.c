@@ -74,21 +74,20 @@ static void call_failed(struct rig *rig)
 }
 
 /* Sends with this key from this address, which the own side refuses. */
-static void send_with(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t length)
+static void send_from(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t length)
 {
 	struct ibv_sge sge = { (uintptr_t)from, length, lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_qp *a, *b;
 
 	connected(rig, &a, &b);
 	NEED(post_recv(b, rig, 1, 4096, 4096) == 0);
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	NEED(send_to(a, sge, IBV_WR_SEND, 0, 0) == 0);
 	await_either(rig, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR);
 }
 
 static void key_unknown(struct rig *rig)
 {
-	send_with(rig, rig->mr->lkey ^ 0x5a5a00, rig->buf, 8);
+	send_from(rig, rig->mr->lkey ^ 0x5a5a00, rig->buf, 8);
 }
 
 static void key_deregistered(struct rig *rig)
@@ -99,18 +98,17 @@ static void key_deregistered(struct rig *rig)
 	NEED(mr);
 	key = mr->lkey;
 	NEED(ibv_dereg_mr(mr) == 0);
-	send_with(rig, key, rig->buf, 8);
+	send_from(rig, key, rig->buf, 8);
 }
 
 /* The receive has a wrong key, which the sender cannot know. */
 static void request_failed(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey ^ 0x5a5a00 };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_qp *a, *b;
 
 	connected(rig, &a, &b);
-	NEED(ibv_post_recv(b, &wr, &bad) == 0);
+	NEED(recv_one(b, sge) == 0);
 	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	await_status(rig, IBV_WC_REM_OP_ERR);
 }
@@ -121,12 +119,12 @@ static void key_pd(struct rig *rig)
 	struct ibv_mr *mr;
 
 	NEED(pd && (mr = KEEP(ibv_reg_mr(pd, rig->buf, SIZE, 0))));
-	send_with(rig, mr->lkey, rig->buf, 8);
+	send_from(rig, mr->lkey, rig->buf, 8);
 }
 
 static void key_range(struct rig *rig)
 {
-	send_with(rig, rig->mr->lkey, rig->buf + SIZE - 4, 8);
+	send_from(rig, rig->mr->lkey, rig->buf + SIZE - 4, 8);
 }
 
 /* A receive into memory without local write access. */

@@ -13,12 +13,9 @@ static void move_to(struct ibv_qp *qp, enum ibv_qp_state state)
 /* Posts until the queue is full, which happens after 16 requests: in SQD none of them completes. */
 static void fill(struct rig *rig, bool signaled)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
-					.num_sge = 1,
-					.opcode = IBV_WR_RDMA_WRITE,
-					.send_flags = signaled ? IBV_SEND_SIGNALED : 0,
-					.wr.rdma = { (uintptr_t)rig->buf, rig->mr->rkey } };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = signaled ? IBV_SEND_SIGNALED : 0,
+				  .wr.rdma = { (uintptr_t)rig->buf, rig->mr->rkey } };
 	struct ibv_qp_init_attr attr = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 16, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC
 	};
@@ -28,7 +25,7 @@ static void fill(struct rig *rig, bool signaled)
 	NEED(qp);
 	join(rig, qp, qp);
 	move_to(qp, IBV_QPS_SQD);
-	while (!(error = ibv_post_send(qp, &wr, &bad)) && posted < 10000)
+	while (!(error = post_one(qp, part(rig, 0, 8), wr)) && posted < 10000)
 		posted++;
 	CHECK(error == ENOMEM && posted == 16);
 	move_to(qp, IBV_QPS_RTS);
@@ -48,7 +45,7 @@ static void never_signaled(struct rig *rig)
 
 static void recv_queue_full(struct rig *rig)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	int error = 0;
 
 	NEED(to_init(qp) == 0);
@@ -82,7 +79,7 @@ static void cq_overrun(struct rig *rig)
 
 static void grh_room(struct rig *rig)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_UD, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
 
 	NEED(to_init(qp) == 0 && post_recv(qp, rig, 1, 0, 40) == 0 && post_recv(qp, rig, 2, 0, 39) == 0);
 }
@@ -90,41 +87,29 @@ static void grh_room(struct rig *rig)
 /* uroce accepts the READ, which fails. */
 static void rd_atomic_zero(struct rig *rig)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS, .sq_psn = 0xfffffe, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3
 	};
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 
 	NEED(to_init(qp) == 0 && to_rtr(rig, qp, qp->qp_num) == 0);
-	NEED(ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
-	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
-	wr.wr.rdma.rkey = rig->mr->rkey;
-	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	NEED(ibv_modify_qp(qp, &attr, RTS_MASK) == 0);
+	NEED(send_to(qp, part(rig, 0, 8), IBV_WR_RDMA_READ, (uintptr_t)rig->buf + 4096, rig->mr->rkey) == 0);
 	await_status(rig, IBV_WC_LOC_QP_OP_ERR);
 }
 
 /* Polls for the completion of an unsignaled request, for longer than IBV_EXPLAIN_WAIT. */
 static void no_completion(struct rig *rig)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
 	struct ibv_qp_init_attr unsignaled = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC
 	};
-	struct ibv_qp *a = KEEP(ibv_create_qp(rig->pd, &unsignaled)),
-		      *b = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *a = KEEP(ibv_create_qp(rig->pd, &unsignaled)), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_wc wc;
 
 	NEED(a);
 	join(rig, a, b);
-	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + 4096;
-	wr.wr.rdma.rkey = rig->mr->rkey;
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	NEED(send_to(a, part(rig, 0, 8), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096, rig->mr->rkey) == 0);
 	for (time_t end = time(NULL) + 3; time(NULL) < end;)
 		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
 }
@@ -311,7 +296,7 @@ const struct scene queue_scenes[] = {
 	{ "recv-queue-full", recv_queue_full, "recv-queue-full", "16 have no polled completion" },
 	{ "cq-overrun", cq_overrun, "cq-overrun cq-overrun-foreseen", "requests are outstanding on the CQ" },
 	{ "grh-room", grh_room, "grh-room", "a receive of 39 bytes" },
-	{ "rd-atomic-zero", rd_atomic_zero, "rd-atomic-zero", "the RDMA READ (wr_id 6) is posted" },
+	{ "rd-atomic-zero", rd_atomic_zero, "rd-atomic-zero", "the RDMA READ (wr_id 31) is posted" },
 	{ "no-completion", no_completion, "no-completion", "1 requests of queue pair" },
 	{ "cq-never-polled", cq_never_polled, "cq-never-polled", "1 signaled requests" },
 	{ "inline-limit", inline_limit, "inline-limit",

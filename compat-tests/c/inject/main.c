@@ -34,20 +34,6 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 	return attr.qp_state;
 }
 
-static void connected(struct rig *rig, struct ibv_qp **a, struct ibv_qp **b)
-{
-	*a = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	*b = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	join(rig, *a, *b);
-}
-
-static void drop(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b)
-{
-	CHECK(ibv_destroy_qp(a) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
-	tear_down(rig);
-}
-
 /* send N LENGTH: that many messages, one after the other, all of which arrive. */
 static void send_messages(struct rig *rig, char **argv)
 {
@@ -70,7 +56,6 @@ static void send_messages(struct rig *rig, char **argv)
 	printf("ms=%.0f\n", milliseconds() - begin);
 	for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++)
 		print_counter(counters[i]);
-	drop(rig, a, b);
 }
 
 /* send-copies N LENGTH: as send, and waits until a copy of a packet has arrived, which may take another path.
@@ -91,7 +76,6 @@ static void send_copies(struct rig *rig, char **argv)
 	while (!counter("duplicate_request") && milliseconds() < end)
 		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
 	print_counter("duplicate_request");
-	drop(rig, a, b);
 }
 
 /* status N: the send completes with this status, and its queue pair is in ERR. */
@@ -112,7 +96,6 @@ static void status_of_send(struct rig *rig, char **argv)
 		wc = next_wc(rig->cq);
 	while (wc.qp_num != a->qp_num && !failures);
 	CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
-	drop(rig, a, b);
 }
 
 /* status-recv N: the receive completes with this status, the send without error. */
@@ -130,7 +113,6 @@ static void status_of_receive(struct rig *rig, char **argv)
 		      (wc.qp_num == b->qp_num ? (enum ibv_wc_status)atoi(argv[0]) : IBV_WC_SUCCESS));
 	}
 	CHECK(state_of(b) == IBV_QPS_ERR);
-	drop(rig, a, b);
 }
 
 /* status-ex N: as status, with an extended CQ. */
@@ -138,7 +120,7 @@ static void status_of_extended(struct rig *rig, char **argv)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .wc_flags = IBV_WC_EX_WITH_QP_NUM };
 	struct ibv_poll_cq_attr poll_attr = { 0 };
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &attr);
+	struct ibv_cq_ex *cq = KEEP(ibv_create_cq_ex(rig->context, &attr));
 	struct ibv_cq *plain = rig->cq;
 	double end = milliseconds() + WAIT_SECONDS * 1000;
 	int status = -1;
@@ -160,11 +142,7 @@ static void status_of_extended(struct rig *rig, char **argv)
 	}
 	CHECK(status == atoi(argv[0]));
 	CHECK(state_of(a) == IBV_QPS_ERR);
-	CHECK(ibv_destroy_qp(a) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
-	CHECK(ibv_destroy_cq(rig->cq) == 0);
 	rig->cq = plain;
-	tear_down(rig);
 }
 
 /*
@@ -174,13 +152,12 @@ static void status_of_extended(struct rig *rig, char **argv)
  */
 static void event(struct rig *rig, char **argv)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &attr);
 	int type = atoi(argv[0]);
 	struct ibv_port_attr port;
 	struct ibv_qp *a, *b;
 
-	NEED(srq);
+	/* The event may be its. */
+	new_srq(rig, 8);
 	connected(rig, &a, &b);
 	if (atoi(argv[1]) && milliseconds() - started >= atoi(argv[1]))
 		execl("/proc/self/exe", "inject", "event", argv[0], argv[1], NULL);
@@ -191,8 +168,6 @@ static void event(struct rig *rig, char **argv)
 		CHECK(state_of(a) == IBV_QPS_ERR && state_of(b) == IBV_QPS_ERR);
 	CHECK(ibv_query_port(rig->context, PORT, &port) == 0);
 	CHECK(port.state == (type == IBV_EVENT_PORT_ERR ? IBV_PORT_DOWN : IBV_PORT_ACTIVE));
-	CHECK(ibv_destroy_srq(srq) == 0);
-	drop(rig, a, b);
 }
 
 /* events TYPE N: that many events of this type are raised after the program has started. */
@@ -201,7 +176,6 @@ static void events(struct rig *rig, char **argv)
 	for (int i = 0; i < atoi(argv[1]); i++)
 		CHECK(next_event(rig) == atoi(argv[0]));
 	printf("ms=%.0f\n", milliseconds() - started);
-	tear_down(rig);
 }
 
 /*
@@ -237,12 +211,10 @@ static void waits(struct rig *rig, char **argv)
 	/* Both queue pairs have the event: the other one's is not read. */
 	CHECK(poll(&fd, 1, 10000) == 1);
 	ibv_ack_async_event(&event);
-	CHECK(ibv_destroy_qp(event.element.qp == a ? b : a) == 0);
+	CHECK(end(event.element.qp == a ? b : a) == 0);
 	CHECK(poll(&fd, 1, 0) == 0);
 	NEED(fcntl(fd.fd, F_SETFL, O_NONBLOCK) == 0);
 	CHECK(ibv_get_async_event(rig->context, &event) == -1 && errno == EAGAIN);
-	CHECK(ibv_destroy_qp(event.element.qp) == 0);
-	tear_down(rig);
 }
 
 /* Registers memory until that fails, or until it succeeds; for 30 s. */
@@ -271,7 +243,6 @@ static void changes(struct rig *rig, char **argv)
 		puts(i == 1 ? "fails" : "works");
 		fflush(stdout);
 	}
-	tear_down(rig);
 }
 
 /* polls N: polls an empty CQ N times. */
@@ -283,7 +254,6 @@ static void polls(struct rig *rig, char **argv)
 	for (int i = 0; i < atoi(argv[0]); i++)
 		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
 	printf("ms=%.0f\n", milliseconds() - begin);
-	tear_down(rig);
 }
 
 int main(int argc, char **argv)
@@ -315,6 +285,7 @@ int main(int argc, char **argv)
 		if (argc == 2 + scenes[i].arguments && !strcmp(argv[1], scenes[i].name)) {
 			set_up(&rig);
 			scenes[i].run(&rig, argv + 2);
+			tear_down(&rig);
 			return failures != 0;
 		}
 	fprintf(stderr, "unknown scene, or not its number of arguments\n");

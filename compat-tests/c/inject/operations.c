@@ -115,8 +115,8 @@ void operation(struct rig *rig, char **argv)
 	of.b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	join(rig, of.a, of.b);
 	NEED(ibv_modify_qp(of.b, &attr, IBV_QP_ACCESS_FLAGS) == 0);
-	NEED(of.mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL));
-	NEED(of.mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2));
+	NEED(of.mr = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL)));
+	NEED(of.mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2)));
 	prepare(&of, operation);
 	if (operation->takes_receive)
 		NEED(post_recv(of.b, rig, 100, REMOTE, LENGTH) == 0);
@@ -127,7 +127,4 @@ void operation(struct rig *rig, char **argv)
 		CHECK(wc.wr_id == (wc.qp_num == of.a->qp_num ? operation->opcode : 100));
 		CHECK(wc.status == (enum ibv_wc_status)atoi(argv[wc.qp_num == of.a->qp_num ? 1 : 2]));
 	}
-	CHECK(ibv_destroy_qp(of.a) == 0 && ibv_destroy_qp(of.b) == 0);
-	CHECK(ibv_dealloc_mw(of.mw) == 0 && ibv_dereg_mr(of.mr) == 0);
-	tear_down(rig);
 }

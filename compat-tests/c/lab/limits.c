@@ -1,12 +1,13 @@
 /*
  * What a device of a profile says, and what it refuses: `limits PROFILE`, on the first device. The numbers
- are those of the sources that crates/uroce/src/profile/table.rs names. Prints `ok NAME` or `not ok NAME`.
+ are those of the sources that crates/uroce/src/profile/table.rs names.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "report.h"
 
 struct expected {
 	const char *name;
@@ -69,13 +70,6 @@ static const struct expected *want;
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
-static int failed;
-
-static void report(const char *name, int holds)
-{
-	printf("%s %s\n", holds ? "ok" : "not ok", name);
-	failed |= !holds;
-}
 
 /* Whether a call has succeeded, or has failed with the error that is expected: 0 for none. */
 static int is(const void *made, int error)

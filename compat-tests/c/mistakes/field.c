@@ -147,8 +147,8 @@ static void mw_gone(struct rig *rig, bool wrong)
 
 	if (wrong)
 		CHECK(end(mw) == 0);
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096, rkey) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)rig->buf + 4096, rkey) ==
+	      !wrong);
 }
 
 /* A window of type 2 belongs to the queue pair that has bound it: the key is used by another connection. */
@@ -224,8 +224,7 @@ static void one_side_reset(struct rig *rig, bool wrong)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 
 	for (int i = 0; i < 3; i++) {
-		NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-		CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+		CHECK(works(rig, ends.a, IBV_WR_RDMA_WRITE, 8));
 	}
 	NEED(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
 	if (!wrong) {
@@ -271,8 +270,7 @@ static void gid_of_nobody(struct rig *rig, bool wrong)
 		gid.raw[15] = 77;
 	NEED(link_to(rig, ends.b, &link, ends.a->qp_num, rig->gid, true) == 0);
 	NEED(link_to(rig, ends.a, &link, ends.b->qp_num, gid, false) == 0);
-	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(works(rig, ends.a, IBV_WR_RDMA_WRITE, 8) == !wrong);
 }
 
 /* A child of fork tidies up what is its parent's. */
@@ -287,8 +285,7 @@ static void child_destroys(struct rig *rig, bool wrong)
 		_exit(0);
 	}
 	NEED(waitpid(child, NULL, 0) == child);
-	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	CHECK(works(rig, ends.a, IBV_WR_RDMA_WRITE, 8));
 }
 
 const struct mistake field_mistakes[] = {

@@ -4,7 +4,6 @@
  */
 #include "mistakes.h"
 
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -99,53 +98,6 @@ void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct i
 	}
 }
 
-struct ibv_sge part(struct rig *rig, int from, int length)
-{
-	return (struct ibv_sge){ (uintptr_t)rig->buf + from, length, rig->mr->lkey };
-}
-
-int post_one(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr)
-{
-	struct ibv_send_wr *bad;
-
-	wr.sg_list = &sge;
-	wr.num_sge = 1;
-	return ibv_post_send(qp, &wr, &bad);
-}
-
-int recv_one(struct ibv_qp *qp, struct ibv_sge sge)
-{
-	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
-
-	return ibv_post_recv(qp, &wr, &bad);
-}
-
-int srq_recv(struct ibv_srq *srq, struct ibv_sge sge)
-{
-	struct ibv_recv_wr *bad, wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1 };
-
-	return ibv_post_srq_recv(srq, &wr, &bad);
-}
-
-static int send_with(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr, uint64_t to, uint32_t rkey)
-{
-	wr.wr.rdma.remote_addr = to;
-	wr.wr.rdma.rkey = rkey;
-	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = to;
-		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = 1;
-	}
-	return post_one(qp, sge, wr);
-}
-
-int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey)
-{
-	struct ibv_send_wr wr = { .wr_id = 31, .opcode = op, .invalidate_rkey = rkey };
-
-	return send_with(qp, sge, wr, to, rkey);
-}
-
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len)
 {
 	struct ibv_send_wr wr = { .wr_id = 77, .opcode = op, .send_flags = flags };
@@ -168,41 +120,6 @@ int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t
 	return next_status(rig->cq);
 }
 
-int datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn, struct ibv_sge sge)
-{
-	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_SEND, .wr.ud = { ah, qpn, QKEY } };
-
-	return post_one(qp, sge, wr);
-}
-
-struct ibv_ah *new_ah(struct rig *rig, union ibv_gid to)
-{
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = to, .sgid_index = rig->gid_index, .hop_limit = 1 } };
-	struct ibv_ah *ah = KEEP(ibv_create_ah(rig->pd, &attr));
-
-	NEED(ah);
-	return ah;
-}
-
-struct ibv_srq *new_srq(struct rig *rig, unsigned size)
-{
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = size, .max_sge = 1 } };
-	struct ibv_srq *srq = KEEP(ibv_create_srq(rig->pd, &attr));
-
-	NEED(srq);
-	return srq;
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
 int poll_for(struct ibv_cq *cq, int count, double seconds)
 {
 	struct ibv_wc wc;
@@ -223,14 +140,39 @@ int next_status(struct ibv_cq *cq)
 	return -1;
 }
 
+int next_async(struct rig *rig)
+{
+	struct ibv_async_event event;
+
+	interrupt_after(3);
+	if (ibv_get_async_event(rig->context, &event))
+		return -1;
+	alarm(0);
+	ibv_ack_async_event(&event);
+	return event.event_type;
+}
+
+bool succeeds(struct rig *rig, struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to,
+	      uint32_t rkey)
+{
+	NEED(send_to(qp, sge, op, to, rkey) == 0);
+	return next_status(rig->cq) == IBV_WC_SUCCESS;
+}
+
+bool works(struct rig *rig, struct ibv_qp *qp, enum ibv_wr_opcode op, int len)
+{
+	NEED(send_wr(qp, rig, op, 0, 0, len) == 0);
+	return next_status(rig->cq) == IBV_WC_SUCCESS;
+}
+
 /* Two processes, connected by a socket. */
 static void run_pair(const struct mistake *mistake, bool wrong)
 {
 	struct rig rig;
-	int fds[2], status;
+	int fds[2];
 
 	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
-	pid_t child = fork();
+	pid_t child = start_child();
 	bool server = child == 0;
 	set_up(&rig);
 	mistake->pair(&rig, fds[server], server, wrong);
@@ -238,8 +180,7 @@ static void run_pair(const struct mistake *mistake, bool wrong)
 	if (server)
 		exit(failures != 0);
 	close(fds[0]);
-	NEED(waitpid(child, &status, 0) == child);
-	CHECK(status == 0);
+	await_child(child);
 }
 
 int main(int argc, char **argv)

@@ -41,36 +41,13 @@ struct link {
 	/* `b` stays in this state. */
 	enum ibv_qp_state stays;
 };
-struct ends {
-	struct ibv_qp *a, *b;
-};
 struct ibv_qp *link_qp(struct rig *rig, const struct link *link);
 struct ends link_up(struct rig *rig, const struct link *link);
 void unlink_qps(struct ends ends);
 int link_to(struct rig *rig, struct ibv_qp *qp, const struct link *link, uint32_t dest, union ibv_gid gid,
 	    bool is_b);
-/* An XRC domain with an SRQ. */
-struct domain {
-	struct ibv_xrcd *xrcd;
-	struct ibv_srq *srq;
-	uint32_t number;
-};
-struct domain new_domain(struct rig *rig);
-/* Two XRC queue pairs; the receiving one, `b`, is of the domain. */
-struct ends xrc_ends(struct rig *rig, struct domain domain);
-/* The elements of requests: a part of the rig's buffer. */
-struct ibv_sge part(struct rig *rig, int from, int length);
-/* Posts a request, or a receive, with one element. */
-int post_one(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr);
-int recv_one(struct ibv_qp *qp, struct ibv_sge sge);
-int srq_recv(struct ibv_srq *srq, struct ibv_sge sge);
-/* The same; `to` and `rkey` are the peer's, for one-sided requests and SEND with invalidate. */
-int send_to(struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to, uint32_t rkey);
 /* Returns its status. It is filled in like a WRITE if `in_rdma` is true. */
 int compare_and_swap(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey, bool in_rdma);
-int datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn, struct ibv_sge sge);
-struct ibv_ah *new_ah(struct rig *rig, union ibv_gid to);
-struct ibv_srq *new_srq(struct rig *rig, unsigned size);
 /* Posts `wr` with one buffer of the rig. */
 int send_wr(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, unsigned flags, int from, int len);
 /* Fills the first two requests of `wr` with SENDs of `sge`, and posts receives for them. `next` of the second
@@ -80,5 +57,12 @@ void two_sends(struct rig *rig, struct ibv_qp *to, struct ibv_sge *sge, struct i
 int poll_for(struct ibv_cq *cq, int count, double seconds);
 /* The status of the next completion, or -1 after 3 s. */
 int next_status(struct ibv_cq *cq);
+/* Waits for an asynchronous event, and is interrupted if none comes. Returns its type, or -1. */
+int next_async(struct rig *rig);
+/* Makes a request, as send_to(). Returns whether it completes with success. */
+bool succeeds(struct rig *rig, struct ibv_qp *qp, struct ibv_sge sge, enum ibv_wr_opcode op, uint64_t to,
+	      uint32_t rkey);
+/* Makes a request of the rig's first bytes. Returns whether it completes with success. */
+bool works(struct rig *rig, struct ibv_qp *qp, enum ibv_wr_opcode op, int len);
 /* Longer than IBV_EXPLAIN_WAIT. */
 #define LONG 2.2

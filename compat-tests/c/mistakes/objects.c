@@ -14,8 +14,7 @@ static void local_range(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { (uintptr_t)values, COUNT * sizeof(*values), mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
-	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, sge, IBV_WR_SEND, 0, 0) == !wrong);
 }
 
 /* The address of the pointer, and not the pointer. */
@@ -27,8 +26,7 @@ static void address_of_pointer(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { wrong ? (uintptr_t)&data : (uintptr_t)data, 64, mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 4096) == 0);
-	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, sge, IBV_WR_SEND, 0, 0) == !wrong);
 }
 
 /* A receive without elements: num_sge was forgotten. */
@@ -39,8 +37,7 @@ static void recv_no_sge(struct rig *rig, bool wrong)
 	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = !wrong };
 
 	NEED(ibv_post_recv(ends.b, &wr, &bad) == 0);
-	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(works(rig, ends.a, IBV_WR_SEND, 64) == !wrong);
 	poll_for(rig->cq, 1, 0.3);
 }
 
@@ -80,8 +77,7 @@ static void rereg_moved(struct rig *rig, bool wrong)
 
 	NEED(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, data + 4096, 4096, 0) == 0);
 	to += wrong ? 0 : 4096;
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)to, mr->rkey) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)to, mr->rkey) == !wrong);
 }
 
 /* SEND with invalidate takes the key of a window, and not of a region. */
@@ -257,10 +253,7 @@ static void xrc_recv_post(struct rig *rig, bool wrong)
 static void ah_from_wc_offset(struct rig *rig, bool wrong)
 {
 	struct ends ends = link_up(rig, &(struct link){ .type = IBV_QPT_UD });
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = KEEP(ibv_create_ah(rig->pd, &attr)), *back;
+	struct ibv_ah *ah = new_ah(rig, rig->gid), *back;
 	struct ibv_wc wc;
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 256) == 0);

@@ -37,8 +37,7 @@ static void run(struct rig *rig, int peer, bool server, const struct link *link,
 		NEED(post_recv(qp, rig, 1, 4096, room) == 0);
 	meet(peer);
 	if (!server) {
-		NEED(send_to(qp, part(rig, 0, 64), op, other.addr, other.rkey) == 0);
-		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !fails);
+		CHECK(succeeds(rig, qp, part(rig, 0, 64), op, other.addr, other.rkey) == !fails);
 	} else {
 		poll_for(rig->cq, receives && !fails ? 1 : 0, 1);
 	}
@@ -47,9 +46,8 @@ static void run(struct rig *rig, int peer, bool server, const struct link *link,
 
 static void far_access(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { .access = wrong ? IBV_ACCESS_REMOTE_READ : 0 };
-
-	run(rig, peer, server, &link, IBV_WR_RDMA_WRITE, 0, 0, wrong);
+	run(rig, peer, server, &(struct link){ .access = wrong ? IBV_ACCESS_REMOTE_READ : 0 },
+	    IBV_WR_RDMA_WRITE, 0, 0, wrong);
 }
 
 static void far_region(struct rig *rig, int peer, bool server, bool wrong)
@@ -65,76 +63,67 @@ static void far_region(struct rig *rig, int peer, bool server, bool wrong)
 
 static void far_no_recv(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { 0 };
-
-	run(rig, peer, server, &link, IBV_WR_SEND, !wrong, 64, wrong);
+	run(rig, peer, server, &(struct link){ 0 }, IBV_WR_SEND, !wrong, 64, wrong);
 }
 
 static void far_rnr_forever(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { .rnr_retry = 7 };
-
-	run(rig, peer, server, &link, IBV_WR_SEND, !wrong, 64, wrong);
+	run(rig, peer, server, &(struct link){ .rnr_retry = 7 }, IBV_WR_SEND, !wrong, 64, wrong);
 }
 
 static void far_small(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { 0 };
-
-	run(rig, peer, server, &link, IBV_WR_SEND, 1, wrong ? 8 : 64, wrong);
+	run(rig, peer, server, &(struct link){ 0 }, IBV_WR_SEND, 1, wrong ? 8 : 64, wrong);
 }
 
 static void far_init(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { .stays = wrong ? IBV_QPS_INIT : 0 };
-
-	run(rig, peer, server, &link, IBV_WR_RDMA_WRITE, 0, 0, wrong);
+	run(rig, peer, server, &(struct link){ .stays = wrong ? IBV_QPS_INIT : 0 }, IBV_WR_RDMA_WRITE, 0, 0,
+	    wrong);
 }
 
 /* It works on one host, where nothing is cut into packets. The last to go to RTS sees the other. */
 static void far_mtu(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { .mtu = wrong ? IBV_MTU_2048 : 0 };
-
-	run(rig, peer, server, &link, IBV_WR_RDMA_WRITE, 0, 0, false);
+	run(rig, peer, server, &(struct link){ .mtu = wrong ? IBV_MTU_2048 : 0 }, IBV_WR_RDMA_WRITE, 0, 0,
+	    false);
 }
 
 static void far_psn(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { .rq_psn = wrong ? 7777 : 0 };
-
-	run(rig, peer, server, &link, IBV_WR_RDMA_WRITE, 0, 0, wrong);
+	run(rig, peer, server, &(struct link){ .rq_psn = wrong ? 7777 : 0 }, IBV_WR_RDMA_WRITE, 0, 0, wrong);
 }
 
 static void far_read_limit(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { .no_dest_rd_atomic = wrong };
-
-	run(rig, peer, server, &link, IBV_WR_RDMA_READ, 0, 0, wrong);
+	run(rig, peer, server, &(struct link){ .no_dest_rd_atomic = wrong }, IBV_WR_RDMA_READ, 0, 0, wrong);
 }
 
-int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
+bool write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, rig->mr->lkey };
-	struct ibv_send_wr *bad,
-		wr = { .wr_id = 78, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
+	return succeeds(rig, qp, part(rig, 0, 64), IBV_WR_RDMA_WRITE, addr, rkey);
+}
 
-	wr.wr.rdma.remote_addr = addr;
-	wr.wr.rdma.rkey = rkey;
-	NEED(ibv_post_send(qp, &wr, &bad) == 0);
-	return next_status(rig->cq);
+struct ibv_qp *connect_side(struct rig *rig, int peer, bool server, struct card mine, struct card *other)
+{
+	struct link link = { 0 };
+	struct ibv_qp *qp = link_qp(rig, &link);
+
+	mine.qpn = qp->qp_num;
+	mine.gid = rig->gid;
+	*other = swap(peer, mine);
+	NEED(link_to(rig, qp, &link, other->qpn, other->gid, server) == 0);
+	meet(peer);
+	return qp;
 }
 
 /* The server ends while the client still has work for it. */
 static void far_exited(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
-	struct card other = exchange(rig, peer, qp, rig->mr->rkey);
+	struct card other, mine = { .rkey = rig->mr->rkey, .addr = (uintptr_t)rig->buf };
+	struct ibv_qp *qp = connect_side(rig, peer, server, mine, &other);
 	char byte;
 
-	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
-	meet(peer);
 	if (server && wrong) {
 		shutdown(peer, SHUT_RDWR);
 		_exit(0);
@@ -145,7 +134,7 @@ static void far_exited(struct rig *rig, int peer, bool server, bool wrong)
 		usleep(200000);
 	}
 	if (!server)
-		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(write_to(rig, qp, other.addr, other.rkey) == !wrong);
 	if (!wrong)
 		meet(peer);
 }
@@ -153,17 +142,15 @@ static void far_exited(struct rig *rig, int peer, bool server, bool wrong)
 /* The client names its own region, not the one that the server has sent. */
 static void far_own_region(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
-	struct ibv_mr *mine = KEEP(ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS));
-	struct card other = exchange(rig, peer, qp, rig->mr->rkey);
+	struct card other, mine = { .rkey = rig->mr->rkey, .addr = (uintptr_t)rig->buf };
+	struct ibv_mr *own = KEEP(ibv_reg_mr(rig->pd, rig->buf + 4096, 64, ALL_ACCESS));
+	struct ibv_qp *qp = connect_side(rig, peer, server, mine, &other);
 
-	NEED(mine && link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
-	meet(peer);
+	NEED(own);
 	if (!server && wrong)
-		CHECK(write_to(rig, qp, (uintptr_t)rig->buf + 4096, mine->rkey) != IBV_WC_SUCCESS);
+		CHECK(!write_to(rig, qp, (uintptr_t)rig->buf + 4096, own->rkey));
 	else if (!server)
-		CHECK(write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS);
+		CHECK(write_to(rig, qp, other.addr, other.rkey));
 	meet(peer);
 }
 
@@ -182,23 +169,20 @@ static void far_deregistered(struct rig *rig, int peer, bool server, bool wrong)
 		CHECK(end(mine) == 0);
 	meet(peer);
 	if (!server)
-		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(write_to(rig, qp, other.addr, other.rkey) == !wrong);
 	meet(peer);
 }
 
 /* The server sends its rkey in network byte order, and the client takes it as it is. */
 static void far_key_order(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
-	struct card other = exchange(rig, peer, qp, htonl(rig->mr->rkey));
+	struct card other, mine = { .rkey = htonl(rig->mr->rkey), .addr = (uintptr_t)rig->buf };
+	struct ibv_qp *qp = connect_side(rig, peer, server, mine, &other);
 
-	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
-	meet(peer);
 	if (!server) {
 		uint32_t rkey = wrong ? other.rkey : ntohl(other.rkey);
 
-		CHECK((write_to(rig, qp, other.addr, rkey) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(write_to(rig, qp, other.addr, rkey) == !wrong);
 	}
 	meet(peer);
 }

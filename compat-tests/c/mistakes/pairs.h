@@ -14,5 +14,8 @@ struct card {
 struct card swap(int peer, struct card mine);
 /* Both have come here. */
 void meet(int peer);
-/* Writes 64 bytes of the rig. Returns the status of the completion. */
-int write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey);
+/* A queue pair that is connected. `mine` has memory that the other side may write to; the rest is filled in.
+ */
+struct ibv_qp *connect_side(struct rig *rig, int peer, bool server, struct card mine, struct card *other);
+/* Writes 64 bytes of the rig. Returns whether it completes with success. */
+bool write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey);

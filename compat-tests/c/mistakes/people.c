@@ -13,16 +13,14 @@ static void sizeof_pointer(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { (uintptr_t)data, 512, mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 1024) == 0);
-	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, sge, IBV_WR_SEND, 0, 0) == !wrong);
 }
 
-static int write_to(struct rig *rig, uint64_t addr, uint32_t rkey)
+static bool write_to(struct rig *rig, uint64_t addr, uint32_t rkey)
 {
 	struct ends ends = link_up(rig, &(struct link){ 0 });
 
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, addr, rkey) == 0);
-	return next_status(rig->cq);
+	return succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, addr, rkey);
 }
 
 /* The peer's address was exchanged in an int. */
@@ -30,7 +28,7 @@ static void address_in_int(struct rig *rig, bool wrong)
 {
 	uint64_t addr = (uintptr_t)rig->buf;
 
-	CHECK((write_to(rig, wrong ? (uint32_t)addr : addr, rig->mr->rkey) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(write_to(rig, wrong ? (uint32_t)addr : addr, rig->mr->rkey) == !wrong);
 }
 
 /* ntohll is missing. */
@@ -38,8 +36,7 @@ static void address_swapped(struct rig *rig, bool wrong)
 {
 	uint64_t addr = (uintptr_t)rig->buf;
 
-	CHECK((write_to(rig, wrong ? __builtin_bswap64(addr) : addr, rig->mr->rkey) == IBV_WC_SUCCESS) ==
-	      !wrong);
+	CHECK(write_to(rig, wrong ? __builtin_bswap64(addr) : addr, rig->mr->rkey) == !wrong);
 }
 
 /* ntohl of the key is missing. */
@@ -47,8 +44,7 @@ static void rkey_swapped(struct rig *rig, bool wrong)
 {
 	uint32_t key = rig->mr->rkey;
 
-	CHECK((write_to(rig, (uintptr_t)rig->buf, wrong ? __builtin_bswap32(key) : key) == IBV_WC_SUCCESS) ==
-	      !wrong);
+	CHECK(write_to(rig, (uintptr_t)rig->buf, wrong ? __builtin_bswap32(key) : key) == !wrong);
 }
 
 /* Armed once, for several events. */
@@ -109,8 +105,7 @@ static void recv_on_other_qp(struct rig *rig, bool wrong)
 	struct ends one = link_up(rig, &link), two = link_up(rig, &link);
 
 	NEED(post_recv(wrong ? two.b : one.b, rig, 1, 4096, 64) == 0);
-	NEED(send_wr(one.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(works(rig, one.a, IBV_WR_SEND, 64) == !wrong);
 }
 
 /* retry_cnt has three bits. */
@@ -124,8 +119,7 @@ static void retry_cnt_large(struct rig *rig, bool wrong)
 				    .retry_cnt = wrong ? 10 : 7,
 				    .rnr_retry = 7,
 				    .max_rd_atomic = 1 };
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		   IBV_QP_MAX_QP_RD_ATOMIC;
+	int mask = RTS_MASK;
 
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	CHECK(!ibv_modify_qp(qp, &attr, mask) == !wrong);
@@ -172,7 +166,7 @@ static void closed_early(struct rig *rig, bool wrong)
 /* A queue pair that was not created as an extended one. */
 static void not_extended(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, wrong ? 0 : IBV_QP_EX_WITH_SEND, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, wrong ? 0 : IBV_QP_EX_WITH_SEND, NULL);
 
 	CHECK(!ibv_qp_to_qp_ex(qp) == wrong);
 }
@@ -181,7 +175,7 @@ static void not_extended(struct rig *rig, bool wrong)
 static void op_not_asked(struct rig *rig, bool wrong)
 {
 	uint64_t ops = wrong ? IBV_QP_EX_WITH_SEND : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, ops, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, ops, NULL);
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 
 	join(rig, qp, qp);
@@ -202,8 +196,7 @@ static void srq_empty(struct rig *rig, bool wrong)
 
 	if (!wrong)
 		NEED(srq_recv(srq, part(rig, 4096, 64)) == 0);
-	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(works(rig, ends.a, IBV_WR_SEND, 64) == !wrong);
 }
 
 const struct mistake people_mistakes[] = {

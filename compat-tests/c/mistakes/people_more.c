@@ -2,7 +2,6 @@
 #include "mistakes.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 
 /* A queue pair that cannot send. */
@@ -46,8 +45,7 @@ static void stale_rkey(struct rig *rig, bool wrong)
 
 	if (wrong)
 		NEED(end(mr) == 0);
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, rkey) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, rkey) == !wrong);
 }
 
 /* An event of a channel that is in an epoll; the CQ was not armed. */
@@ -110,8 +108,8 @@ static void mr_without_remote_write(struct rig *rig, bool wrong)
 	int access = IBV_ACCESS_LOCAL_WRITE | (wrong ? 0 : IBV_ACCESS_REMOTE_WRITE);
 	struct ibv_mr *mr = KEEP(ibv_reg_mr(rig->pd, data, 4096, access));
 
-	NEED(send_to(ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, mr->rkey) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, part(rig, 0, 64), IBV_WR_RDMA_WRITE, (uintptr_t)data, mr->rkey) ==
+	      !wrong);
 }
 
 /* A poll is begun and not ended. */
@@ -145,8 +143,7 @@ static void region_of_other_context(struct rig *rig, bool wrong)
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 64, mr->lkey };
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 1024) == 0);
-	NEED(send_to(ends.a, sge, IBV_WR_SEND, 0, 0) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(succeeds(rig, ends.a, sge, IBV_WR_SEND, 0, 0) == !wrong);
 }
 
 /* The device has one port. */
@@ -162,7 +159,7 @@ static void port_of_none(struct rig *rig, bool wrong)
 /* More elements than the queue pair was created for. */
 static void two_sge(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, 0, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_sge sges[40];
 	struct ibv_recv_wr *bad, wr = { .wr_id = 5, .sg_list = sges, .num_sge = wrong ? 40 : 1 };
 
@@ -186,8 +183,7 @@ static void send_to_reset_peer(struct rig *rig, bool wrong)
 
 	if (wrong)
 		NEED(ibv_modify_qp(ends.b, &attr, IBV_QP_STATE) == 0);
-	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(works(rig, ends.a, IBV_WR_RDMA_WRITE, 8) == !wrong);
 }
 
 /* Two threads build requests in a queue pair of a thread domain. */
@@ -218,7 +214,7 @@ static void building_at_once(struct rig *rig, bool wrong)
 
 	NEED(td && parent);
 	rig->pd = parent;
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
 	rig->pd = own;
 	struct shared shared = { rig, qp, wrong };
 	join(rig, qp, qp);
@@ -247,8 +243,7 @@ static void unreliable(struct rig *rig, int room, bool early)
 	bool arrives = room >= 64 && early;
 
 	NEED(!early || post_recv(ends.b, rig, 1, 4096, room) == 0);
-	NEED(send_wr(ends.a, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	CHECK(works(rig, ends.a, IBV_WR_SEND, 64));
 	/* The message comes before the receive. */
 	NEED(early || (poll_for(rig->cq, 1, 0.3) == 0 && post_recv(ends.b, rig, 1, 4096, room) == 0));
 	CHECK(poll_for(rig->cq, 1, LONG) == arrives);

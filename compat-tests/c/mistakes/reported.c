@@ -82,9 +82,7 @@ static void connected_again(struct rig *rig, bool wrong)
 
 	if (wrong) {
 		attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 15, .max_rd_atomic = 4 };
-		CHECK(ibv_modify_qp(ends.a, &attr,
-				    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == EINVAL);
+		CHECK(ibv_modify_qp(ends.a, &attr, RTS_MASK) == EINVAL);
 	} else {
 		CHECK(ibv_modify_qp(ends.a, &attr, IBV_QP_STATE) == 0);
 		CHECK(ibv_modify_qp(ends.b, &attr, IBV_QP_STATE) == 0);
@@ -274,11 +272,7 @@ static void destroyed_cq_polled(struct rig *rig, bool wrong)
 
 static void closed_file_of_domain(struct rig *rig, bool wrong)
 {
-	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					   .fd = wrong ? 1000 : -1,
-					   .oflags = O_CREAT };
-
-	CHECK(!KEEP(ibv_open_xrcd(rig->context, &attr)) == wrong);
+	CHECK(!KEEP(open_domain(rig, wrong ? 1000 : -1, O_CREAT)) == wrong);
 }
 
 const struct mistake reported_mistakes[] = {

@@ -6,24 +6,12 @@ void to_rtr_with(struct rig *rig, void (*change)(struct ibv_qp_attr *attr), bool
 {
 	struct link link = { .stays = IBV_QPS_INIT };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qp->qp_num,
-		.rq_psn = 7,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1,
-			     .port_num = PORT,
-			     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 1 } },
-	};
+	struct ibv_qp_attr attr = rtr_attr(rig, qp->qp_num);
 
 	link_to(rig, qp, &link, 0, rig->gid, true);
 	if (wrong)
 		change(&attr);
-	ibv_modify_qp(qp, &attr,
-		      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	ibv_modify_qp(qp, &attr, RTR_MASK);
 }
 
 /* The number was sent in network byte order, and not converted. */
@@ -105,9 +93,7 @@ static void rts_from_init(struct rig *rig, bool wrong)
 	};
 
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
-	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == !wrong);
+	CHECK(!ibv_modify_qp(qp, &attr, RTS_MASK) == !wrong);
 }
 
 static void uc_with_rc_mask(struct rig *rig, bool wrong)

@@ -45,7 +45,7 @@ static void list_unused(struct rig *rig, bool wrong)
 static struct ibv_qp_ex *extended(struct rig *rig)
 {
 	struct link link = { 0 };
-	struct ends ends = { KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL)), link_qp(rig, &link) };
+	struct ends ends = { make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL), link_qp(rig, &link) };
 
 	join(rig, ends.a, ends.b);
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);

@@ -11,8 +11,7 @@ static void to_rts_with(struct rig *rig, int more, struct ibv_qp_attr attr, bool
 {
 	struct link link = { .stays = IBV_QPS_RTR };
 	struct ibv_qp *qp = link_qp(rig, &link);
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		   IBV_QP_MAX_QP_RD_ATOMIC;
+	int mask = RTS_MASK;
 
 	NEED(link_to(rig, qp, &link, qp->qp_num, rig->gid, true) == 0);
 	attr.qp_state = IBV_QPS_RTS;
@@ -133,26 +132,6 @@ static void bind_outside(struct rig *rig, bool wrong)
 	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
 }
 
-/* Waits for an asynchronous event, and is interrupted if none comes. Returns its type, or -1. */
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
-static int next_async(struct rig *rig)
-{
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct ibv_async_event event;
-
-	sigaction(SIGALRM, &action, NULL);
-	alarm(3);
-	if (ibv_get_async_event(rig->context, &event))
-		return -1;
-	alarm(0);
-	ibv_ack_async_event(&event);
-	return event.event_type;
-}
-
 /* The receives of an SRQ are to be flushed with a queue pair. */
 static void srq_not_flushed(struct rig *rig, bool wrong)
 {
@@ -212,8 +191,7 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 		NEED(post_recv(qp, rig, 1, 4096, 64) == 0);
 	meet(peer);
 	if (!server) {
-		NEED(send_wr(qp, rig, IBV_WR_SEND, 0, 0, 64) == 0);
-		CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(works(rig, qp, IBV_WR_SEND, 64) == !wrong);
 	}
 	meet(peer);
 	if (server)
@@ -223,19 +201,15 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 /* The server sends the address of one region, and the key of another. */
 static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 {
-	struct link link = { 0 };
-	struct ibv_qp *qp = link_qp(rig, &link);
 	char *memory = KEEP(aligned_alloc(4096, 65536));
 	struct ibv_mr *data = KEEP(ibv_reg_mr(rig->pd, memory, 4096, ALL_ACCESS));
 	struct ibv_mr *control = KEEP(ibv_reg_mr(rig->pd, memory + 61440, 4096, ALL_ACCESS));
 
 	NEED(data && control);
-	struct card mine = { qp->qp_num, (wrong ? control : data)->rkey, (uintptr_t)memory, rig->gid };
-	struct card other = swap(peer, mine);
-	NEED(link_to(rig, qp, &link, other.qpn, other.gid, server) == 0);
-	meet(peer);
+	struct card other, mine = { .rkey = (wrong ? control : data)->rkey, .addr = (uintptr_t)memory };
+	struct ibv_qp *qp = connect_side(rig, peer, server, mine, &other);
 	if (!server)
-		CHECK((write_to(rig, qp, other.addr, other.rkey) == IBV_WC_SUCCESS) == !wrong);
+		CHECK(write_to(rig, qp, other.addr, other.rkey) == !wrong);
 	meet(peer);
 }
 
@@ -264,8 +238,7 @@ static void poll_inside(struct rig *rig, bool wrong)
 static void post_inside(struct rig *rig, bool wrong)
 {
 	struct link link = { 0 };
-	struct ends ends = { KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL)),
-			     link_qp(rig, &link) };
+	struct ends ends = { make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL), link_qp(rig, &link) };
 
 	join(rig, ends.a, ends.b);
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ends.a);

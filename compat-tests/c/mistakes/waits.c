@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 
 /* A CQ with a channel. */
 struct notified {
@@ -24,20 +23,13 @@ static void drop(struct notified *all)
 	CHECK(end(all->cq) == 0 && end(all->channel) == 0);
 }
 
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
 /* Waits for an event, and is interrupted if none comes. Returns whether one came. */
 static bool event_comes(struct ibv_comp_channel *channel)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
 	struct ibv_cq *cq;
 	void *context;
 
-	sigaction(SIGALRM, &action, NULL);
-	alarm(3);
+	interrupt_after(3);
 	bool comes = ibv_get_cq_event(channel, &cq, &context) == 0;
 	alarm(0);
 	if (comes)
@@ -165,8 +157,7 @@ static void write_is_silent(struct rig *rig, bool wrong)
 	struct ends ends = link_up(rig, &(struct link){ .recv_cq = recv_cq });
 
 	NEED(post_recv(ends.b, rig, 1, 4096, 64) == 0);
-	NEED(send_wr(ends.a, rig, wrong ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 8) == 0);
-	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
+	CHECK(works(rig, ends.a, wrong ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM, 8));
 	CHECK(poll_for(recv_cq, 1, LONG) == !wrong);
 }
 
@@ -183,7 +174,7 @@ static void recv_on_sender(struct rig *rig, bool wrong)
 /* ibv_wr_complete is missing. */
 static void wr_not_completed(struct rig *rig, bool wrong)
 {
-	struct ibv_qp *qp = KEEP(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL));
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp);
 
 	join(rig, qp, qp);
@@ -230,16 +221,11 @@ static void cq_unacked(struct rig *rig, bool wrong)
 /* Asynchronous events say nothing of completions. */
 static void async_wait(struct rig *rig, bool wrong)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
 	struct ends ends = link_up(rig, &(struct link){ 0 });
-	struct ibv_async_event event;
 
 	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	if (wrong) {
-		sigaction(SIGALRM, &action, NULL);
-		alarm(3);
-		CHECK(ibv_get_async_event(rig->context, &event) != 0);
-	}
+	if (wrong)
+		CHECK(next_async(rig) == -1);
 	CHECK(next_status(rig->cq) == IBV_WC_SUCCESS);
 }
 
@@ -339,10 +325,8 @@ static void in_error_since(struct rig *rig, bool wrong)
 {
 	struct ends ends = link_up(rig, &(struct link){ .access = wrong ? IBV_ACCESS_LOCAL_WRITE : 0 });
 
-	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
-	NEED(send_wr(ends.a, rig, IBV_WR_RDMA_WRITE, 0, 0, 8) == 0);
-	CHECK((next_status(rig->cq) == IBV_WC_SUCCESS) == !wrong);
+	CHECK(works(rig, ends.a, IBV_WR_RDMA_WRITE, 8) == !wrong);
+	CHECK(works(rig, ends.a, IBV_WR_RDMA_WRITE, 8) == !wrong);
 }
 
 static void *poll_long(void *cq)
@@ -365,7 +349,6 @@ static void counts_each(struct rig *rig, bool wrong)
 	if (!wrong)
 		NEED(pthread_create(&thread, NULL, poll_long, rig->cq) == 0 &&
 		     pthread_join(thread, NULL) == 0);
-	unlink_qps(ends);
 }
 
 static void *poll_one(void *cq)
@@ -388,7 +371,6 @@ static void taken_by_other(struct rig *rig, bool wrong)
 		CHECK(poll_for(rig->cq, 1, 0.1) == 0);
 	}
 	CHECK(poll_for(rig->cq, 1, LONG) == 0);
-	unlink_qps(ends);
 }
 
 const struct mistake wait_mistakes[] = {

@@ -44,8 +44,6 @@ static void step(FILE *commands, const char *says)
 
 static void run(FILE *commands)
 {
-	struct ibv_ah_attr ah_attr = { .is_global = 1, .port_num = PORT };
-	struct ibv_srq_init_attr srq_attr = { .attr = { 4, 1, 0 } };
 	pthread_t threads[THREADS];
 	struct ibv_srq *srq;
 	struct ibv_qp *qp, *extended;
@@ -54,12 +52,11 @@ static void run(FILE *commands)
 	struct rig rig;
 
 	set_up(&rig);
-	ah_attr.grh.dgid = rig.gid;
-	ah_attr.grh.sgid_index = rig.gid_index;
 	qp = make_qp(&rig, IBV_QPT_RC, 0, NULL);
 	extended = make_qp(&rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL);
-	NEED((srq = ibv_create_srq(rig.pd, &srq_attr)) && (mw = ibv_alloc_mw(rig.pd, IBV_MW_TYPE_2)));
-	NEED(ah = ibv_create_ah(rig.pd, &ah_attr));
+	srq = new_srq(&rig, 4);
+	ah = new_ah(&rig, rig.gid);
+	NEED(mw = KEEP(ibv_alloc_mw(rig.pd, IBV_MW_TYPE_2)));
 	CHECK(ibverbs_rs_name_context(rig.context, "first port") == 0);
 	CHECK(ibverbs_rs_name_pd(rig.pd, "pool") == 0 && ibverbs_rs_name_mr(rig.mr, "heap") == 0);
 	CHECK(ibverbs_rs_name_mw(mw, "window") == 0 && ibverbs_rs_name_ah(ah, "route") == 0);
@@ -74,10 +71,9 @@ static void run(FILE *commands)
 		NEED(pthread_create(&threads[i], NULL, churn, &rig) == 0);
 	for (int i = 0; i < THREADS; i++)
 		NEED(pthread_join(threads[i], NULL) == 0);
-	CHECK(ibv_destroy_ah(ah) == 0 && ibv_dealloc_mw(mw) == 0 && ibv_destroy_srq(srq) == 0);
-	CHECK(ibv_destroy_qp(extended) == 0 && ibverbs_rs_name_context(rig.context, "") == 0);
+	CHECK(end(ah) == 0 && end(mw) == 0 && end(srq) == 0);
+	CHECK(end(extended) == 0 && ibverbs_rs_name_context(rig.context, "") == 0);
 	step(commands, "fewer");
-	CHECK(ibv_destroy_qp(qp) == 0);
 	tear_down(&rig);
 	set_up(&rig);
 	step(commands, "none");

@@ -57,6 +57,11 @@ static const char *device;
 static struct umad_port port;
 static int is_infiniband;
 
+/* Descriptors that are closed, and messages that are freed, at the end of a check. */
+static int opened[8];
+static void *messages[256];
+static int open_count, message_count;
+
 static int open_port(void)
 {
 	int fd = umad_open_port(device, 1);
@@ -65,13 +70,25 @@ static int open_port(void)
 		fprintf(stderr, "umad_open_port: %d\n", fd);
 		exit(1);
 	}
-	return fd;
+	return opened[open_count++] = fd;
+}
+
+static void *new_message(void)
+{
+	return messages[message_count++] = umad_alloc(1, umad_size() + MAD);
+}
+
+static void end_check(void)
+{
+	while (open_count)
+		close(opened[--open_count]);
+	while (message_count)
+		umad_free(messages[--message_count]);
 }
 
 /* The device file, as libibumad does not open it: without ENABLE_PKEY, and blocking. */
 static int open_raw(int flags)
 {
-	int fd = open_port();
 	char path[64], name[64];
 	ssize_t len;
 
@@ -92,9 +109,8 @@ static int open_raw(int flags)
 			fclose(file);
 		}
 		if (len == 1 && !strcmp(name, device) && of_port == 1) {
-			close(fd);
 			snprintf(path, sizeof path, "/dev/infiniband/umad%d", n);
-			return open(path, O_RDWR | flags);
+			return opened[open_count++] = open(path, O_RDWR | flags);
 		}
 	}
 	return -1;
@@ -124,7 +140,7 @@ static int add(int fd, uint8_t class, uint32_t methods)
 
 static void *message(uint8_t class, uint8_t method, uint64_t tid)
 {
-	void *umad = umad_alloc(1, umad_size() + MAD);
+	void *umad = new_message();
 	uint8_t *mad = umad_get_mad(umad);
 
 	mad[0] = 1;
@@ -196,10 +212,9 @@ static int reads_ports(void)
 static int has_its_files(void)
 {
 	char path[128];
-	int fd = open_raw(O_NONBLOCK), opened = fd >= 0;
 
-	close(fd);
-	return opened && !umad_get_issm_path(device, 1, path, sizeof path) && !access(path, F_OK);
+	return open_raw(O_NONBLOCK) >= 0 && !umad_get_issm_path(device, 1, path, sizeof path) &&
+	       !access(path, F_OK);
 }
 
 static int refuses_registrations(void)
@@ -230,16 +245,12 @@ static int refuses_registrations(void)
 			right = 0;
 		}
 	}
-	close(fd);
 	return right;
 }
 
 static int has_no_qp0_on_ethernet(void)
 {
-	int fd = open_port(), error = registers(fd, request(SMI, 0));
-
-	close(fd);
-	return error == (is_infiniband ? 0 : EPROTONOSUPPORT);
+	return registers(open_port(), request(SMI, 0)) == (is_infiniband ? 0 : EPROTONOSUPPORT);
 }
 
 static int second_agent_is_refused(void)
@@ -250,9 +261,7 @@ static int second_agent_is_refused(void)
 	right &= add(two, PING, 8) == 0 && add(two, 0x33, 6) == 1;
 	close(one);
 	/* The registration is gone at once. */
-	right &= add(two, PING, 6) == 2;
-	close(two);
-	return right;
+	return right && add(two, PING, 6) == 2;
 }
 
 static int has_32_agents(void)
@@ -265,9 +274,7 @@ static int has_32_agents(void)
 	right &= registers(fd, request(PERF, 0)) == ENOMEM;
 	right &= !ioctl(fd, UNREGISTER, &id) && ioctl(fd, UNREGISTER, &id) && errno == EINVAL;
 	right &= ioctl(fd, UNREGISTER, &none) && errno == EINVAL;
-	right &= add(fd, PERF, 0) == 5;
-	close(fd);
-	return right;
+	return right && add(fd, PERF, 0) == 5;
 }
 
 static int registers_with_flags(void)
@@ -284,9 +291,7 @@ static int registers_with_flags(void)
 	right &= ioctl(fd, REGISTER2, &bad) && errno == EINVAL && bad.flags == 1;
 	bad.flags = 0;
 	bad.oui = 0x1000000;
-	right &= ioctl(fd, REGISTER2, &bad) && errno == EINVAL && bad.flags == 0;
-	close(fd);
-	return right;
+	return right && ioctl(fd, REGISTER2, &bad) && errno == EINVAL && bad.flags == 0;
 }
 
 static int knows_its_ioctls(void)
@@ -297,9 +302,7 @@ static int knows_its_ioctls(void)
 	right &= ioctl(fd, REGISTER, (void *)8) && errno == EFAULT;
 	right &= ioctl(fd, UNREGISTER, (void *)8) && errno == EFAULT;
 	right &= !ioctl(fd, ENABLE_PKEY);
-	right &= add(fd, PERF, 0) == 0 && ioctl(fd, ENABLE_PKEY) && errno == EINVAL;
-	close(fd);
-	return right;
+	return right && add(fd, PERF, 0) == 0 && ioctl(fd, ENABLE_PKEY) && errno == EINVAL;
 }
 
 static int refuses_messages(void)
@@ -319,16 +322,13 @@ static int refuses_messages(void)
 	header->agent_id = 0;
 	header->addr.grh_present = 1;
 	header->addr.gid_index = 255;
-	right &= write(fd, umad, umad_size() + MAD) < 0 && errno == EINVAL;
-	umad_free(umad);
-	close(fd);
-	return right;
+	return right && write(fd, umad, umad_size() + MAD) < 0 && errno == EINVAL;
 }
 
 static int times_out(void)
 {
 	int fd = open_port(), agent = add(fd, PING, 0), right;
-	void *umad = message(PING, GET, 0x11223344), *read_back = umad_alloc(1, umad_size() + MAD);
+	void *umad = message(PING, GET, 0x11223344), *read_back = new_message();
 	int64_t start = milliseconds();
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN | POLLOUT };
 	uint8_t *mad = umad_get_mad(read_back);
@@ -341,27 +341,20 @@ static int times_out(void)
 	right &= receive(fd, read_back) == 24 && umad_status(read_back) == ETIMEDOUT;
 	right &= milliseconds() - start >= 999 && !memcmp(mad + 12, "\x11\x22\x33\x44", 4);
 	/* One without a timeout is never reported. */
-	right &= umad_send(fd, agent, umad, MAD, 0, 0) == 0 && umad_poll(fd, 100) == -ETIMEDOUT;
-	umad_free(umad);
-	umad_free(read_back);
-	close(fd);
-	return right;
+	return right && umad_send(fd, agent, umad, MAD, 0, 0) == 0 && umad_poll(fd, 100) == -ETIMEDOUT;
 }
 
 static int reads_nothing(void)
 {
-	int fd = open_port(), right;
 	char bytes[MAD + 64];
 
-	right = read(fd, bytes, sizeof bytes) < 0 && errno == EAGAIN;
-	close(fd);
-	return right;
+	return read(open_port(), bytes, sizeof bytes) < 0 && errno == EAGAIN;
 }
 
 /* Sends a request to the port itself, whose agent answers. */
 static int answers(int client, int server, int agent, int server_agent, uint64_t tid)
 {
-	void *ask = message(PING, GET, tid), *got = umad_alloc(1, umad_size() + MAD);
+	void *ask = message(PING, GET, tid), *got = new_message();
 	uint8_t *mad = umad_get_mad(got);
 	struct ib_user_mad *header = got;
 	int right;
@@ -377,8 +370,6 @@ static int answers(int client, int server, int agent, int server_agent, uint64_t
 	right &= umad_send(server, server_agent, got, MAD, 0, 0) == 0;
 	right &= receive(client, got) == MAD && umad_status(got) == 0;
 	right &= mad[3] == (GET | RESPONSE) && mad[61] == 78 && mad[15] == (uint8_t)tid;
-	umad_free(ask);
-	umad_free(got);
 	return right;
 }
 
@@ -389,18 +380,14 @@ static int two_descriptors_talk(void)
 
 	for (int i = 0; i < 100; i++)
 		right &= answers(client, server, agent, server_agent, i + 1);
-	close(client);
-	close(server);
 	return right;
 }
 
 static int one_descriptor_talks_to_itself(void)
 {
 	int fd = open_port(), agent = add(fd, PERF, 0), client = add(fd, PING, 0), server = add(fd, PING, 6);
-	int right = agent == 0 && client == 1 && server == 2 && answers(fd, fd, client, server, 5);
 
-	close(fd);
-	return right;
+	return agent == 0 && client == 1 && server == 2 && answers(fd, fd, client, server, 5);
 }
 
 static int copies_are_the_same_file(void)
@@ -411,7 +398,6 @@ static int copies_are_the_same_file(void)
 	close(fd);
 	right = agent == 0 && answers(copy, server, agent, server_agent, 3);
 	close(copy);
-	close(server);
 	return right;
 }
 
@@ -425,8 +411,6 @@ static int unwanted_request_is_refused(void)
 	to_self(umad);
 	right = umad_send(fd, agent, umad, MAD, 1000, 0) == 0 && receive(fd, umad) == MAD;
 	right &= mad[3] == (GET | RESPONSE) && mad[4] == 0 && mad[5] == 0x0c;
-	umad_free(umad);
-	close(fd);
 	return right;
 }
 
@@ -452,9 +436,6 @@ static int many_messages_wait(void)
 
 		got += umad_recv(server, umad, &len, 0) >= 0 && len == MAD;
 	}
-	umad_free(umad);
-	close(client);
-	close(server);
 	if (got != COUNT)
 		fprintf(stderr, "%d of %d messages\n", got, COUNT);
 	return got == COUNT;
@@ -463,14 +444,13 @@ static int many_messages_wait(void)
 static void *answer_later(void *argument)
 {
 	int server = *(int *)argument;
-	void *umad = umad_alloc(1, umad_size() + MAD);
+	void *umad = new_message();
 
 	usleep(100000);
 	if (receive(server, umad) == MAD) {
 		((uint8_t *)umad_get_mad(umad))[3] |= RESPONSE;
 		umad_send(server, 0, umad, MAD, 0, 0);
 	}
-	umad_free(umad);
 	return NULL;
 }
 
@@ -492,9 +472,6 @@ static int blocking_read_and_old_layout(void)
 	right &= write(fd, old, sizeof old) == sizeof old;
 	right &= read(fd, got, sizeof got) == sizeof got && got[56 + 3] == (GET | RESPONSE);
 	pthread_join(thread, NULL);
-	umad_free(umad);
-	close(fd);
-	close(server);
 	return right;
 }
 
@@ -508,9 +485,7 @@ static int epoll_reports_input(void)
 	to_self(umad);
 	right &= umad_send(fd, agent, umad, MAD, 1000, 0) == 0 && epoll_wait(set, &got, 1, 2000) == 1;
 	right &= got.events == EPOLLIN && receive(fd, umad) == MAD && epoll_wait(set, &got, 1, 0) == 0;
-	umad_free(umad);
 	close(set);
-	close(fd);
 	return right;
 }
 
@@ -537,7 +512,6 @@ static int registrations_end_with_the_process(void)
 	right &= add(fd, PING, 6) == 0;
 	close(ends[0]);
 	close(ends[1]);
-	close(fd);
 	return right;
 }
 
@@ -556,10 +530,7 @@ static int subnet_management_agent(void)
 	umad_set_addr(umad, 0xffff, 0, 0, 0);
 	right &= umad_send(fd, 0, umad, MAD, 1000, 0) == 0 && receive(fd, umad) == MAD;
 	right &= mad[3] == (GET | RESPONSE) && mad[4] == 0x80 && mad[5] == 0 && mad[64] == 1 && mad[66] == 1;
-	right &= !memcmp(mad + 64 + 20, &port.port_guid, 8);
-	umad_free(umad);
-	close(fd);
-	return right;
+	return right && !memcmp(mad + 64 + 20, &port.port_guid, 8);
 }
 
 static const struct {
@@ -607,6 +578,7 @@ int main(int argc, char **argv)
 		if (checks[i].only_infiniband && !is_infiniband)
 			continue;
 		holds = checks[i].holds();
+		end_check();
 		printf("%s %s\n", holds ? "ok" : "not ok", checks[i].name);
 		fflush(stdout);
 		failed |= !holds;

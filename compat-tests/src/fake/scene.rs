@@ -16,7 +16,7 @@ use crate::compare;
 use crate::context::{Context, Library};
 use crate::process::{Exit, Program, read};
 use crate::sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Where a scene's tree of sysfs is. Scenes run in a namespace, which has a /tmp of its own.
 pub const SYS: &str = "/tmp/sys";
@@ -240,12 +240,12 @@ impl Scene {
                 outcome.exit != Exit::Timeout,
                 format!("with {library}: not finished after {:?}", self.limit),
             )
-            .map_err(|failure| failure.with(&outcome.text))?;
+            .with(&outcome.text)?;
         }
         let wanted = if self.undefined { Some(0) } else { self.exit };
         if let Some(code) = wanted {
             let why = format!("ours: exit code {}, not {code}", ours.exit);
-            ensure(ours.exit == Exit::Code(code), why).map_err(|f| f.with(&ours.text))?;
+            ensure(ours.exit == Exit::Code(code), why).with(&ours.text)?;
         }
         if self.undefined {
             return Ok(());
@@ -312,7 +312,7 @@ impl Scene {
         let c = self.leaks_of(cx, Library::C)?;
         let ours = self.leaks_of(cx, Library::Ours)?;
         let why = format!("ours: {}; C library: {}", ours.counts, c.counts);
-        ensure(!ours.counts.exceed(&c.counts), why).map_err(|f| f.with(&ours.report))
+        ensure(!ours.counts.exceed(&c.counts), why).with(&ours.report)
     }
 
     fn leaks_of(&self, cx: &Context, library: Library) -> Result<Leaks, Failure> {

@@ -7,8 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::kernel;
-use crate::context::{Context, last_lines};
-use crate::process::{Program, path_with_sbin, read};
+use crate::context::Context;
+use crate::process::{Program, last_lines, path_with_sbin, read};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The processor and the kernel of a machine, and what its initial RAM disk runs.

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use crate::paths;
 use crate::process::path_with_sbin;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The format of the directory, to be changed when what is kept changes.
 const FORMAT: &str = "v4";
@@ -92,7 +92,7 @@ fn run(command: &mut Command) -> Result<String, Failure> {
     let output = command.output()?;
     let why = format!("{command:?}: {}", output.status);
     let shown = String::from_utf8_lossy(&output.stderr);
-    ensure(output.status.success(), why).map_err(|failure| failure.with(shown))?;
+    ensure(output.status.success(), why).with(shown)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

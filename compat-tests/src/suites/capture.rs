@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::case::Case;
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
-use crate::process::{Ended, Program, wait_until};
+use crate::context::{Context, Library};
+use crate::process::{Ended, Program, succeeded, wait_until};
 use crate::sandbox::Sandbox;
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
@@ -390,8 +390,7 @@ fn fork(cx: &Context) -> Verdict {
     Testbed::Loopback.make(cx)?;
     let program = [cx.built("faults")?, "uroce0".into(), "child-opens".into()];
     let program: Vec<_> = program.iter().map(String::as_str).collect();
-    let ended = uroce(cx, &program, "%p").run()?;
-    succeeded("faults", &ended)?;
+    uroce(cx, &program, "%p").succeed()?;
     let entries = fs::read_dir(cx.dir())?.flatten().map(|entry| entry.path());
     let is_capture = |path: &PathBuf| path.extension().is_some_and(|end| end == "pcapng");
     let files: Vec<_> = entries.filter(is_capture).collect();
@@ -423,8 +422,7 @@ fn pair(
     let hosts = Testbed::Loopback.make(cx)?;
     let mut server = program(argv, "server").spawn()?;
     await_server(&hosts)?;
-    let client = program(&[argv, &["127.0.0.1"]].concat(), "client").run()?;
-    succeeded("client", &client)?;
+    let client = program(&[argv, &["127.0.0.1"]].concat(), "client").succeed()?;
     let exit = server.wait(Duration::from_secs(20))?;
     let server = server.ended(exit)?;
     succeeded("server", &server)?;

@@ -10,7 +10,7 @@ use crate::fake::scene::{Scene, SceneOutcome};
 use crate::fake::sysfs::Tree;
 use crate::process::Exit;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn cases() -> Vec<Case> {
     let mut list = vec![Check::new("linked-to-IBVERBS_1.0", linked)];
@@ -51,7 +51,7 @@ fn results(cx: &Context, io: &'static str) -> Result<Vec<Verdict>, Failure> {
 fn no_wrong_result(outcome: &SceneOutcome) -> Verdict {
     let wrong = outcome.text.lines().any(|line| line.ends_with("NO"));
     let why = format!("exit code {}, or a wrong result", outcome.exit);
-    ensure(outcome.exit == Exit::Code(0) && !wrong, why).map_err(|f| f.with(&outcome.text))
+    ensure(outcome.exit == Exit::Code(0) && !wrong, why).with(&outcome.text)
 }
 
 /// The program is linked to version 1.0 of the 33 functions that 1.0 had, and of the two for channels, which

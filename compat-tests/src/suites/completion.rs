@@ -2,7 +2,7 @@
 //! bash's.
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Types each line and a tab into an interactive zsh, in a pseudo-terminal, and prints the arguments that the
@@ -55,8 +55,7 @@ fn zsh(cx: &Context) -> Verdict {
     let words = ["zsh", "script"].map(String::from).into_iter();
     let ended = cx
         .program(words.chain([bin, completions].map(|dir| dir.display().to_string())))
-        .run()?;
-    succeeded("zsh", &ended)?;
+        .succeed()?;
     ensure(
         ended.out == EXPECTED,
         format!("zsh completed to\n{}instead of\n{EXPECTED}", ended.out),

@@ -8,7 +8,7 @@ use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
 use crate::process::{Program, Running};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -62,7 +62,7 @@ fn on_uroce<S: Into<String>>(
 
 fn failover(cx: &Context, local: &str, scene: &str, rules: &str) -> Verdict {
     let argv = [cx.built("failover")?, scene.into()];
-    cx.report_lines(&on_uroce(cx, argv, local, rules).run()?, 6)
+    cx.report_lines(&on_uroce(cx, argv, local, rules).run()?, 5)
 }
 
 /// Runs perftest with these rules in both processes: returns what the client prints, and whether
@@ -104,7 +104,7 @@ fn rate(cx: &Context, local: &'static str) -> Verdict {
     let (out, works) = perftest(cx, local, rules, "ib_write_bw -d u -x 1 -F -n 200")?;
     let average = column(&out, 3).filter(|_| works);
     let fits = average.is_some_and(|average| (8.0..=23.9).contains(&average));
-    ensure(fits, format!("{average:?} MiB/s")).map_err(|failure| failure.with(&out))
+    ensure(fits, format!("{average:?} MiB/s")).with(&out)
 }
 
 /// Each way takes 2 ms and a little more or less; perftest reports half of a round trip.
@@ -113,7 +113,7 @@ fn delay(cx: &Context, local: &'static str) -> Verdict {
     let (out, works) = perftest(cx, local, rules, "ib_send_lat -d u -x 1 -F -n 100")?;
     let least = column(&out, 2).filter(|_| works);
     let fits = least.is_some_and(|least| least > 1_200.0);
-    ensure(fits, format!("{least:?} us at least")).map_err(|failure| failure.with(&out))
+    ensure(fits, format!("{least:?} us at least")).with(&out)
 }
 
 /// Retransmission repairs bursts of two packets.
@@ -126,14 +126,14 @@ fn burst(cx: &Context, local: &'static str) -> Verdict {
         most.is_some_and(|most| most > 1_000.0),
         format!("{most:?} us at most"),
     )
-    .map_err(|failure| failure.with(&out))
+    .with(&out)
 }
 
 /// Checks a partition: from one network nothing arrives, from others all.
 fn partition(cx: &Context, local: &'static str) -> Verdict {
     let run = |rules: &str| perftest(cx, local, rules, "ib_send_lat -d u -x 1 -F -n 20 -u 8");
     let (out, works) = run("at 0s: partition from 192.0.2.0/24")?;
-    ensure(works, "packets of other addresses are lost").map_err(|failure| failure.with(&out))?;
+    ensure(works, "packets of other addresses are lost").with(&out)?;
     let (out, works) = run("at 0s: partition from 127.0.0.0/8")?;
-    ensure(!works, "packets of the partition arrive").map_err(|failure| failure.with(&out))
+    ensure(!works, "packets of the partition arrive").with(&out)
 }

@@ -10,14 +10,14 @@ use std::time::Instant;
 
 use ibverbs_faults::EVENTS;
 use serde_json::Value;
-use victim::{START, Victim, ctl, fails, json, on_uroce, shown};
+use victim::{START, Victim, ctl, fails, json, shown};
 
 use crate::artifacts::CONTROL;
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
-use crate::process::{Exit, read, signal, wait_until};
+use crate::context::{Context, Library};
+use crate::process::{Exit, read, signal, succeeded, wait_until};
 use crate::sandbox::{Sandbox, can_change_user};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 const ENOMEM: i32 = 12;
 
@@ -89,7 +89,7 @@ fn rules(cx: &Context) -> Verdict {
         lines.iter().all(|line| table.contains(line)),
         "the table lacks a rule",
     )
-    .map_err(|failure| failure.with(&table))?;
+    .with(&table)?;
     fails(
         cx,
         &["add", "drop; drip"],
@@ -162,7 +162,7 @@ fn packets(cx: &Context) -> Verdict {
         table.contains("rdma_sends") && !table.contains("symbol_error"),
         "counters",
     )
-    .map_err(|failure| failure.with(&table))?;
+    .with(&table)?;
     let zeros = shown(cx, &["counters", "-z"])?;
     ensure(zeros.contains("symbol_error"), "-z prints no symbol_error")?;
     let qps = json(cx, &["qps"])?;
@@ -177,7 +177,7 @@ fn packets(cx: &Context) -> Verdict {
     let top = shown(cx, &["top", "-i", "0.1", "-n", "2"])?;
     let heads = top.lines().filter(|line| line.contains("TX MB/s")).count();
     let number = format!("{:#x}", a["qpn"].as_u64().unwrap_or(0));
-    ensure(heads == 2 && top.contains(&number), "top").map_err(|failure| failure.with(&top))?;
+    ensure(heads == 2 && top.contains(&number), "top").with(&top)?;
     victim.quits()
 }
 
@@ -248,7 +248,7 @@ fn several(cx: &Context) -> Verdict {
         let mut lines = list.lines().map(str::trim_start);
         lines.any(|line| line.starts_with(&start) && line.ends_with(end))
     };
-    ensure(has(&one, "no") && has(&other, "yes"), "list").map_err(|failure| failure.with(&list))?;
+    ensure(has(&one, "no") && has(&other, "yes"), "list").with(&list)?;
     let rule = "fail:call=reg_mr,errno=ENOMEM";
     fails(cx, &["add", rule], "there are several processes")?;
     fails(cx, &["clear"], "there are several processes")?;
@@ -290,12 +290,12 @@ fn shown_of_one(cx: &Context, one: &Victim) -> Verdict {
         let ok = head.trim_start().starts_with("PID ")
             && rows.iter().all(is_of_one)
             && lines.contains(&rows.len());
-        ensure(ok, format!("{command:?}")).map_err(|failure| failure.with(&table))?;
+        ensure(ok, format!("{command:?}")).with(&table)?;
         if command == ["qps"] {
             let all_said = rows
                 .iter()
                 .all(|row| row.contains(" RTS ") && row.contains(" 127.0.0.1/0x"));
-            ensure(all_said, "qps").map_err(|failure| failure.with(&table))?;
+            ensure(all_said, "qps").with(&table)?;
         }
     }
     Ok(())
@@ -340,7 +340,7 @@ fn other_user(cx: &Context) -> Verdict {
         .under(stranger)
         .run()?;
     let none = list.exit == Exit::Code(1) && list.err.contains("no process of this user");
-    ensure(none, "another user sees it").map_err(|failure| failure.with(list.transcript()))?;
+    ensure(none, "another user sees it").with(list.transcript())?;
     let ask = [cx.built("control")?, "ask".into(), name, "info".into()];
     let refused = cx
         .program(ask.clone())
@@ -348,19 +348,13 @@ fn other_user(cx: &Context) -> Verdict {
         .library(&cx.library_dir(Library::Ours))
         .run()?;
     let expected = "{\"error\":\"this process is of another user\"}\n";
-    ensure(refused.out == expected, "another user is not refused")
-        .map_err(|failure| failure.with(refused.transcript()))?;
+    ensure(refused.out == expected, "another user is not refused").with(refused.transcript())?;
     let root = cx
         .program(ask)
         .library(&cx.library_dir(Library::Ours))
         .run()?;
-    ensure(
-        root.out.contains("\"program\":\"control\""),
-        "root gets no answer",
-    )
-    .map_err(|failure| failure.with(root.transcript()))?;
-    let list = cx.program([cx.built(CONTROL)?, "list".into()]).run()?;
-    succeeded("uroce-ctl of root", &list)?;
+    contains(&root.out, &["\"program\":\"control\""]).with(&root.err)?;
+    cx.program([cx.built(CONTROL)?, "list".into()]).succeed()?;
     victim.quits()
 }
 
@@ -442,12 +436,13 @@ fn unload(cx: &Context) -> Verdict {
         cx.library(Library::Ours).to_string_lossy().into_owned(),
     ];
     // Without the view of its files, uroce itself does not keep the library loaded.
-    let running = on_uroce(cx, argv)
+    let running = cx
+        .on_uroce(argv)
         .env("IBV_UROCE_VIEW", "0")
         .env("IBV_CONTROL", "1")
         .spawn()?;
     let unloaded = wait_until(START, || running.output().contains("unloaded"));
-    ensure(unloaded, "not unloaded").map_err(|failure| failure.with(running.output()))?;
+    ensure(unloaded, "not unloaded").with(running.output())?;
     let started = Instant::now();
     let mut answered = ctl(cx, &["list"])?;
     while !answered.ok() && started.elapsed() < START {

@@ -9,9 +9,9 @@ use std::path::Path;
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::fake::{self, sysfs::Tree};
-use crate::process::{Ended, Program};
+use crate::process::{Ended, Program, succeeded};
 use crate::sandbox::{CAP_NET_RAW, Sandbox, as_ordinary_user, give_capability};
 use crate::verdict::{Failure, Verdict, ensure};
 

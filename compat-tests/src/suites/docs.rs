@@ -2,25 +2,22 @@
 //! the pictures are what their texts describe.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use regex_lite::Regex;
 
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::paths;
 use crate::process::read;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn cases() -> Vec<Case> {
     let site = vec![
         Check::new("make docs", |cx| {
             let ended = cx.program(["scripts/build-docs", &site(cx)]);
-            succeeded(
-                "scripts/build-docs",
-                &ended.dir(&cx.paths.repo).merged().run()?,
-            )
+            ended.dir(&cx.paths.repo).merged().succeed().map(drop)
         }),
         Check::new("links", |cx| {
             let files = names(cx, &site(cx), "html")?;
@@ -37,10 +34,7 @@ pub fn cases() -> Vec<Case> {
         .tier(Tier::Check),
         Case::new("docs/diagrams", |cx| {
             let drawn = cx.program(["scripts/diagrams", "--check"]);
-            succeeded(
-                "scripts/diagrams",
-                &drawn.dir(&cx.paths.repo).merged().run()?,
-            )
+            drawn.dir(&cx.paths.repo).merged().succeed().map(drop)
         })
         .tier(Tier::Check),
         checks::case("docs/site", site)
@@ -62,8 +56,7 @@ fn site(cx: &Context) -> String {
 
 fn no_broken(broken: &[String]) -> Verdict {
     let count = broken.len();
-    ensure(broken.is_empty(), format!("{count} broken links"))
-        .map_err(|failure| failure.with(broken.join("\n")))
+    ensure(broken.is_empty(), format!("{count} broken links")).with(broken.join("\n"))
 }
 
 /// The files below a directory whose names end in `.EXTENSION`.
@@ -139,13 +132,18 @@ fn resolved(file: &str, way: &str) -> PathBuf {
     path
 }
 
-fn document_has(top: &Path, file: &str, target: &str) -> bool {
+/// The file that a link of `file` names, and the anchor there.
+fn page_and_anchor<'a>(top: &Path, file: &str, target: &'a str) -> (PathBuf, &'a str) {
     let (way, anchor) = target.split_once('#').unwrap_or((target, ""));
     let path = match way {
         "" => PathBuf::from(file),
         way => resolved(file, way),
     };
-    let path = top.join(path);
+    (top.join(path), anchor)
+}
+
+fn document_has(top: &Path, file: &str, target: &str) -> bool {
+    let (path, anchor) = page_and_anchor(top, file, target);
     path.exists() && (anchor.is_empty() || anchors(&read(&path)).contains(anchor))
 }
 
@@ -181,12 +179,7 @@ fn site_links(top: &Path, files: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 fn page_has(top: &Path, file: &str, target: &str) -> bool {
-    let (way, anchor) = target.split_once('#').unwrap_or((target, ""));
-    let path = match way {
-        "" => PathBuf::from(file),
-        way => resolved(file, way),
-    };
-    let path = top.join(path);
+    let (path, anchor) = page_and_anchor(top, file, target);
     let anchored = || {
         let text = read(&path);
         text.contains(&format!("id=\"{anchor}\""))
@@ -197,8 +190,7 @@ fn page_has(top: &Path, file: &str, target: &str) -> bool {
 fn complete(cx: &Context) -> Verdict {
     let made: BTreeSet<String> = names(cx, &site(cx), "html")?.into_iter().collect();
     let mut missing = Vec::new();
-    for entry in fs::read_dir(cx.source("../man"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
+    for name in paths::names(cx.source("../man"))? {
         let page = format!("man/{name}.html");
         if name.ends_with(['1', '3', '7']) && !made.contains(&page) {
             missing.push(page);
@@ -228,6 +220,8 @@ fn searchable(cx: &Context) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -15,11 +15,11 @@ use std::time::Duration;
 use crate::c_table;
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
-use crate::process::{Program, read, wait_until};
-use crate::sandbox::{Sandbox, as_ordinary_user};
+use crate::context::{Context, Library};
+use crate::process::{Program, read, succeeded, wait_until};
+use crate::sandbox::Sandbox;
 use crate::testbed::Testbed;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 /// A scene of c/explain, or a mistake, as the table in its source has it.
 struct Expected {
@@ -119,11 +119,7 @@ fn file(cx: &Context) -> PathBuf {
 fn scene(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
     let faults = FAULTS.iter().find(|(scene, _)| *scene == name);
     Ok(cx
-        .program([cx.built("explain")?, name.into()])
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
-        .env("DEVICE", "uroce0")
+        .on_uroce([cx.built("explain")?, name.into()])
         .env("IBV_FAULTS", faults.map_or("0", |(_, rules)| rules))
         .env("IBV_EXPLAIN_WAIT", "1")
         .env("IBV_EXPLAIN", explain))
@@ -170,7 +166,7 @@ fn explained(cx: &Context) -> Result<Explained, Failure> {
 fn explains(cx: &Context, expected: &Expected) -> Verdict {
     let output = format!("json:{}", file(cx).display());
     let name = expected.name.as_str();
-    succeeded(name, &scene(cx, name, &output)?.run()?)?;
+    scene(cx, name, &output)?.succeed()?;
     // Whether the request fails before its queue pair is destroyed is a matter of time.
     let ignored: &[&str] = match name {
         "mr-in-use" => &["key-deregistered", "unread-error"],
@@ -194,20 +190,20 @@ fn check_scene(cx: &Context, name: &str, rules: &[&str], part: &str, ignored: &[
         compare::same(("expected", &wanted), ("counted", &list(&found.counted)))?;
     }
     let first = found.texts.first().cloned().unwrap_or_default();
-    ensure(first.contains(part), format!("«{part}» is not in: {first}"))
+    contains(&first, &[part])
 }
 
 /// A program that does everything right is not commented on.
 fn correct(cx: &Context) -> Verdict {
     let output = format!("file:{}", file(cx).display());
-    succeeded("correct", &scene(cx, "correct", &output)?.run()?)?;
+    scene(cx, "correct", &output)?.succeed()?;
     compare::same(("expected", ""), ("explained", &read(&file(cx))))
 }
 
 fn no_device(cx: &Context) -> Verdict {
     let output = format!("json:{}", file(cx).display());
     let program = scene(cx, "no-device", &output)?.env("IBV_UROCE", "");
-    succeeded("no-device", &program.run()?)?;
+    program.succeed()?;
     let rules = explained(cx)?.rules;
     let only = rules.len() == 1;
     ensure(
@@ -218,8 +214,7 @@ fn no_device(cx: &Context) -> Verdict {
 
 /// The program has no scene that is not a case here.
 fn all_scenes(cx: &Context) -> Verdict {
-    let listed = scene(cx, "list", "0")?.run()?;
-    succeeded("explain list", &listed)?;
+    let listed = scene(cx, "list", "0")?.succeed()?;
     let sorted = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join("\n");
     let here: BTreeSet<&str> = SCENES
         .iter()
@@ -249,8 +244,7 @@ fn every_rule(cx: &Context) -> Verdict {
 
 /// The same on stderr, once per object, and the counts at exit.
 fn text(cx: &Context) -> Verdict {
-    let ended = scene(cx, "busy", "1")?.run()?;
-    succeeded("busy", &ended)?;
+    let ended = scene(cx, "busy", "1")?.succeed()?;
     let lines: Vec<&str> = ended.err.lines().collect();
     let ok = matches!(
         lines.as_slice(),
@@ -261,14 +255,13 @@ fn text(cx: &Context) -> Verdict {
                 && channel.starts_with("libibverbs: explain: error: completion channel 0x")
                 && *counts == "libibverbs: explain: counts: busy 2 (on 2 objects)"
     );
-    ensure(ok, "the text is another").map_err(|failure| failure.with(ended.err))
+    ensure(ok, "the text is another").with(ended.err)
 }
 
 /// Values that mean nothing, and files that cannot be written: a warning, and the program works.
 fn bad_values(cx: &Context) -> Verdict {
     let run = |value: &str| -> Result<String, Failure> {
-        let ended = scene(cx, "busy", value)?.run()?;
-        succeeded(value, &ended)?;
+        let ended = scene(cx, "busy", value)?.succeed()?;
         Ok(ended.err)
     };
     let warned = run("yes")?;
@@ -307,7 +300,7 @@ fn runs(cx: &Context, command: &str, said: Option<&str>) -> Verdict {
     let port = PORT.parse().map_err(|_| Failure::new("PORT"))?;
     let ready = wait_until(Duration::from_secs(20), || hosts.server.listens(port));
     ensure(ready, "the server does not listen")?;
-    succeeded("client", &program("client", Some("127.0.0.1")).run()?)?;
+    program("client", Some("127.0.0.1")).succeed()?;
     let exit = server.wait(Duration::from_secs(20))?;
     succeeded("server", &server.ended(exit)?)?;
     let explained = |role: &str| read(&cx.dir().join(role));

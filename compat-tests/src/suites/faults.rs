@@ -11,11 +11,11 @@ use regex_lite::Regex;
 
 use crate::case::Case;
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::paths;
-use crate::process::{Program, Running, read, wait_until};
+use crate::process::{Program, Running, read, succeeded, wait_until};
 use crate::sandbox::{Sandbox, as_ordinary_user, can_change_user, sh};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// A scene that runs the distribution's ibv_asyncwatch, not the program `faults`.
 const ASYNCWATCH: &str = "asyncwatch";
@@ -134,15 +134,15 @@ fn under_valgrind(cx: &Context, scene: &str) -> Verdict {
         "uroce0".into(),
         scene.into(),
     ];
-    let ended = on_uroce(cx, argv).limit(Duration::from_secs(300)).run()?;
-    succeeded(scene, &ended)?;
+    let ended = on_uroce(cx, argv)
+        .limit(Duration::from_secs(300))
+        .succeed()?;
     as_expected(cx, scene, &ended.out)
 }
 
 /// The program has no scene that is not in `expected`.
 fn all_scenes(cx: &Context) -> Verdict {
-    let listed = on_uroce(cx, vec![cx.built("faults")?, "uroce0".into()]).run()?;
-    succeeded("faults", &listed)?;
+    let listed = on_uroce(cx, vec![cx.built("faults")?, "uroce0".into()]).succeed()?;
     let sorted = |mut names: Vec<String>| {
         names.sort();
         names.join("\n")
@@ -287,8 +287,7 @@ fn asyncwatch(cx: &Context) -> Result<String, Failure> {
 
 fn await_text(watcher: &Running, text: &str) -> Verdict {
     let printed = wait_until(Duration::from_secs(20), || watcher.output().contains(text));
-    ensure(printed, format!("ibv_asyncwatch does not print {text}"))
-        .map_err(|failure| failure.with(watcher.output()))
+    ensure(printed, format!("ibv_asyncwatch does not print {text}")).with(watcher.output())
 }
 
 #[cfg(test)]

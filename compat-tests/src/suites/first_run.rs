@@ -6,14 +6,13 @@
 //! that cargo has downloaded.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::checks::slug;
-use crate::context::{Context, succeeded};
-use crate::paths;
-use crate::process::{Ended, read};
+use crate::context::Context;
+use crate::paths::{self, text};
+use crate::process::{Ended, read, succeeded};
 use crate::roots::{BOOKWORM_FIRST, Root, TRIXIE_FIRST};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -139,7 +138,7 @@ fn run(cx: &Context, root: &Root, user: &str) -> Verdict {
     ];
     let words = words.into_iter().chain([crates.as_str()]);
     let prepared = cx.program(words).dir(&paths::repo()).merged();
-    succeeded("the root directory", &prepared.limit(LIMIT).run()?)?;
+    prepared.limit(LIMIT).succeed()?;
     let verdict = commands(cx, root, user, (&readme, &base, &work));
     fs::remove_dir_all(&work)?;
     verdict
@@ -183,10 +182,6 @@ fn commands(
         }
     }
     Ok(())
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 fn works(command: &str, ended: &Ended, wanted: &[&str]) -> Verdict {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, last_lines, succeeded};
+use crate::context::Context;
 use crate::paths;
-use crate::process::{Ended, Program};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::process::{Ended, Program, last_lines, succeeded};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The time for each target, in seconds.
 const SECONDS: u64 = 5;
@@ -60,13 +60,13 @@ fn oss_fuzz(cx: &Context) -> Verdict {
         .env("CARGO_TARGET_DIR", paths::target().join("fuzz"))
         .merged()
         .limit(Duration::from_secs(BUILD));
-    succeeded("build.sh", &build.run()?)?;
+    build.succeed()?;
     for name in targets()? {
         let (target, seeds) = (out.join(&name), cx.dir().join(&name));
         let archive = out.join(format!("{name}_seed_corpus.zip"));
         let [archive, seeds, target] = [&archive, &seeds, &target].map(|p| p.display().to_string());
         let unzip = ["python3", "-m", "zipfile", "-e", &archive, &seeds];
-        succeeded("the seeds", &cx.program(unzip).run()?)?;
+        cx.program(unzip).succeed()?;
         let run = cx.program([
             target.as_str(),
             "-runs=2000",
@@ -157,8 +157,7 @@ fn build(cx: &Context) -> Result<PathBuf, Failure> {
         // Optimizing more takes longer than it saves.
         build = build.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     }
-    let built = build.run()?;
-    succeeded("cargo fuzz build", &built)?;
+    build.succeed()?;
     Ok(dir.join(host).join("release"))
 }
 
@@ -206,7 +205,7 @@ fn verdict(ended: &Ended) -> Verdict {
         .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     let count = count.and_then(|text| text.trim().parse::<u64>().ok());
     ensure(count.is_some_and(|count| count > 0), "it ran on no inputs")
-        .map_err(|failure| failure.with(last_lines(&ended.out, 20)))
+        .with(last_lines(&ended.out, 20))
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use regex_lite::Regex;
 use super::dist;
 use crate::artifacts::WRAPPER;
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::process::{Program, Running, read};
 use crate::roots::TRIXIE_GUIDES;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The port at which the release's files are served in the case's namespace.
 const PORT: u16 = 20_090;
@@ -157,8 +157,7 @@ fn follow_in(
     let ended = prepare(shell.env("HOME", cx.dir()))
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-        .run()?;
-    succeeded("the page's commands", &ended)?;
+        .succeed()?;
     for (number, block) in blocks.iter().enumerate() {
         if block.kind != "text" {
             continue;
@@ -167,8 +166,7 @@ fn follow_in(
         let output = ended.out.split(&mark).nth(1).unwrap_or_default();
         let output = output.split(MARK).next().unwrap_or_default();
         for line in &block.lines {
-            ensure(has(output, line)?, format!("no line {line:?}"))
-                .map_err(|failure| failure.with(output))?;
+            ensure(has(output, line)?, format!("no line {line:?}")).with(output)?;
         }
     }
     Ok(())
@@ -250,8 +248,7 @@ fn page_of_rdma_cm(cx: &Context) -> Verdict {
     let ended = program
         .env("PATH", path_with(&wrapper)?)
         .env("IBVERBS_RS_DIR", cx.library_dir(Library::Ours))
-        .run()?;
-    succeeded("the page's program", &ended)?;
+        .succeed()?;
     ensure(
         ended.out == "received: hello over rdma_cm\n",
         format!("the server printed {:?}", ended.out),

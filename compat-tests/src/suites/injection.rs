@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use ibverbs_faults::{CALLS, COMPLETION_OPCODES, EVENTS, PACKET_OPCODES, STATUSES};
 
-use effects::{EFFECTS, Effect, Printed};
+use effects::{Effect, Printed, effects};
 
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
-use crate::process::{Program, Running, read, wait_until};
-use crate::sandbox::{Sandbox, as_ordinary_user};
+use crate::context::{Context, Library};
+use crate::process::{Program, Running, read, succeeded, wait_until};
+use crate::sandbox::Sandbox;
 use crate::testbed::Testbed;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// ENOSPC: no verb of uroce returns it here by itself.
 const ERRNO: i32 = 28;
@@ -47,11 +47,10 @@ pub fn cases() -> Vec<Case> {
             .programs(&["inject"])
             .tier(Tier::Check)
     };
-    let mut cases: Vec<Case> = EFFECTS
-        .iter()
+    let mut cases: Vec<Case> = effects()
         .map(|row| {
             place(Case::new(format!("uroce/inject/{}", row.name), move |cx| {
-                has_effect(cx, row)
+                has_effect(cx, &row)
             }))
         })
         .collect();
@@ -93,11 +92,7 @@ fn log(cx: &Context) -> PathBuf {
 fn scene(cx: &Context, command: &str, rules: &str) -> Result<Program, Failure> {
     let words = command.split(' ').map(Into::into);
     Ok(cx
-        .program([cx.built("inject")?].into_iter().chain(words))
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
-        .env("DEVICE", "uroce0")
+        .on_uroce([cx.built("inject")?].into_iter().chain(words))
         .env("VERBS_LOG_LEVEL", "2")
         .env("VERBS_LOG_FILE", log(cx))
         .env("IBV_FAULTS", rules))
@@ -105,19 +100,13 @@ fn scene(cx: &Context, command: &str, rules: &str) -> Result<Program, Failure> {
 
 /// Runs a scene, which succeeds. Returns what it printed, and how many faults the log has.
 fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
-    run_on(cx, scene(cx, command, rules)?, command, rules)
+    run_on(cx, &scene(cx, command, rules)?)
 }
 
 /// Runs this program of a scene.
-fn run_on(
-    cx: &Context,
-    program: Program,
-    command: &str,
-    rules: &str,
-) -> Result<(String, usize), Failure> {
+fn run_on(cx: &Context, program: &Program) -> Result<(String, usize), Failure> {
     let _ = std::fs::remove_file(log(cx));
-    let ended = program.run()?;
-    succeeded(&format!("{command} with {rules}"), &ended)?;
+    let ended = program.succeed()?;
     let logged = read(&log(cx));
     let faults = logged
         .lines()
@@ -128,8 +117,8 @@ fn run_on(
 fn has_effect(cx: &Context, effect: &Effect) -> Verdict {
     let (out, faults) = run(cx, effect.scene, effect.rules)?;
     let why = format!("{faults} faults are logged, expected {}", effect.logged);
-    ensure(faults == effect.logged, why).map_err(|failure| failure.with(read(&log(cx))))?;
-    for value in effect.printed {
+    ensure(faults == effect.logged, why).with(read(&log(cx)))?;
+    for value in &effect.printed {
         let (Printed::Is(name, wanted) | Printed::AtLeast(name, wanted)) = value;
         let line = out
             .lines()
@@ -156,32 +145,20 @@ fn rnr_exceeded(cx: &Context) -> Verdict {
 /// Each status, of a send, a receive, and with an extended CQ.
 fn statuses(cx: &Context) -> Verdict {
     for (name, number) in STATUSES {
-        let (_, faults) = run(
-            cx,
-            &format!("status {number}"),
-            &format!("wc:status={name},opcode=send,count=1"),
-        )?;
-        ensure(faults == 1, format!("{name}: {faults} faults are logged"))?;
+        let rule = format!("wc:status={name},opcode=send,count=1");
+        one_fault(cx, run, &format!("status {number}"), &rule)?;
     }
-    run(
-        cx,
-        "status-recv 19",
-        "wc:status=fatal-err,opcode=recv,count=1,size=64",
-    )?;
-    run(
-        cx,
-        "status-ex 11",
-        "wc:status=rem-op-err,opcode=send,count=1",
-    )
-    .map(drop)
+    let rule = "wc:status=fatal-err,opcode=recv,count=1,size=64";
+    run(cx, "status-recv 19", rule)?;
+    let rule = "wc:status=rem-op-err,opcode=send,count=1";
+    run(cx, "status-ex 11", rule).map(drop)
 }
 
 /// Each verb fails once.
 fn calls(cx: &Context) -> Verdict {
     for call in CALLS {
         let rule = format!("fail:call={call},errno=ENOSPC,after=1,count=1");
-        let (_, faults) = run(cx, &format!("call {call} {ERRNO}"), &rule)?;
-        ensure(faults == 1, format!("{call}: {faults} faults are logged"))?;
+        one_fault(cx, run, &format!("call {call} {ERRNO}"), &rule)?;
     }
     // A pattern, and a number in place of a name.
     run(
@@ -202,8 +179,7 @@ fn packet_opcodes(cx: &Context) -> Verdict {
             opcode => opcode,
         };
         let rule = format!("duplicate:opcode={opcode},count=1");
-        let (_, faults) = run(cx, &format!("operation {request} 0 0"), &rule)?;
-        ensure(faults == 1, format!("{opcode}: {faults} faults are logged"))?;
+        one_fault(cx, run, &format!("operation {request} 0 0"), &rule)?;
     }
     Ok(())
 }
@@ -221,8 +197,7 @@ fn completion_opcodes(cx: &Context) -> Verdict {
         };
         let rule = format!("wc:status=general-err,opcode={opcode},count=1");
         let command = format!("operation {request} {sent} {received}");
-        let (_, faults) = run(cx, &command, &rule)?;
-        ensure(faults == 1, format!("{opcode}: {faults} faults are logged"))?;
+        one_fault(cx, run, &command, &rule)?;
     }
     Ok(())
 }
@@ -263,12 +238,8 @@ fn events(cx: &Context) -> Verdict {
 /// The same seed has the same faults, another one has others.
 fn seed(cx: &Context) -> Verdict {
     let failed = |seed: &str| -> Result<String, Failure> {
-        Ok(run(
-            cx,
-            "calls 64",
-            &format!("seed={seed};fail:call=reg_mr,errno=EIO,p=0.4,after=1"),
-        )?
-        .0)
+        let rules = format!("seed={seed};fail:call=reg_mr,errno=EIO,p=0.4,after=1");
+        Ok(run(cx, "calls 64", &rules)?.0)
     };
     let first = failed("5")?;
     let both = first.contains('x') && first.contains('.');
@@ -279,8 +250,7 @@ fn seed(cx: &Context) -> Verdict {
 
 fn refused(cx: &Context) -> Verdict {
     for (rules, why) in REFUSED {
-        let ended = scene(cx, "calls 4", rules)?.run()?;
-        succeeded(rules, &ended)?;
+        let ended = scene(cx, "calls 4", rules)?.succeed()?;
         let start = format!("libibverbs: Warning: ignoring IBV_FAULTS: {why}");
         let ok = ended.err.starts_with(&start) && ended.err.lines().count() == 1;
         ensure(ok, format!("{rules}: it printed {}", ended.err))?;
@@ -347,15 +317,14 @@ fn explained(cx: &Context) -> Verdict {
     let rules = "wc:status=rnr-retry-exc-err,opcode=send,count=1";
     let ended = scene(cx, "status 13", rules)?
         .env("IBV_EXPLAIN", "1")
-        .run()?;
-    succeeded("status 13", &ended)?;
+        .succeed()?;
     let injected = "libibverbs: faults: rule 1: wc status=rnr-retry-exc-err: uroce0, QP ";
     let ok = ended.err.contains(injected) && ended.err.contains("[rnr-exceeded]");
     ensure(ok, format!("it printed {}", ended.err))?;
     let file = cx.dir().join("json");
     let json = format!("json:{}", file.display());
     let program = scene(cx, "calls 2", "fail:call=reg_mr,errno=EIO,after=1,count=1")?;
-    succeeded("calls 2", &program.env("IBV_EXPLAIN", json).run()?)?;
+    program.env("IBV_EXPLAIN", json).succeed()?;
     let text = read(&file);
     let fault = text
         .lines()
@@ -370,8 +339,7 @@ fn explained(cx: &Context) -> Verdict {
 /// Values that ask for nothing.
 fn off(cx: &Context) -> Verdict {
     for value in ["", "0", "1"] {
-        let ended = scene(cx, "calls 4", value)?.run()?;
-        succeeded(value, &ended)?;
+        let ended = scene(cx, "calls 4", value)?.succeed()?;
         compare::same(("expected", "....\n"), ("calls", &ended.out))?;
         compare::same(("expected", ""), ("stderr", &ended.err))?;
     }
@@ -417,7 +385,7 @@ fn pingpong(cx: &Context, sent: bool) -> Verdict {
     let port = PORT.parse().map_err(|_| Failure::new("PORT"))?;
     let ready = wait_until(Duration::from_secs(20), || hosts.server.listens(port));
     ensure(ready, "the server does not listen")?;
-    succeeded("client", &program(Some("127.0.0.1")).run()?)?;
+    program(Some("127.0.0.1")).succeed()?;
     let exit = server.wait(Duration::from_secs(30))?;
     succeeded("server", &server.ended(exit)?)?;
     let log = read(&log(cx));
@@ -425,8 +393,7 @@ fn pingpong(cx: &Context, sent: bool) -> Verdict {
         let injected = log
             .lines()
             .any(|line| line.contains(&format!(": {action}: uroce0, QP ")));
-        ensure(injected, format!("no packet has the fault {action}"))
-            .map_err(|failure| failure.with(&log))?;
+        ensure(injected, format!("no packet has the fault {action}")).with(&log)?;
     }
     let counted = log.contains(" local_rcvd_pkts=");
     ensure(!counted, "packets through shared memory")
@@ -435,6 +402,12 @@ fn pingpong(cx: &Context, sent: bool) -> Verdict {
 /// How a scene of c/inject runs on a device of the kernel: with this command and these rules it succeeds.
 /// Returns what it printed, and how many faults the log has.
 type Run = fn(&Context, &str, &str) -> Result<(String, usize), Failure>;
+
+/// Runs a scene in which one fault is logged.
+fn one_fault(cx: &Context, run: Run, command: &str, rules: &str) -> Verdict {
+    let (_, faults) = run(cx, command, rules)?;
+    ensure(faults == 1, format!("{rules}: {faults} faults are logged"))
+}
 
 fn built_in_kernel(cx: &Context, run: Run) -> Verdict {
     let rules = "fail:call=wr_complete,errno=ENOMEM,after=1,count=2";

@@ -5,11 +5,11 @@
 //! two NUMA nodes, below PCI switches, which hwloc, UCX, ibstat and Mooncake look at.
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::process::{Ended, Program};
 use crate::sandbox::Sandbox;
 use crate::suites::dist;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 const PROFILES: [&str; 7] = [
     "uroce", "rxe", "connectx-roce", "connectx-ib", "irdma", "efa", "small",
@@ -105,15 +105,6 @@ pub(super) fn program<S: Into<String>>(
     program.env("LD_PRELOAD", cx.library(Library::Ours))
 }
 
-/// The program has printed all of these.
-pub(super) fn contains(ended: &Ended, wanted: &[&str]) -> Verdict {
-    for line in wanted {
-        let verdict = ensure(ended.out.contains(line), format!("there is no {line:?}"));
-        verdict.map_err(|failure| failure.with(&ended.out))?;
-    }
-    Ok(())
-}
-
 fn limits(cx: &Context, profile: &str, values: &str) -> Verdict {
     let config = format!("u=127.0.0.1,profile={profile}{values}");
     let argv = [cx.built("limits")?, profile.into()];
@@ -124,8 +115,7 @@ fn limits(cx: &Context, profile: &str, values: &str) -> Verdict {
 fn bad_values(cx: &Context) -> Verdict {
     let config =
         "u=127.0.0.1,profile=mlx9,max_sge=3,mtu=1500,speed=3G,pci=81:00.0,max_qp=2000000,numa=x";
-    let ended = program(cx, ["ibv_devinfo", "-v"], config).run()?;
-    succeeded("ibv_devinfo", &ended)?;
+    let ended = program(cx, ["ibv_devinfo", "-v"], config).succeed()?;
     let warnings = [
         "'profile=mlx9': there are these profiles: uroce, rxe, connectx-roce, connectx-ib, irdma",
         "'mtu=1500': an MTU is 256, 512, 1024, 2048 or 4096",
@@ -136,13 +126,12 @@ fn bad_values(cx: &Context) -> Verdict {
     ];
     for warning in warnings {
         let line = format!("libibverbs: Warning: ignoring bad IBV_UROCE entry {warning}");
-        let verdict = ensure(ended.err.contains(&line), format!("there is no {line:?}"));
-        verdict.map_err(|failure| failure.with(&ended.err))?;
+        contains(&ended.err, &[&line])?;
     }
-    contains(&ended, &["max_sge:\t\t\t3\n"])?;
+    contains(&ended.out, &["max_sge:\t\t\t3\n"])?;
     let missing = program(cx, ["ibv_devinfo"], "@/nonexistent").run()?;
     let line = "ignoring bad IBV_UROCE entry '@/nonexistent': No such file or directory";
-    ensure(missing.err.contains(line), missing.err.clone())
+    contains(&missing.err, &[line])
 }
 
 /// Servers and clients: the name of the case, the profile, the command of both, and what its output has.
@@ -224,14 +213,12 @@ fn pairs() -> impl Iterator<Item = Case> {
                 let config = format!("u=127.0.0.1,profile={profile}");
                 let ended = program(cx, ["bash", "-c", script.as_str()], &config).run()?;
                 if works {
-                    ensure(!ended.out.contains("refused"), command)
-                        .map_err(|failure| failure.with(&ended.out))?;
+                    ensure(!ended.out.contains("refused"), command).with(&ended.out)?;
                 } else {
-                    contains(&ended, &["refused"])?;
+                    contains(&ended.out, &["refused"])?;
                 }
                 let all = format!("{}{}", ended.out, ended.err);
-                ensure(all.contains(wanted), format!("there is no {wanted:?}"))
-                    .map_err(|failure| failure.with(&all))
+                contains(&all, &[wanted])
             };
             case(name, run).cpu(200)
         })
@@ -243,8 +230,7 @@ fn on_node<S: Into<String>>(
 ) -> Result<Ended, Failure> {
     let file = cx.write("node.toml", NODE)?;
     let program = program(cx, argv, &format!("@{}", file.display()));
-    let ended = program.run()?;
-    succeeded(&program.argv().join(" "), &ended)?;
+    let ended = program.succeed()?;
     Ok(ended)
 }
 
@@ -292,18 +278,17 @@ fn hwloc(cx: &Context) -> Verdict {
         let fits = above.is_some_and(|of| {
             of[0].contains(buses) && of[1].contains(function) && depth(of[1]) + 2 == depth(of[2])
         });
-        ensure(fits, format!("{device} is not where it should be"))
-            .map_err(|failure| failure.with(&ended.out))?;
+        ensure(fits, format!("{device} is not where it should be")).with(&ended.out)?;
     }
     // The switch: one bridge above both of its ports.
-    contains(&ended, &["busid=0000:11:00.0", "buses=0000:[12-14]"])
+    contains(&ended.out, &["busid=0000:11:00.0", "buses=0000:[12-14]"])
 }
 
 fn ibstat(cx: &Context) -> Verdict {
     needs(cx, "ibstat", "-V")?;
     let ended = on_node(cx, ["ibstat"])?;
     contains(
-        &ended,
+        &ended.out,
         &[
             "CA type: MT4123",
             "Firmware version: 20.29.1016",
@@ -327,11 +312,10 @@ fn mooncake(cx: &Context) -> Verdict {
     let file = cx.write("node.toml", NODE)?;
     let config = format!("@{}", file.display());
     let program = program(cx, ["python3", "-m", MODULE], &config).env("PYTHONPATH", packages);
-    let ended = program.run()?;
-    succeeded(MODULE, &ended)?;
+    let ended = program.succeed()?;
     let words: Vec<&str> = ended.out.split_whitespace().collect();
     let preferred = r#""cpu:0" : [ [ "mlx5_0", "mlx5_1" ], [ "mlx5_2", "mlx5_3" ] ]"#;
-    ensure(words.join(" ").contains(preferred), "another order").map_err(|f| f.with(&ended.out))
+    ensure(words.join(" ").contains(preferred), "another order").with(&ended.out)
 }
 
 /// UCX estimates bandwidths from the port's speed, and knows which function a device is.
@@ -340,8 +324,8 @@ fn ucx(cx: &Context) -> Verdict {
     let ended = on_node(cx, ["ucx_info", "-d"])?;
     let devices =
         ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1", "mlx5_3:1"].map(|name| format!("Device: {name}"));
-    contains(&ended, &devices.each_ref().map(String::as_str))?;
-    contains(&ended, &["System device: mlx5_2 (2)"])?;
+    contains(&ended.out, &devices.each_ref().map(String::as_str))?;
+    contains(&ended.out, &["System device: mlx5_2 (2)"])?;
     let bandwidth = |device: &str| {
         let mut lines = ended.out.lines();
         lines.find(|line| line.ends_with(&format!("Device: {device}")))?;
@@ -356,7 +340,7 @@ fn ucx(cx: &Context) -> Verdict {
         in_order,
         format!("bandwidths of {edr}, {hdr} and {ndr} MB/s"),
     )
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
 }
 
 /// Checks the files that NCCL and Mooncake read: the path of the function, NUMA node, speeds,
@@ -371,7 +355,7 @@ fn files(cx: &Context) -> Verdict {
     let ended = on_node(cx, ["bash", "-c", script])?;
     let path = "/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:01.0/0000:14:00.0";
     let first = format!("{path}\n0\n0x020700\n0x15b3\n0x101b\n16.0 GT/s PCIe\n16\n");
-    contains(&ended, &[first.as_str()])?;
+    contains(&ended.out, &[first.as_str()])?;
     let last = "0x060400\n16.0 GT/s PCIe\nmlx5_1\n0\n1: DOWN\n0x0000\n1\n b3 15 1b 10\n10\n";
-    contains(&ended, &[last])
+    contains(&ended.out, &[last])
 }

@@ -23,9 +23,10 @@ use crate::fake::scene::{SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::fake::{self, SHIM};
 use crate::machine::boot::Boot;
+use crate::paths;
 use crate::process::read;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Symbol and program.
 type Calls = BTreeSet<(String, String)>;
@@ -165,7 +166,7 @@ fn claims_are_true(claims: &Calls, facts: &Calls) -> Verdict {
         .map(|(symbol, program)| format!("{symbol} {program}"));
     let wrong: Vec<String> = lines.collect();
     let why = format!("{} calls of MATRIX.md are not made", wrong.len());
-    ensure(wrong.is_empty(), why).map_err(|failure| failure.with(wrong.join("\n")))
+    ensure(wrong.is_empty(), why).with(wrong.join("\n"))
 }
 
 fn claims(rows: &[MatrixRow], of: impl Fn(&MatrixRow) -> &Vec<String>) -> Calls {
@@ -215,11 +216,7 @@ fn recorded_programs(records: &Path) -> Result<Vec<(String, PathBuf)>, Failure> 
         if !path.is_dir() {
             continue;
         }
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = paths::name(&path);
         let below = recorded_programs(&path)?;
         found.extend(
             below
@@ -374,11 +371,7 @@ impl<'a> Recorder<'a> {
                 &[("FAKE_NL", "ok")],
             )?;
         }
-        let ours = self
-            .cx
-            .library(Library::Ours)
-            .to_string_lossy()
-            .into_owned();
+        let ours = paths::text(self.cx.library(Library::Ours));
         self.called("providers/load_all", &["load_all", &ours], &[])?;
         self.called("providers/verbs_walk", &["verbs_walk", "--strings"], &[])?;
         for device in ["rxe0", "mlx5_0"] {

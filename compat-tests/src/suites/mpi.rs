@@ -2,8 +2,8 @@
 
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
-use crate::process::read;
+use crate::context::{Context, Library};
+use crate::process::{read, succeeded};
 use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -85,8 +85,7 @@ fn all_ranks(
     let launcher = cx.program(argv).env("UCX_TLS", transports);
     let launcher = launcher.env("IBV_UROCE", "uroce0=lo");
     let launcher = launcher.env("IBV_EXPLAIN", explain);
-    let ended = launcher.library(&cx.library_dir(Library::Ours)).run()?;
-    succeeded("the launcher", &ended)?;
+    let ended = launcher.library(&cx.library_dir(Library::Ours)).succeed()?;
     let good = ended
         .out
         .lines()

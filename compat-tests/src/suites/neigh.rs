@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use crate::checks::slug;
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::machine::{Judged, Member};
 use crate::paths;
-use crate::process::{Running, read};
+use crate::process::{Running, read, succeeded};
 use crate::sandbox::sh;
 use crate::testbed::Namespace;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The GIDs of the device: addresses of the interfaces in `LINK` and `REST`.
 const GIDS: &[&str] = &[
@@ -152,7 +152,7 @@ impl Resolving {
         succeeded("neigh-resolve", &ended)?;
         let calls = calls(&ended.out);
         let why = format!("{} calls, not {count}", calls.len());
-        ensure(calls.len() == count, why).map_err(|failure| failure.with(&ended.out))?;
+        ensure(calls.len() == count, why).with(&ended.out)?;
         Ok(calls)
     }
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::paths;
-use crate::process::Ended;
+use crate::process::{Ended, succeeded};
 use crate::roots::TRIXIE_RUST;
 use crate::sandbox::{Sandbox, sh};
 use crate::suites::dist::old_glibc::{ROOT, enter, inside};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const LIMIT: Duration = Duration::from_secs(3000);
 
@@ -61,7 +61,7 @@ fn compiler(cx: &Context) -> Verdict {
         let ended = run(cx, &[program, "--version"])?;
         succeeded(program, &ended)?;
         let is_it = ended.out.starts_with(&format!("{program} {needed}."));
-        ensure(is_it, format!("not {program} {needed}")).map_err(|f| f.with(ended.out))?;
+        ensure(is_it, format!("not {program} {needed}")).with(ended.out)?;
     }
     Ok(())
 }

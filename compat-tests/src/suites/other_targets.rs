@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::output_checks;
+use crate::paths::text;
 use crate::process::{Exit, Program, Running, wait_until};
 use crate::sandbox::Sandbox;
 use crate::suites::dist::old_glibc::{ROOT, enter};
 use crate::testbed::Host;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 use crate::{downloads, make, paths};
 
 /// A target that is not this machine's.
@@ -173,14 +174,14 @@ fn compile(cx: &Context, target: &Target, bin: &Path, library: &Path) -> Verdict
     let (ours, of_case) = (cx.source("../include"), cx.dir());
     let build = |name: &str, files: Vec<PathBuf>| {
         let mut words = vec![target.compiler.to_string(), "-O1".into(), "-o".into()];
-        words.push(text(&bin.join(name)));
+        words.push(text(bin.join(name)));
         for include in [of_case, ours.as_path(), source.as_path()] {
             words.push(format!("-I{}", text(include)));
         }
         words.extend(target.flags.iter().map(|flag| flag.to_string()));
-        words.extend(files.iter().map(|file| text(file)));
+        words.extend(files.iter().map(text));
         words.push(text(library));
-        succeeded(name, &cx.program(words).merged().run()?)
+        cx.program(words).merged().succeed().map(drop)
     };
     for name in OF_RDMA_CORE {
         let mut files = vec![examples.join(format!("{name}.c"))];
@@ -208,12 +209,12 @@ fn program(
     // In the root directory for musl is no env(1).
     let mut runs = vec!["env"];
     runs.extend(variables);
-    let library = format!("LD_LIBRARY_PATH={}", text(&root.join(target.library)));
+    let library = format!("LD_LIBRARY_PATH={}", text(root.join(target.library)));
     if target.name == MUSL.name {
         words[0] = format!("/bin/{}", words[0]);
         runs.extend(["chroot", "--userspec=65534:65534", ROOT]);
     } else {
-        words[0] = text(&root.join("bin").join(&words[0]));
+        words[0] = text(root.join("bin").join(&words[0]));
         runs.extend([
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
         ]);
@@ -234,18 +235,13 @@ fn without_device(cx: &Context, target: &Target) -> Verdict {
         !ended.ok() && says,
         "it does not say that there is no device",
     )
-    .map_err(|failure| failure.with(ended.transcript()))
+    .with(ended.transcript())
 }
 
 fn devinfo(cx: &Context, target: &Target) -> Verdict {
     let command = ("ibv_devinfo -v", [ONE_DEVICE].as_slice());
-    let ended = program(cx, target, command, "devinfo")?.run()?;
-    succeeded("ibv_devinfo", &ended)?;
-    for wanted in ["uroce0", "PORT_ACTIVE", "RoCE v2"] {
-        ensure(ended.out.contains(wanted), format!("no {wanted}"))
-            .map_err(|failure| failure.with(&ended.out))?;
-    }
-    Ok(())
+    let ended = program(cx, target, command, "devinfo")?.succeed()?;
+    contains(&ended.out, &["uroce0", "PORT_ACTIVE", "RoCE v2"])
 }
 
 /// A server and its client both end with 0, and print what they must.
@@ -291,11 +287,7 @@ fn pair(cx: &Context, target: &Target, command: &str, local: &str) -> Verdict {
             wrong.push(format!("the {side} did not print that it is done"));
         }
     }
-    ensure(wrong.is_empty(), wrong.join("; ")).map_err(|failure| failure.with(said))
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+    ensure(wrong.is_empty(), wrong.join("; ")).with(said)
 }
 
 #[cfg(test)]

@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::fake::sysfs::{Device, Tree};
-use crate::process::{Ended, Program, read};
+use crate::paths::text;
+use crate::process::{Ended, Program, read, succeeded};
 use crate::provider_layouts::{self, LAYOUTS, Layout, NEWEST};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Failure, Verdict, contains, ensure};
 
 /// How the fake kernel answers ioctls.
 const KERNELS: [&str; 2] = ["ok", "ENOTTY"];
@@ -107,17 +108,13 @@ impl<'a> Bench<'a> {
             &source,
             &[&self.linked().each()[..], &["-ldl"]].concat(),
         )?;
-        Ok(to.to_string_lossy().into_owned())
+        Ok(text(&to))
     }
 
     fn linked(&self) -> Linked {
         Linked {
             include: format!("-I{}", self.cx.paths.repo.join("include").display()),
-            library: self
-                .cx
-                .library(Library::Ours)
-                .to_string_lossy()
-                .into_owned(),
+            library: text(self.cx.library(Library::Ours)),
         }
     }
 
@@ -127,12 +124,8 @@ impl<'a> Bench<'a> {
         ]
         .map(Into::into)
         .into();
-        command.extend(["-o".into(), to.to_string_lossy().into_owned()]);
-        command.extend(
-            sources
-                .iter()
-                .map(|source| source.to_string_lossy().into_owned()),
-        );
+        command.extend(["-o".into(), text(to)]);
+        command.extend(sources.iter().map(text));
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self.cx.output(command).map(drop)
     }
@@ -176,7 +169,7 @@ fn device(release: u32) -> String {
 fn nodes(cx: &Context) -> Verdict {
     let library = cx.library(Library::Ours).to_string_lossy().into_owned();
     let list = cx.source("symbols/exports.lst");
-    let list = list.to_string_lossy().into_owned();
+    let list = text(&list);
     cx.output([cx.built("nodes")?, library, list]).map(drop)
 }
 
@@ -308,10 +301,7 @@ fn choice(cx: &Context) -> Verdict {
     let ended = run(&at("libfuture"), &device(NEWEST.release), newest)?;
     let supported = provider_layouts::supported();
     let says = format!("it has provider ABI {next} (of rdma-core {next}); {supported}");
-    cx.report(
-        "unknown-abi",
-        ensure(ended.err.contains(&says), ended.transcript()),
-    )?;
+    cx.report("unknown-abi", contains(&ended.err, &[&says]))?;
 
     // Two providers for one device: the first in the configuration gets it, and the log says so.
     bench.provider(&cx.dir().join("libsame-rdmav34.so"), 34, 34)?;

@@ -13,11 +13,12 @@ use regex_lite::Regex;
 use serde::Deserialize;
 
 use crate::case::Case;
-use crate::context::{Context, Library, last_lines, succeeded};
+use crate::context::{Context, Library};
+use crate::paths::text;
 use crate::pattern;
-use crate::process::{Program, Running, read};
-use crate::sandbox::{Sandbox, as_ordinary_user, sh};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::process::{Program, Running, last_lines, read, succeeded};
+use crate::sandbox::{Sandbox, sh};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Where Debian's package has the tests, some of them compressed.
 const TESTS: &str = "/usr/share/doc/rdma-core/tests";
@@ -127,7 +128,7 @@ pub fn as_explained(
             wrong += &format!("{name}: {found:?}, not {meant:?}\n{}", lines_of(&errors));
         }
     }
-    ensure(wrong.is_empty(), "other findings than expected").map_err(|failure| failure.with(wrong))
+    ensure(wrong.is_empty(), "other findings than expected").with(wrong)
 }
 
 /// The lines of IBV_EXPLAIN in a program's output.
@@ -238,27 +239,21 @@ fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
 
 /// Runs on the device `uroce0`.
 fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
-    cx.program(argv)
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
-        .env("HOME", cx.dir())
-        .dir(tests)
+    cx.on_uroce(argv).env("HOME", cx.dir()).dir(tests)
 }
 
 /// All tests: MODULE.CLASS.TEST.
 fn names(cx: &Context, tests: &Path) -> Result<Vec<String>, Failure> {
     let argv = ["/usr/bin/python3", "-B", "run_tests.py", "--list-tests"];
     let listed = on_uroce(cx, argv.map(String::from).to_vec(), tests);
-    let listed = Way::Verbs.set(cx, listed).run()?;
-    succeeded("run_tests.py --list-tests", &listed)?;
+    let listed = Way::Verbs.set(cx, listed).succeed()?;
     let names: Vec<String> = listed
         .out
         .lines()
         .filter_map(|line| line.trim().strip_prefix("tests."))
         .map(String::from)
         .collect();
-    ensure_enough(names.len()).map_err(|f| f.with(last_lines(&listed.out, 20)))?;
+    ensure_enough(names.len()).with(last_lines(&listed.out, 20))?;
     Ok(names)
 }
 
@@ -285,9 +280,9 @@ fn start(
     let runner = cx.source("suites/pyverbs_runner.py");
     let argv = vec![
         "/usr/bin/python3".into(),
-        runner.to_string_lossy().into_owned(),
+        text(&runner),
         "uroce".into(),
-        list.to_string_lossy().into_owned(),
+        text(&list),
     ];
     let program = way
         .set(cx, on_uroce(cx, argv, tests))
@@ -382,7 +377,7 @@ fn judge(cx: &Context, exceptions: &[Exception], ours: &Path, name: &str, got: &
         got == wanted,
         format!("{got} ({reason}), not {wanted}{why}"),
     )
-    .map_err(|failure| failure.with(last_lines(&read(&dir.join("test.err")), 30)))?;
+    .with(last_lines(&read(&dir.join("test.err")), 30))?;
     // Tests that never call the library are linked to it as well.
     let loaded = read(&dir.join("test.lib"));
     let all_right = loaded

@@ -12,7 +12,7 @@ use crate::context::{Context, Library};
 use crate::process::{Exit, Program, Running, wait_until};
 use crate::sandbox::Sandbox;
 use crate::testbed::Host;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const QEMU: &str = "qemu-system-x86_64";
 const DESTINATION: &str = "rdma:127.0.0.1:4444";
@@ -72,8 +72,7 @@ impl Machine {
     fn end(mut self) -> Verdict {
         self.process.terminate();
         let exit = self.process.wait(LIMIT)?;
-        ensure(exit == Exit::Code(0), format!("{QEMU}: {exit}"))
-            .map_err(|failure| failure.with(self.process.output()))
+        ensure(exit == Exit::Code(0), format!("{QEMU}: {exit}")).with(self.process.output())
     }
 }
 
@@ -98,7 +97,7 @@ fn migration(cx: &Context) -> Verdict {
         wait_until(LIMIT, || host.listens_cm(PORT)),
         "QEMU does not listen",
     )
-    .map_err(|failure| failure.with(incoming.process.output()))?;
+    .with(incoming.process.output())?;
     let outgoing = Machine::start(cx, &host, "source", &[])?;
     outgoing.command(&format!("migrate -d {DESTINATION}"))?;
     let end = Instant::now() + LIMIT;

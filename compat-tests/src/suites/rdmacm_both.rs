@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crate::context::{Context, Library, last_lines};
+use crate::context::{Context, Library};
 use crate::machine::Member;
-use crate::process::{Exit, Program, wait_until};
+use crate::process::{Exit, Program, last_lines, wait_until};
 use crate::testbed::kernel_listens_cm;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Under emulation on a busy host.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -88,7 +88,7 @@ fn run(cx: &Context, pair: &Pair, port: u16) -> Verdict {
     }
     let exit = server.wait(LIMIT)?;
     let output = server.output();
-    verdict.map_err(|failure| failure.with(last_lines(&output, 10)))?;
+    verdict.with(last_lines(&output, 10))?;
     ensure(
         !pair.server_ends || exit == Exit::Code(0),
         format!("the server: {exit}\n{}", last_lines(&output, 10)),

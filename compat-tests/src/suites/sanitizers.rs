@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use crate::case::{Case, Tier};
 use crate::checks::slug;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::paths;
-use crate::process::{Program, read};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::paths::{self, text};
+use crate::process::{Program, read, succeeded};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
 const THREADS: &str = "4";
@@ -137,10 +137,6 @@ fn run(cx: &Context, kind: SanitizerKind) -> Verdict {
     Ok(())
 }
 
-fn text(path: &Path) -> String {
-    path.display().to_string()
-}
-
 /// Runs a command; returns what it prints if it succeeds.
 fn printed(words: &[&str]) -> Option<String> {
     let output = Command::new(words[0]).args(&words[1..]).output().ok()?;
@@ -181,7 +177,7 @@ fn build(cx: &Context, kind: SanitizerKind) -> Result<PathBuf, Failure> {
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("RUSTFLAGS", rust_flags(cx, kind, &runtime)?);
-    succeeded("cargo build", &program.limit(BUILD).run()?)?;
+    program.limit(BUILD).succeed()?;
     let dir = cx.dir().join("lib");
     fs::create_dir_all(&dir)?;
     let built = target.join(host).join("release/libibverbs.so");
@@ -198,7 +194,7 @@ fn rust_flags(cx: &Context, kind: SanitizerKind, runtime: &Path) -> Result<Strin
     if kind == SanitizerKind::Thread {
         let object = paths::target().join("sanitize/tsan_mem.o");
         fs::create_dir_all(paths::target().join("sanitize"))?;
-        let source = text(&cx.source("threads/tsan_mem.c"));
+        let source = text(cx.source("threads/tsan_mem.c"));
         let compile = [
             "gcc",
             "-O1",
@@ -233,9 +229,8 @@ fn passes(cx: &Context, kind: SanitizerKind, library: &Path, run: &SanitizedProg
     }
     let ended = with_options(cx, kind, program, &report)?.run()?;
     let reports = reports(cx, &report)?;
-    succeeded("the program", &ended).map_err(|failure| failure.with(&reports))?;
-    ensure(reports.is_empty(), "the sanitizer has reported errors")
-        .map_err(|failure| failure.with(&reports))
+    succeeded("the program", &ended).with(&reports)?;
+    ensure(reports.is_empty(), "the sanitizer has reported errors").with(&reports)
 }
 
 /// The runtime wants its part of the address space. Providers are not built for it, so what they do is
@@ -249,7 +244,7 @@ fn with_options(
     let shim = cx.built(SHIM)?;
     let log = format!("log_path={}", text(report));
     let suppressions =
-        |file: &str| format!("suppressions={}", text(&cx.source("threads").join(file)));
+        |file: &str| format!("suppressions={}", text(cx.source("threads").join(file)));
     Ok(match kind {
         // The sanitizer's open() comes after the fake kernel's.
         SanitizerKind::Thread => program

@@ -9,38 +9,36 @@ use crate::context::{Context, Library};
 use crate::process::{Exit, read};
 use crate::runner::ONE_TRY;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Outcome, Verdict, ensure};
+use crate::verdict::{Details, Failure, Outcome, Verdict, ensure};
 
 /// The variable that names the member in which the kernel panics.
 const PANIC_IN: &str = "COMPAT_TESTS_PANIC_IN";
 
 pub fn cases() -> Vec<Case> {
+    let fails = |name: &str, change: (&'static [u8], &'static [u8]), case, reason| {
+        let run = move |cx: &Context| must_fail(cx, change, case, reason);
+        Case::new(format!("selftest/vm/{name}"), run)
+    };
     let cases = [
         Case::new("selftest/vm/kernel-panic", kernel_panic),
-        Case::new("selftest/vm/another-word", |cx| {
-            must_fail(
-                cx,
-                (b"This will severely", b"This will hardly !"),
-                "vm/tools/memlock-devinfo",
-                "c: program.err and path: program.err differ",
-            )
-        }),
-        Case::new("selftest/vm/another-soname", |cx| {
-            must_fail(
-                cx,
-                (b"libibverbs.so.1\0", b"libibverbs.so.9\0"),
-                "vm/tools/devices",
-                "preload: program ran on the wrong library",
-            )
-        }),
-        Case::new("selftest/vm/cannot-be-loaded", |cx| {
-            must_fail(
-                cx,
-                (b"\x7fELF", b"nope"),
-                "vm/tools/devices",
-                "path: exit code 127, the C library's is 0",
-            )
-        }),
+        fails(
+            "another-word",
+            (b"This will severely", b"This will hardly !"),
+            "vm/tools/memlock-devinfo",
+            "c: program.err and path: program.err differ",
+        ),
+        fails(
+            "another-soname",
+            (b"libibverbs.so.1\0", b"libibverbs.so.9\0"),
+            "vm/tools/devices",
+            "preload: program ran on the wrong library",
+        ),
+        fails(
+            "cannot-be-loaded",
+            (b"\x7fELF", b"nope"),
+            "vm/tools/devices",
+            "path: exit code 127, the C library's is 0",
+        ),
     ];
     let in_vm = |case: Case| case.sandbox(Sandbox::Vm).limit(1000).estimate(80);
     cases.into_iter().map(in_vm).collect()
@@ -85,7 +83,7 @@ fn must_fail(cx: &Context, change: (&[u8], &[u8]), case: &str, reason: &str) -> 
     let failed = failed.ok_or("the report does not have the case")?;
     ensure(failed.outcome == Outcome::Failed, "the case has not failed")?;
     let text = format!("{}\n{}", failed.why, failed.details);
-    ensure(text.contains(reason), format!("not reported: {reason}")).map_err(|f| f.with(text))
+    ensure(text.contains(reason), format!("not reported: {reason}")).with(text)
 }
 
 /// After a panic, a new machine runs the rest, and the member that was running: that is unstable.
@@ -95,8 +93,7 @@ fn kernel_panic(cx: &Context) -> Verdict {
     let cases = ["vm/tools/devices", member];
     let inner = run(cx, &library, &[(PANIC_IN, member)], &cases)?;
     let exit = inner.ended.exit;
-    ensure(exit == Exit::Code(0), format!("the exit code is {exit}"))
-        .map_err(|f| f.with(&inner.ended.out))?;
+    ensure(exit == Exit::Code(0), format!("the exit code is {exit}")).with(&inner.ended.out)?;
     let mut outcomes: Vec<_> = inner
         .finished
         .iter()
@@ -115,5 +112,5 @@ fn kernel_panic(cx: &Context) -> Verdict {
         line.is_some_and(|line| line.contains("panic") || line.contains("sysrq")),
         "the log does not name the panic",
     )
-    .map_err(|failure| failure.with(log))
+    .with(log)
 }

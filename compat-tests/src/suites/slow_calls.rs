@@ -7,7 +7,7 @@ use crate::case::Case;
 use crate::context::Context;
 use crate::process::{Program, read};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::{Details, Verdict, ensure};
 
 /// A system call, and how it is delayed.
 struct SlowCall {
@@ -20,49 +20,30 @@ struct SlowCall {
     client_only: bool,
 }
 
+const fn by_udp(name: &'static str, injected: &'static str, client_only: bool) -> SlowCall {
+    SlowCall {
+        name,
+        injected,
+        local: "0",
+        client_only,
+    }
+}
+
+const fn by_shared_memory(name: &'static str, injected: &'static str) -> SlowCall {
+    SlowCall {
+        local: "1",
+        ..by_udp(name, injected, false)
+    }
+}
+
 const CALLS: &[SlowCall] = &[
-    SlowCall {
-        name: "recvmmsg",
-        injected: "delay_exit=25000:when=3+7",
-        local: "0",
-        client_only: true,
-    },
-    SlowCall {
-        name: "sendmmsg",
-        injected: "delay_enter=1000",
-        local: "0",
-        client_only: false,
-    },
-    SlowCall {
-        name: "sendmsg",
-        injected: "delay_enter=1000",
-        local: "1",
-        client_only: false,
-    },
-    SlowCall {
-        name: "sendto",
-        injected: "delay_enter=1000",
-        local: "1",
-        client_only: false,
-    },
-    SlowCall {
-        name: "epoll_pwait",
-        injected: "delay_exit=1000",
-        local: "1",
-        client_only: false,
-    },
-    SlowCall {
-        name: "ppoll",
-        injected: "delay_exit=1000",
-        local: "1",
-        client_only: false,
-    },
-    SlowCall {
-        name: "futex",
-        injected: "delay_enter=500",
-        local: "1",
-        client_only: false,
-    },
+    by_udp("recvmmsg", "delay_exit=25000:when=3+7", true),
+    by_udp("sendmmsg", "delay_enter=1000", false),
+    by_shared_memory("sendmsg", "delay_enter=1000"),
+    by_shared_memory("sendto", "delay_enter=1000"),
+    by_shared_memory("epoll_pwait", "delay_exit=1000"),
+    by_shared_memory("ppoll", "delay_exit=1000"),
+    by_shared_memory("futex", "delay_enter=500"),
 ];
 
 const PROGRAMS: [(&str, &str); 4] = [
@@ -102,7 +83,7 @@ fn works(cx: &Context, call: &SlowCall, command: &str) -> Verdict {
     })?;
     let calls = read(calls_of(Role::Client).as_ref());
     let delayed = calls.lines().filter(|line| line.contains("(DELAYED)"));
-    ensure(delayed.count() > 0, "no call was delayed").map_err(|failure| failure.with(calls))
+    ensure(delayed.count() > 0, "no call was delayed").with(calls)
 }
 
 fn delayed(program: Program, call: &SlowCall, role: Role) -> Program {

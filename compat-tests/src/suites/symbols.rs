@@ -10,6 +10,7 @@ use regex_lite::Regex;
 use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library};
+use crate::paths::text;
 use crate::process::read;
 use crate::provider_layouts::abis;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -117,11 +118,8 @@ fn needed(cx: &Context) -> Verdict {
 
 /// Each symbol is found by version, and default versions also without.
 fn lookup(cx: &Context) -> Verdict {
-    let library = cx.library(Library::Ours).to_string_lossy().into_owned();
-    let list = cx
-        .source("symbols/exports.lst")
-        .to_string_lossy()
-        .into_owned();
+    let library = text(cx.library(Library::Ours));
+    let list = text(cx.source("symbols/exports.lst"));
     cx.output([cx.built("lookup")?, library, list]).map(drop)
 }
 

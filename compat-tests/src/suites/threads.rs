@@ -11,7 +11,7 @@ use crate::fake::sysfs::{Tree, known_devices};
 use crate::machine::Member;
 use crate::process::Exit;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
 const IOCTLS: [&str; 2] = ["ENOTTY", "ok"];
@@ -151,7 +151,7 @@ fn ended(ours: &SceneOutcome) -> Verdict {
         ours.exit == Exit::Code(0),
         format!("ours: exit code {}", ours.exit),
     )
-    .map_err(|failure| failure.with(&ours.text))
+    .with(&ours.text)
 }
 
 /// SRQ commands do not overlap with ours; with the C library they do, which shows that the test finds it.
@@ -162,13 +162,12 @@ fn serial(cx: &Context, device: &str, io: &str) -> Verdict {
     let (c, ours) = (scene.run(cx, Library::C)?, scene.run(cx, Library::Ours)?);
     let says = |outcome: &SceneOutcome, line: &str| outcome.text.lines().any(|l| l == line);
     let why = |who| format!("{who} did not print what was expected");
-    ensure(says(&c, "create during destroy: yes"), why("the C library"))
-        .map_err(|failure| failure.with(&c.text))?;
+    ensure(says(&c, "create during destroy: yes"), why("the C library")).with(&c.text)?;
     ensure(
         says(&ours, "create during destroy: no") && says(&ours, "create before acknowledge: ok"),
         why("ours"),
     )
-    .map_err(|failure| failure.with(&ours.text))?;
+    .with(&ours.text)?;
     ended(&ours)
 }
 

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, last_lines, succeeded};
-use crate::process::{Exit, Program, wait_until};
+use crate::context::Context;
+use crate::process::{Exit, Program, last_lines, succeeded, wait_until};
 use crate::sandbox::Sandbox;
 use crate::testbed::{Host, Hosts, Testbed};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// UCX's transports: only those of RDMA, so that nothing else can carry a message.
 pub(super) const TRANSPORTS: [(&str, &str); 3] = [
@@ -89,7 +89,7 @@ pub(super) fn transfers_between(
         last_lines(&client.out, 10),
         last_lines(&output, 10)
     );
-    succeeded("the client", &client).map_err(|failure| failure.with(&output))?;
+    succeeded("the client", &client).with(&output)?;
     ensure(exit == Exit::Code(0), format!("the server: {exit}\n{both}"))?;
     // Ten of each size, and the atomics of both widths.
     let expected = format!("{} transfers, 0 bad\n", 10 * sizes.len() + 2 * 106 + 1);
@@ -112,9 +112,7 @@ pub(super) fn compile(cx: &Context) -> Result<String, Failure> {
     let source = cx.source("c/ucx/transfers.c").display().to_string();
     let program = cx.dir().join("transfers").display().to_string();
     let words = ["gcc", "-O1", "-Wall", "-Wextra", "-o", &program, &source];
-    let compiled = cx
-        .program(words.into_iter().chain(["-lucp", "-lucs"]))
-        .run()?;
-    succeeded("gcc", &compiled)?;
+    cx.program(words.into_iter().chain(["-lucp", "-lucs"]))
+        .succeed()?;
     Ok(program)
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, last_lines, succeeded};
-use crate::process::Program;
+use crate::context::{Context, Library};
+use crate::process::{Program, last_lines, succeeded};
 use crate::roots::TRIXIE_UCX;
 use crate::sandbox::{Sandbox, sh};
 use crate::suites::ucx::{self, TRANSPORTS};
 use crate::testbed::Testbed;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 /// Tests of ucx_perftest, the sizes of messages in bytes, and how many are sent.
 const TESTS: [(&str, &[(&str, &str)]); 7] = [
@@ -46,14 +46,7 @@ pub fn cases() -> Vec<Case> {
 fn all(cx: &Context) -> Verdict {
     let root = enter(cx)?;
     let devices = in_root(cx, &root, &["ucx_info", "-d"]).run()?;
-    let found = ensure(
-        devices.out.contains("Device: uroce0:1"),
-        "ucx_info -d does not show uroce0:1",
-    );
-    cx.report(
-        "info",
-        found.map_err(|failure| failure.with(last_lines(&devices.out, 20))),
-    )?;
+    cx.report("info", contains(&devices.out, &["Device: uroce0:1"]))?;
     for (transport, variable) in TRANSPORTS {
         for (test, sizes) in TESTS {
             for (size, count) in sizes {
@@ -133,5 +126,5 @@ fn perftest(
     let ended = in_root(cx, root, &words).run()?;
     let result = ended.out.lines().any(|line| line.starts_with("Final:"));
     succeeded("mpirun", &ended)?;
-    ensure(result, "no result").map_err(|failure| failure.with(last_lines(&ended.out, 20)))
+    ensure(result, "no result").with(last_lines(&ended.out, 20))
 }

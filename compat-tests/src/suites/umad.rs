@@ -2,11 +2,11 @@
 //! infiniband-diags, which know nothing of libibverbs.
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::process::Ended;
 use crate::sandbox::Sandbox;
-use crate::suites::lab::{contains, program};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::suites::lab::program;
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 /// Two nodes of one subnet, with LIDs 1 and 2.
 const FIRST: &str = "ib0=127.0.0.1,profile=connectx-ib";
@@ -122,15 +122,13 @@ fn calls(cx: &Context, config: &str, checks: usize) -> Verdict {
 
 fn run_tool(cx: &Context, (_, command, wanted): &Tool) -> Verdict {
     needs_tools(cx)?;
-    let ended = program(cx, command.split(' '), FIRST).run()?;
-    succeeded(command, &ended)?;
-    contains(&ended, wanted)
+    let ended = program(cx, command.split(' '), FIRST).succeed()?;
+    contains(&ended.out, wanted)
 }
 
 fn run_script(cx: &Context, script: &str) -> Result<Ended, Failure> {
     let script = format!("{SHELL}{script}");
-    let ended = program(cx, ["bash", "-c", &script], SECOND).run()?;
-    succeeded("the script", &ended)?;
+    let ended = program(cx, ["bash", "-c", &script], SECOND).succeed()?;
     Ok(ended)
 }
 
@@ -152,10 +150,9 @@ fn ibping(cx: &Context) -> Verdict {
         kill $server; true"#;
     let ended = run_script(cx, SCRIPT)?;
     let answered = ended.out.matches("1 received, 0% packet loss").count();
-    ensure(answered == 3, format!("{answered} of 3"))
-        .map_err(|failure| failure.with(&ended.out))?;
+    ensure(answered == 3, format!("{answered} of 3")).with(&ended.out)?;
     contains(
-        &ended,
+        &ended.out,
         &["1000 received, 0% packet loss", "can't serve class 50"],
     )?;
     ensure(
@@ -190,7 +187,7 @@ fn counters(cx: &Context) -> Verdict {
     let counts = ["before", "during", "stopped", "cleared"].map(count);
     let right = matches!(counts, [Some(0), Some(during), Some(stopped), Some(0)]
         if during > 1000 && stopped >= during);
-    ensure(right, "wrong counts").map_err(|failure| failure.with(&ended.out))
+    ensure(right, "wrong counts").with(&ended.out)
 }
 
 /// perftest joins a group at the subnet administration and addresses it by its GID; mckey gets the group from
@@ -211,7 +208,7 @@ fn multicast(cx: &Context) -> Verdict {
         wait $receiver && echo "received by mckey""#;
     let ended = run_script(cx, SCRIPT)?;
     contains(
-        &ended,
+        &ended.out,
         &[
             "MGID: 255:01", "received 1\n", "received 0\n", "received by mckey",
         ],
@@ -223,12 +220,8 @@ fn refused(cx: &Context) -> Verdict {
     needs_tools(cx)?;
     let ended = program(cx, ["smpquery", "-t", "100", "nodeinfo", "9"], FIRST).run()?;
     ensure(!ended.ok(), "there is no such node")?;
-    let says = |ended: &Ended, what: &str| {
-        let verdict = ensure(ended.err.contains(what), format!("there is no {what:?}"));
-        verdict.map_err(|failure| failure.with(&ended.err))
-    };
-    says(&ended, "dport (Lid 9)")?;
+    contains(&ended.err, &["dport (Lid 9)"])?;
     let ended = program(cx, ["perfquery"], "r=127.0.0.1,profile=connectx-roce").run()?;
     ensure(!ended.ok(), "QP 0 on Ethernet")?;
-    says(&ended, "client_register for mgmt 1 failed")
+    contains(&ended.err, &["client_register for mgmt 1 failed"])
 }

@@ -5,10 +5,9 @@
 use crate::c_table;
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::machine::Member;
-use crate::process::Program;
-use crate::sandbox::{Sandbox, as_ordinary_user};
+use crate::sandbox::Sandbox;
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of a program of ours, by its directory: each is a case.
@@ -61,7 +60,7 @@ pub fn members() -> Vec<Member> {
         let on_uroce = program
             .env("IBV_UROCE", "uroce0=lo")
             .env("DEVICE", "uroce0");
-        succeeded("dmabuf", &on_uroce.env("UDMABUF", "1").run()?)
+        on_uroce.env("UDMABUF", "1").succeed().map(drop)
     };
     vec![Member::new("uroce/verbs-vm/dmabuf", with_udmabuf).programs(&["verbs"])]
 }
@@ -72,21 +71,15 @@ fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -
         .tier(Tier::Check)
 }
 
-fn on_uroce(cx: &Context, argv: Vec<String>, config: &str) -> Program {
-    cx.program(argv)
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", config)
-        .env("DEVICE", "uroce0")
-}
-
 /// The program prints the conditions that do not hold, and then the name with `ok` or `FAILED`. `local` is
 /// the value of IBV_UROCE_LOCAL.
 fn passes(cx: &Context, (program, check): (&str, &str), config: &str, local: &str) -> Verdict {
     let argv = vec![cx.built(program)?, check.to_string()];
-    let program = on_uroce(cx, argv, config).env("IBV_UROCE_LOCAL", local);
-    let ended = program.run()?;
-    succeeded(check, &ended)?;
+    let program = cx
+        .on_uroce(argv)
+        .env("IBV_UROCE", config)
+        .env("IBV_UROCE_LOCAL", local);
+    let ended = program.succeed()?;
     let ran = ended.out.lines().any(|line| line == format!("{check}: ok"));
     ensure(ran, format!("the program has no check {check}"))
 }
@@ -95,8 +88,7 @@ fn passes(cx: &Context, (program, check): (&str, &str), config: &str, local: &st
 fn all_checks(cx: &Context) -> Verdict {
     for name in PROGRAMS {
         let argv = vec![cx.built(name)?, "list".into()];
-        let listed = on_uroce(cx, argv, "uroce0=lo").run()?;
-        succeeded("list", &listed)?;
+        let listed = cx.on_uroce(argv).succeed()?;
         let cases: String = checks(name).map(|check| format!("{check}\n")).collect();
         compare::same(("cases", &cases), (name, &listed.out))?;
     }
@@ -106,8 +98,7 @@ fn all_checks(cx: &Context) -> Verdict {
 /// dlclose of the library, while its background thread runs.
 fn unload(cx: &Context) -> Verdict {
     let library = cx.library(Library::Ours).to_string_lossy().into_owned();
-    let ended = on_uroce(cx, vec![cx.built("unload")?, library], "uroce0=lo").run()?;
-    succeeded("unload", &ended)?;
+    let ended = cx.on_uroce([cx.built("unload")?, library]).succeed()?;
     ensure(
         ended.out == "unload: ok\n",
         format!("it printed {}", ended.out),

@@ -4,11 +4,11 @@
 use std::fs;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::process::Program;
 use crate::sandbox::Sandbox;
 use crate::suites::view_functions;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 const CLASS: &str = "/sys/class/infiniband";
 
@@ -67,17 +67,8 @@ fn output<S: Into<String>>(
     argv: impl IntoIterator<Item = S>,
 ) -> Result<String, Failure> {
     let program = preloaded(cx, argv);
-    let ended = program.run()?;
-    succeeded(&program.argv().join(" "), &ended)?;
+    let ended = program.succeed()?;
     Ok(ended.out)
-}
-
-fn contains(text: &str, wanted: &[&str]) -> Verdict {
-    for line in wanted {
-        let verdict = ensure(text.contains(line), format!("there is no {line:?}"));
-        verdict.map_err(|failure| failure.with(text))?;
-    }
-    Ok(())
 }
 
 fn every_call(cx: &Context, program: &str) -> Verdict {
@@ -105,8 +96,7 @@ fn fixed_addresses(cx: &Context) -> Verdict {
 fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
     let library = cx.library(Library::Ours).to_string_lossy().into_owned();
     let argv = [cx.built(program)?, library, cx.built("view-late")?];
-    let ended = cx.program(argv).env("IBV_UROCE", "u=lo").run()?;
-    succeeded("the program", &ended)?;
+    let ended = cx.program(argv).env("IBV_UROCE", "u=lo").succeed()?;
     contains(&ended.out, &["device, visits, 0 allocations"])
 }
 
@@ -123,8 +113,7 @@ fn no_allocation(cx: &Context) -> Verdict {
 /// Checks that calls to which the kernel answers EFAULT fail so with the view, too.
 fn bad_addresses(cx: &Context) -> Verdict {
     let program = cx.built("view-efault")?;
-    let kernel = cx.program([program.clone(), "hidden".into()]).run()?;
-    succeeded("without the library", &kernel)?;
+    cx.program([program.clone(), "hidden".into()]).succeed()?;
     cx.report_lines(&preloaded(cx, [program]).run()?, 35)
 }
 
@@ -132,11 +121,11 @@ fn bad_addresses(cx: &Context) -> Verdict {
 fn switched_off(cx: &Context) -> Verdict {
     let argv = [cx.built("view")?, "hidden".into()];
     let off = preloaded(cx, argv.clone()).env("IBV_UROCE_VIEW", "0");
-    succeeded("IBV_UROCE_VIEW=0", &off.run()?)?;
+    off.succeed()?;
     let unset = cx
         .program(argv)
         .env("LD_PRELOAD", cx.library(Library::Ours));
-    succeeded("without IBV_UROCE", &unset.run()?)
+    unset.succeed().map(drop)
 }
 
 /// A shell walks, matches patterns and starts other programs.
@@ -359,8 +348,9 @@ fn hwloc(cx: &Context) -> Verdict {
         return Err(Failure::skip("no network interface is a PCI function"));
     };
     let program = preloaded(cx, ["hwloc-ls", "--whole-io"]);
-    let ended = program.env("IBV_UROCE", format!("u={interface}")).run()?;
-    succeeded("hwloc-ls", &ended)?;
+    let ended = program
+        .env("IBV_UROCE", format!("u={interface}"))
+        .succeed()?;
     let names: Vec<&str> = ended.out.lines().map(str::trim).collect();
     let net = format!("Net \"{interface}\"");
     let of_function = |name: &str| {
@@ -374,7 +364,7 @@ fn hwloc(cx: &Context) -> Verdict {
         place.is_some() && place == expected,
         "the device is not in the place of its interface",
     )
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
 }
 
 /// A network interface that is up, and belongs to a PCI function. /sys may be that of another network
@@ -429,8 +419,7 @@ fn instructions(cx: &Context, env: &[(&str, &str)]) -> Result<u64, Failure> {
     for (name, value) in env {
         run = run.env(*name, *value);
     }
-    let ended = run.run()?;
-    succeeded("valgrind", &ended)?;
+    let ended = run.succeed()?;
     contains(&ended.out, &["all calls have succeeded"])?;
     let collected = ended.out.lines().find_map(|line| {
         let (_, count) = line.split_once("Collected :")?;

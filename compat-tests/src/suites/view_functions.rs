@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
+use crate::paths::text;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 use crate::{make, paths};
 
 /// A link to the directory of a device `u`.
@@ -68,20 +68,16 @@ fn compiled(
     let rows: String = functions.iter().map(|name| format!(" X({name})")).collect();
     let list = format!("#define FUNCTIONS(X){rows}\n");
     fs::write(dir.join("every-list.h"), list)?;
-    let program = text(&dir.join("every"));
+    let program = text(dir.join("every"));
     let mut words: Vec<String> = ["gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1"]
         .map(String::from)
         .into();
     words.push(format!("-I{}", text(&dir)));
     words.extend(["-o".into(), program.clone()]);
-    words.push(text(&cx.source("c/view/every.c")));
+    words.push(text(cx.source("c/view/every.c")));
     words.extend(flags.iter().map(|flag| flag.to_string()));
-    succeeded("gcc", &cx.program(words).merged().run()?)?;
+    cx.program(words).merged().succeed()?;
     Ok(program)
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 /// A link to a directory of the kernel's file systems with what the program expects.
@@ -118,10 +114,7 @@ fn run(
         .count();
     let right = ended.ok() && failed.is_empty() && passed == count;
     let why = format!("{passed} calls of {count}; {failed:?}");
-    cx.report(
-        name,
-        ensure(right, why).map_err(|failure| failure.with(&ended.err)),
-    )
+    cx.report(name, ensure(right, why).with(&ended.err))
 }
 
 /// Runs the program with the library preloaded.
@@ -130,7 +123,7 @@ fn preloaded(cx: &Context, flags: &[&str]) -> Verdict {
     let calls = 3 * functions.len();
     let flags = [flags, &["-Wl,-z,lazy"]].concat();
     let program = compiled(cx, "dynamic", &functions, &flags)?;
-    let (library, kernel) = (text(&cx.library(Library::Ours)), in_kernel(cx)?);
+    let (library, kernel) = (text(cx.library(Library::Ours)), in_kernel(cx)?);
     run(cx, "without-the-library", &program, &kernel, (&[], calls))?;
     for (bound, now) in [("lazily", ""), ("at-the-start", "1")] {
         let variables = [("LD_PRELOAD", library.as_str()), ("LD_BIND_NOW", now)];
@@ -146,7 +139,7 @@ fn preloaded(cx: &Context, flags: &[&str]) -> Verdict {
 fn archive(cx: &Context) -> Verdict {
     let functions = redirected(cx)?;
     let kernel = in_kernel(cx)?;
-    let directory = format!("-L{}", text(&paths::target().join("static-lib")));
+    let directory = format!("-L{}", text(paths::target().join("static-lib")));
     for (name, kind) in [("pie", PIE), ("fixed", FIXED)] {
         let end = [
             "-DOWN_LIBRARY",

@@ -2,7 +2,7 @@
 //! symbols, nothing of uroce is in it, and IBV_UROCE has no effect.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use super::symbols::compare_exports;
 use crate::case::Case;
 use crate::checks::{self, Check};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::process::{Ended, Program};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::paths::text;
+use crate::process::{Ended, Program, succeeded};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 use crate::{make, paths};
 
 /// Values of IBV_UROCE that uroce accepts, or warns about.
@@ -71,7 +72,6 @@ fn make(cx: &Context, target_of_make: &str) -> Result<Ended, Failure> {
 /// The library does not read the variable.
 fn no_variable(cx: &Context) -> Verdict {
     let stripped = cx.dir().join("stripped.so");
-    let text = |path: &Path| path.to_string_lossy().into_owned();
     cx.output([
         "strip",
         "--strip-all",
@@ -103,7 +103,7 @@ fn no_functions(cx: &Context) -> Verdict {
         found.is_empty(),
         format!("{} functions of uroce", found.len()),
     )
-    .map_err(|failure| failure.with(found.join("\n")))
+    .with(found.join("\n"))
 }
 
 fn no_crate(cx: &Context) -> Verdict {
@@ -111,8 +111,7 @@ fn no_crate(cx: &Context) -> Verdict {
         "cargo", "tree", "-e", "normal", "--no-default-features", "--features", "exports",
         "--prefix", "none",
     ];
-    let ended = cx.program(argv).dir(&cx.paths.repo).run()?;
-    succeeded("cargo tree", &ended)?;
+    let ended = cx.program(argv).dir(&cx.paths.repo).succeed()?;
     let has = |name: &str| {
         ended
             .out

@@ -388,8 +388,7 @@ static void third_party(void)
 	close(wire);
 	close(same.fd);
 	close(other.fd);
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 const struct scene flood_scenes[] = {

@@ -61,8 +61,7 @@ static void forged(void)
 	MUST(post(&a, IBV_WR_SEND, NULL, 0, 64) == 0);
 	report("traffic: %s, %s", status(&a), status(&b));
 	close(outsider.fd);
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 /* In a network namespace, the interface $LINK goes down and up, and an address is added and removed. */
@@ -107,8 +106,7 @@ static void link_down(void)
 				      : "gone");
 	MUST(post(&a, IBV_WR_RDMA_WRITE, &b.self, 0, 64) == 0);
 	report("traffic: %s", status(&a));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 const struct scene host_scenes[] = { { "forged", forged, true }, { "link", link_down }, { 0 } };

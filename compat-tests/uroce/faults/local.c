@@ -50,8 +50,7 @@ static void overrun(void)
 		polled++;
 	report("polled: %s", polled <= a.cq->cqe ? "at most its capacity" : "TOO MANY");
 	report("the other end: %s", state(&b));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 /* Whatever a child does with its copy does not affect the parent. */
@@ -97,12 +96,10 @@ static void forked(void)
 		_exit(0);
 	}
 	report("a child exists: %s", written(&a, &b));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 	make_pair(&a, &b, &plain, &plain);
 	report("opened again: %s", written(&a, &b));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
@@ -120,15 +117,13 @@ static void child_opens(void)
 		alarm(30);
 		make_pair(&c, &d, &plain, &plain);
 		report("in the child: %s", written_often(&c, &d));
-		close_end(&c);
-		close_end(&d);
+		close_pair(&c, &d);
 		_exit(0);
 	}
 	MUST(waitpid(pid, &status, 0) == pid);
 	report("the child %s; in the parent: %s", status == 0 ? "exited with 0" : "failed",
 	       written_often(&a, &b));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 static int entries(const char *folder)
@@ -270,8 +265,7 @@ static void descriptors(void)
 	report("%s of %s", ibv_event_type_str(e.event_type), e.element.qp == b.qp ? "its queue pair" : "?");
 	ibv_ack_async_event(&e);
 	report("after reading: %s", ready(b.context->async_fd) ? "readable" : "not readable");
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 /* An idle program uses no CPU time: its threads are not even woken. */
@@ -283,8 +277,7 @@ static void idle(void)
 	report("traffic: %s", written(&a, &b));
 	short_wait();
 	report("idle: %s", sleeping(4) ? "its threads sleep" : "ITS THREADS WAKE UP");
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 /* Exits without closing anything; the script checks that nothing remains. */

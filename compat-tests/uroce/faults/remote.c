@@ -20,8 +20,7 @@ static void rnr(void)
 	report("the next send: %s", status(&a));
 	report("requester: %s", state(&a));
 	report("responder: %s, %s", state(&b), nothing(&b) ? "no completion" : "a completion");
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 
 	make_pair(&a, &b, &plain, &plain);
 	MUST(post(&a, IBV_WR_SEND, NULL, 0, 64) == 0);
@@ -29,15 +28,13 @@ static void rnr(void)
 	report("rnr_retry 7, no receive for 300 ms: %s", nothing(&a) ? "still retrying" : status(&a));
 	MUST(post_receive(&b) == 0);
 	report("receive posted: %s, %s", status(&a), status(&b));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 
 	limited.rnr_retry = ZERO;
 	make_pair(&a, &b, &limited, &plain);
 	MUST(post(&a, IBV_WR_SEND, NULL, 0, 64) == 0);
 	report("rnr_retry 0: %s", status(&a));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 /* A peer is killed. Other connections of the same and of another process are not affected. */
@@ -72,8 +69,7 @@ static void killed(void)
 	report("the next send: %s", status(&own));
 	report("requester: %s", state(&own));
 	report("other queue pairs: %s", traffic(&living, &other));
-	close_end(&own);
-	close_end(&living);
+	close_pair(&own, &living);
 	close_end(&other);
 }
 
@@ -111,8 +107,7 @@ static void access_one(const char *what, enum ibv_wr_opcode opcode, const struct
 	if (other_pd) {
 		MUST(ibv_dereg_mr(c.mr) == 0 && ibv_dealloc_pd(c.pd) == 0);
 	}
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 static void access_rights(void)
@@ -179,8 +174,7 @@ static void failing_request(void)
 			got[k] = ibv_wc_status_str(wc.status);
 		}
 		report("%s: %s, %s, %s, %s", i == 0 ? "write" : "read", got[0], got[1], got[2], got[3]);
-		close_end(&a);
-		close_end(&b);
+		close_pair(&a, &b);
 	}
 }
 
@@ -197,8 +191,7 @@ static void deregistered(void)
 	MUST(post(&a, IBV_WR_RDMA_WRITE, &to, 0, 64) == 0);
 	report("deregistered: %s", status(&a));
 	MUST(b.mr = ibv_reg_mr(b.pd, b.memory, SIZE, ALL_ACCESS));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 /* A message that is longer than the receive buffer. */
@@ -212,8 +205,7 @@ static void too_long(void)
 	report("responder: %s", status(&b));
 	short_wait();
 	report("requester %s, responder %s", state(&a), state(&b));
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 /* One-sided operations are executed while the target program sleeps, and while it computes. */

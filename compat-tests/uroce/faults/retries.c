@@ -59,8 +59,7 @@ static void rnr_retries(void)
 		       attempts.rnr_naks, got, attempts.last_was_nak ? "no more packets" : "MORE PACKETS");
 		fprintf(stderr, "faults: figure: rnr_retry %d: %d packets\n", retries[i], attempts.sends);
 		close(wire);
-		close_end(&a);
-		close_end(&b);
+		close_pair(&a, &b);
 	}
 	/* 7 means unlimited, that is, more than three bits can count */
 	attempts = (struct attempts){ 0 };
@@ -73,8 +72,7 @@ static void rnr_retries(void)
 	MUST(post_receive(&b) == 0);
 	report("receive posted: %s, %s", status(&a), status(&b));
 	close(wire);
-	close_end(&a);
-	close_end(&b);
+	close_pair(&a, &b);
 }
 
 static int64_t now_us(void)
@@ -221,10 +219,8 @@ static void stalled(void)
 				     : "SOME");
 	MUST(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 	close(wire);
-	close_end(&lenient);
-	close_end(&strict);
-	close_end(&one);
-	close_end(&other);
+	close_pair(&lenient, &strict);
+	close_pair(&one, &other);
 }
 
 const struct scene retry_scenes[] = {

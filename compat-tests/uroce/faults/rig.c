@@ -183,6 +183,12 @@ void close_end(struct end *end)
 	MUST(ibv_close_device(end->context) == 0);
 }
 
+void close_pair(struct end *one, struct end *other)
+{
+	close_end(one);
+	close_end(other);
+}
+
 /*
  * Posts a request that reads from or writes to the other end's memory; the first half of our memory is
  * sent.

@@ -65,6 +65,7 @@ void join(struct end *end, const struct address *peer, const struct options *opt
 void make_pair(struct end *one, struct end *other, const struct options *options_one,
 	       const struct options *options_other);
 void close_end(struct end *end);
+void close_pair(struct end *one, struct end *other);
 
 int post(struct end *end, enum ibv_wr_opcode opcode, const struct address *to, uint64_t offset,
 	 uint32_t length);

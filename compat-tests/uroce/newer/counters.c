@@ -1,6 +1,4 @@
 /* Completion counters: limits, values, and what a queue pair counts. */
-#include <sys/wait.h>
-
 #include "newer.h"
 
 #define SENT IBV_QP_ATTACH_COMP_CNTR_OP_SEND
@@ -55,7 +53,6 @@ static void values(struct rig *rig)
 	struct ibv_comp_cntr *counter = create(rig, IBV_COMP_CNTR_TYPE_WRS);
 	struct ibv_comp_cntr_caps caps = {};
 	uint64_t value;
-	int status;
 	pid_t pid;
 
 	CHECK(ibv_query_comp_cntr_caps(rig->context, &caps) == 0);
@@ -67,13 +64,12 @@ static void values(struct rig *rig)
 	CHECK(ibv_set_comp_cntr(counter, 40) == 0 && ibv_inc_comp_cntr(counter, 2) == 0);
 	CHECK(ibv_set_err_comp_cntr(counter, UINT64_MAX) == 0 && counts(counter, 42, UINT64_MAX));
 	CHECK(ibv_inc_err_comp_cntr(counter, 3) == 0 && counts(counter, 42, 2));
-	fflush(stdout);
-	pid = fork();
+	pid = start_child();
 	if (pid == 0)
 		_exit(ibv_read_comp_cntr(counter, &value) == EACCES && ibv_destroy_comp_cntr(counter) == 0
 			      ? 0
 			      : 1);
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	await_child(pid);
 	CHECK(ibv_destroy_comp_cntr(counter) == 0);
 	CHECK(ibv_destroy_comp_cntr(counter) == ENOENT && ibv_read_comp_cntr(counter, &value) == ENOENT);
 }
@@ -91,21 +87,17 @@ static void attaching(struct rig *rig)
 	CHECK(attach(a, counter, READ) == 0 && ibv_destroy_comp_cntr(counter) == EBUSY);
 	join(rig, a, b);
 	CHECK(attach(a, counter, RECEIVED) == EINVAL);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_comp_cntr(counter) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
+	CHECK(end(a) == 0 && ibv_destroy_comp_cntr(counter) == 0);
 }
 
 /* Posts requests at `a`; only the last one has a completion. */
 static void run(struct rig *rig, struct ibv_qp *a, enum ibv_wr_opcode op, int number, int len)
 {
-	struct ibv_sge sge = { (uintptr_t)rig->buf, len, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = op };
+	struct ibv_send_wr wr = { .opcode = op };
 
-	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf + SIZE / 2;
-	wr.wr.rdma.rkey = rig->mr->rkey;
 	for (int i = 1; i <= number; i++) {
 		wr.send_flags = i == number ? IBV_SEND_SIGNALED : 0;
-		NEED(ibv_post_send(a, &wr, &bad) == 0);
+		NEED(send_with(a, part(rig, 0, len), wr, (uintptr_t)rig->buf + SIZE / 2, rig->mr->rkey) == 0);
 	}
 }
 
@@ -168,7 +160,7 @@ static void failures_count(struct rig *rig)
 	/* An attached counter outlives a reset. */
 	NEED(ibv_modify_qp(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE) == 0);
 	CHECK(attach(a, at_a, SENT) == EBUSY);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
+	CHECK(end(a) == 0 && end(b) == 0);
 	CHECK(ibv_destroy_comp_cntr(at_a) == 0 && ibv_destroy_comp_cntr(at_b) == 0);
 }
 
@@ -197,15 +189,4 @@ static void shared(struct rig *rig)
 	CHECK(ibv_close_device(left.context) == 0);
 }
 
-void check_counters(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	values(&rig);
-	attaching(&rig);
-	operations(&rig);
-	failures_count(&rig);
-	shared(&rig);
-	tear_down(&rig);
-}
+const check_part counters_parts[] = { values, attaching, operations, failures_count, shared, NULL };

@@ -9,8 +9,8 @@ int failures;
 int main(int argc, char **argv)
 {
 	static const struct check all[] = {
-		{ "counters", check_counters },
-		{ "port-speed", check_port_speed },
+		{ "counters", counters_parts },
+		{ "port-speed", port_speed_parts },
 	};
 
 	return run_checks(all, sizeof(all) / sizeof(*all), argc > 1 ? argv[1] : NULL);

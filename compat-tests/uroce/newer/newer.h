@@ -16,5 +16,4 @@
 #pragma weak ibv_set_comp_cntr
 #pragma weak ibv_set_err_comp_cntr
 
-void check_counters(void);
-void check_port_speed(void);
+extern const check_part counters_parts[], port_speed_parts[];

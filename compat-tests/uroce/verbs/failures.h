@@ -42,3 +42,17 @@ static inline void leave_after(unsigned seconds)
 	signal(SIGALRM, leave);
 	alarm(seconds);
 }
+
+static inline void ignore(int signal)
+{
+	(void)signal;
+}
+
+/* Interrupts the call that follows after some seconds, if it waits. */
+static inline void interrupt_after(unsigned seconds)
+{
+	struct sigaction action = { .sa_handler = ignore };
+
+	sigaction(SIGALRM, &action, NULL);
+	alarm(seconds);
+}

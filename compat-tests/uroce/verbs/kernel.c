@@ -1,66 +1,46 @@
 /*
  * Behaviour that the kernel and Soft-RoCE define: which attributes apply, what completions and limits report.
  */
+#include <fcntl.h>
+
 #include "check.h"
 
 /* Sets every attribute that RC needs, as programs do for all connected services. */
 static int connect_as_rc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1,
-			     .port_num = PORT,
-			     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 1 } },
-	};
+	struct ibv_qp_attr attr = rtr_attr(rig, dest);
 	int error = to_init(qp);
 
-	error = error
-			?: ibv_modify_qp(qp, &attr,
-					 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-						 IBV_QP_MIN_RNR_TIMER);
+	error = error ?: ibv_modify_qp(qp, &attr, RTR_MASK);
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3, .max_rd_atomic = 4
 	};
-	return error
-		       ?: ibv_modify_qp(qp, &attr,
-					IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	return error ?: ibv_modify_qp(qp, &attr, RTS_MASK);
 }
 
 /* The kernel ignores the attributes of the half that an XRC QP does not have; perftest relies on it. */
 static void xrc_attributes(struct rig *rig)
 {
-	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD |
-							     IBV_XRCD_INIT_ATTR_OFLAGS,
-						.fd = -1,
-						.oflags = 0100 /* O_CREAT */ };
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &xrcd_attr);
+	struct ibv_xrcd *xrcd = KEEP(open_domain(rig, -1, O_CREAT));
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_XRC_RECV,
 					    .xrcd = xrcd,
 					    .comp_mask = IBV_QP_INIT_ATTR_XRCD };
 	struct ibv_qp *send = make_qp(rig, IBV_QPT_XRC_SEND, 0, NULL), *recv;
 	struct ibv_qp *uc = make_qp(rig, IBV_QPT_UC, 0, NULL);
 
-	NEED(xrcd && (recv = ibv_create_qp_ex(rig->context, &init)));
+	NEED(xrcd && (recv = KEEP(ibv_create_qp_ex(rig->context, &init))));
 	CHECK(connect_as_rc(rig, send, recv->qp_num) == 0);
 	CHECK(connect_as_rc(rig, recv, send->qp_num) == 0);
 	CHECK(connect_as_rc(rig, uc, uc->qp_num) == EINVAL);
-	CHECK(ibv_destroy_qp(send) == 0 && ibv_destroy_qp(recv) == 0 && ibv_destroy_qp(uc) == 0);
-	CHECK(ibv_close_xrcd(xrcd) == 0);
 }
 
 /* A receive of an SRQ belongs to the SRQ's protection domain, whatever the QP's is. */
 static void domain_of_shared_receives(struct rig *rig)
 {
 	struct ibv_srq_init_attr init = { .attr = { 4, 1, 0 } };
-	struct ibv_pd *other = ibv_alloc_pd(rig->context);
-	struct ibv_srq *srq = ibv_create_srq(other, &init);
-	struct ibv_mr *mr = ibv_reg_mr(other, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_pd *other = KEEP(ibv_alloc_pd(rig->context));
+	struct ibv_srq *srq = KEEP(ibv_create_srq(other, &init));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(other, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .num_sge = 1 };
 
 	NEED(other && srq && mr);
@@ -85,9 +65,8 @@ static void domain_of_shared_receives(struct rig *rig)
 		CHECK(received == 1);
 		if (own)
 			CHECK(next_event(rig) == IBV_EVENT_QP_LAST_WQE_REACHED);
-		CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
+		CHECK(end(a) == 0 && end(b) == 0);
 	}
-	CHECK(ibv_dereg_mr(mr) == 0 && ibv_destroy_srq(srq) == 0 && ibv_dealloc_pd(other) == 0);
 }
 
 /*
@@ -110,7 +89,6 @@ static void refused_write_with_immediate(struct rig *rig)
 		CHECK(wc.qp_num == a->qp_num || wc.wr_id == 5);
 	}
 	CHECK(seen == 3);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
 /* Setting an attribute while the send queue drains does not cancel the event. */
@@ -144,19 +122,17 @@ static void modified_while_draining(struct rig *rig)
 		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	CHECK(next_event(rig) == IBV_EVENT_SQ_DRAINED);
 	CHECK(ibv_query_qp(a, &attr, IBV_QP_STATE, &init) == 0 && !attr.sq_draining);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
 /* ibv_create_srq(3): the limit is ignored there. */
 static void limit_at_creation(struct rig *rig)
 {
 	struct ibv_srq_init_attr init = { .attr = { 4, 1, 1000 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &init);
+	struct ibv_srq *srq = KEEP(ibv_create_srq(rig->pd, &init));
 	struct ibv_srq_attr attr;
 
 	NEED(srq);
 	CHECK(ibv_query_srq(srq, &attr) == 0 && attr.srq_limit == 0 && attr.max_wr >= 4);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 /* Without a channel there is no event, and the CQ works as if it had not been armed. */
@@ -170,19 +146,13 @@ static void armed_without_channel(struct rig *rig)
 		CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	}
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* Any path MTU up to max_mtu is accepted, whatever the port's active MTU is, and reported as set. */
 static void path_mtus(struct rig *rig)
 {
-	struct ibv_qp_attr attr = { .dest_qp_num = 1,
-				    .qp_state = IBV_QPS_RTR,
-				    .ah_attr = {
-					    .is_global = 1,
-					    .port_num = PORT,
-					    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
-	const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	const int mask = RTR_MASK & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	struct ibv_qp_attr attr = rtr_attr(rig, 1);
 	struct ibv_qp_init_attr init;
 
 	for (int mtu = 0; mtu <= IBV_MTU_4096 + 1; mtu++) {
@@ -198,7 +168,7 @@ static void path_mtus(struct rig *rig)
 			CHECK(ibv_query_qp(qp, &got, IBV_QP_PATH_MTU, &init) == 0);
 			CHECK((int)got.path_mtu == mtu);
 		}
-		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(end(qp) == 0);
 	}
 }
 
@@ -229,7 +199,7 @@ static void receive_flags(struct rig *rig)
 					CHECK(wc.wc_flags == ways[way].flags);
 			}
 		}
-		CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
+		CHECK(end(a) == 0 && end(b) == 0);
 	}
 }
 
@@ -253,19 +223,14 @@ static void datagram_at(struct rig *rig, const struct ibv_gid_entry *entry)
 		.port_num = PORT,
 		.grh = { .dgid = entry->gid, .sgid_index = entry->gid_index, .hop_limit = 9 }
 	};
-	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_grh *grh = (struct ibv_grh *)(rig->buf + 1000);
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr), *back;
+	struct ibv_ah *ah = KEEP(ibv_create_ah(rig->pd, &attr)), *back;
 	struct ibv_wc wc = {};
 
 	NEED(ah);
 	join(rig, a, b);
-	wr.wr.ud.remote_qkey = QKEY;
 	CHECK(post_recv(b, rig, 1, 1000, 48) == 0);
-	wr.wr.ud.ah = ah;
-	wr.wr.ud.remote_qpn = b->qp_num;
-	CHECK(ibv_post_send(a, &wr, &bad) == 0);
+	CHECK(datagram(a, ah, b->qp_num, part(rig, 0, 8)) == 0);
 	for (int i = 0; i < 2; i++) {
 		struct ibv_wc one = next_wc(rig->cq);
 
@@ -275,15 +240,11 @@ static void datagram_at(struct rig *rig, const struct ibv_gid_entry *entry)
 	CHECK(wc.status == IBV_WC_SUCCESS && wc.sl == (ipv4 ? 10 : 9));
 	CHECK(ibv_init_ah_from_wc(rig->context, PORT, &wc, grh, &attr) == 0);
 	CHECK(attr.grh.sgid_index == entry->gid_index && !memcmp(&attr.grh.dgid, &entry->gid, 16));
-	NEED(back = ibv_create_ah(rig->pd, &attr));
+	NEED(back = KEEP(ibv_create_ah(rig->pd, &attr)));
 	CHECK(post_recv(a, rig, 2, 1000, 48) == 0);
-	wr.wr.ud.ah = back;
-	wr.wr.ud.remote_qpn = wc.src_qp;
-	CHECK(ibv_post_send(b, &wr, &bad) == 0);
+	CHECK(datagram(b, back, wc.src_qp, part(rig, 0, 8)) == 0);
 	for (int i = 0; i < 2; i++)
 		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_ah(back) == 0 && ibv_destroy_ah(ah) == 0);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
 static void datagrams(struct rig *rig)
@@ -296,20 +257,14 @@ static void datagrams(struct rig *rig)
 		datagram_at(rig, &entries[i]);
 }
 
-void check_kernel(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	xrc_attributes(&rig);
-	domain_of_shared_receives(&rig);
-	refused_write_with_immediate(&rig);
-	modified_while_draining(&rig);
-	limit_at_creation(&rig);
-	armed_without_channel(&rig);
-	path_mtus(&rig);
-	receive_flags(&rig);
-	atomics(&rig);
-	datagrams(&rig);
-	tear_down(&rig);
-}
+const check_part kernel_parts[] = { xrc_attributes,
+				    domain_of_shared_receives,
+				    refused_write_with_immediate,
+				    modified_while_draining,
+				    limit_at_creation,
+				    armed_without_channel,
+				    path_mtus,
+				    receive_flags,
+				    atomics,
+				    datagrams,
+				    NULL };

@@ -15,7 +15,7 @@ static void many_events(struct rig *rig)
 	static struct ibv_qp *qps[CQS];
 	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	struct ibv_cq *plain = rig->cq, *reported;
+	struct ibv_cq *reported;
 	void *cq_context;
 	int events = 0;
 
@@ -38,9 +38,8 @@ static void many_events(struct rig *rig)
 	CHECK(events == CQS);
 	CHECK(poll(&fd, 1, 20) == 0);
 	for (int i = 0; i < CQS; i++)
-		CHECK(ibv_destroy_qp(qps[i]) == 0 && ibv_destroy_cq(cqs[i]) == 0);
+		CHECK(end(qps[i]) == 0 && ibv_destroy_cq(cqs[i]) == 0);
 	CHECK(ibv_destroy_comp_channel(channel) == 0);
-	rig->cq = plain;
 }
 
 /* An option of a socket, -1 for another file. */
@@ -71,15 +70,14 @@ static void forge(struct rig *rig, int own)
 /* Events that name no object of this process are skipped. */
 static void forged_events(struct rig *rig)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *plain = rig->cq, *reported = NULL;
-	struct ibv_srq_init_attr srq_attr = { .attr = { 4, 1, 0 } };
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
+	struct ibv_cq *reported = NULL;
 	struct ibv_srq_attr limit = { .srq_limit = 1 };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_attr);
+	struct ibv_srq *srq = new_srq(rig, 4);
 	void *cq_context;
 	struct ibv_qp *qp;
 
-	NEED(srq && (rig->cq = ibv_create_cq(rig->context, 64, NULL, channel, 0)));
+	NEED(rig->cq = KEEP(ibv_create_cq(rig->context, 64, NULL, channel, 0)));
 	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	join(rig, qp, qp);
 	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
@@ -91,12 +89,7 @@ static void forged_events(struct rig *rig)
 		;
 	CHECK(reported == rig->cq);
 	ibv_ack_cq_events(rig->cq, 1);
-	CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_destroy_cq(rig->cq) == 0);
-	CHECK(ibv_destroy_comp_channel(channel) == 0);
 	CHECK(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) == 0);
-	CHECK(ibv_destroy_srq(srq) == 0);
-	rig->cq = plain;
 }
 
 /* Closing a context ends what the program has left in it, although another context keeps the device open. */
@@ -117,20 +110,20 @@ static void closed_context(struct rig *rig)
 	memset(rig->buf, 0x55, 8);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, (char *)buf - (char *)rig->buf, rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS && buf[0] == 0x55);
+	forget(left);
 	CHECK(ibv_close_device(other.context) == 0);
 	memset(rig->buf, 0x66, 8);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, (char *)buf - (char *)rig->buf, rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_RETRY_EXC_ERR);
 	CHECK(buf[0] == 0x55);
 	/* Even through a queue pair that lives, its key is none. */
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	left = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	join(rig, qp, left);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, (char *)buf - (char *)rig->buf, rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_REM_ACCESS_ERR);
 	CHECK(buf[0] == 0x55);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(left) == 0);
 	free(buf);
 }
 
@@ -149,16 +142,14 @@ static void closed_context(struct rig *rig)
 static void wrong_handles(struct rig *rig)
 {
 	struct ibv_srq_init_attr srq_init = { .attr = { 4, 1, 0 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_init);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
-	struct ibv_ah_attr ah_attr = { .is_global = 1,
-				       .port_num = PORT,
-				       .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_srq *srq = KEEP(ibv_create_srq(rig->pd, &srq_init));
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
+	struct ibv_ah_attr ah_attr = rtr_attr(rig, 0).ah_attr;
 	struct ibv_qp_init_attr init = {
 		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RC
 	};
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &ah_attr);
-	struct ibv_qp *qp = ibv_create_qp(rig->pd, &init);
+	struct ibv_ah *ah = KEEP(ibv_create_ah(rig->pd, &ah_attr));
+	struct ibv_qp *qp = KEEP(ibv_create_qp(rig->pd, &init));
 	struct ibv_srq_attr srq_attr = {};
 	struct ibv_qp_attr attr = {};
 
@@ -182,8 +173,6 @@ static void wrong_handles(struct rig *rig)
 	WRONG_HANDLE(qp, ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
 	WRONG_HANDLE(qp, ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 	WRONG_HANDLE(qp, ibv_destroy_qp(qp));
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
-	CHECK(ibv_destroy_ah(ah) == 0 && ibv_dealloc_mw(mw) == 0);
 }
 
 /* Calls a verb with an object whose context the program has changed. */
@@ -199,27 +188,20 @@ static void wrong_handles(struct rig *rig)
 /* A handle is valid in the object's context only, as in the kernel, where each open file has its own. */
 static void wrong_contexts(struct rig *rig, struct ibv_context *other)
 {
-	struct ibv_srq_init_attr srq_init = { .attr = { 4, 1, 0 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_init);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
-	struct ibv_ah_attr ah_attr = { .is_global = 1,
-				       .port_num = PORT,
-				       .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &ah_attr);
+	struct ibv_srq *srq = new_srq(rig, 4);
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_td_init_attr td_attr = {};
-	struct ibv_td *td = ibv_alloc_td(rig->context, &td_attr);
-	struct ibv_xrcd_init_attr xrcd_attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT
-	};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &xrcd_attr);
-	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 4, NULL, NULL, 0);
+	struct ibv_td *td = KEEP(ibv_alloc_td(rig->context, &td_attr));
+	struct ibv_xrcd *xrcd = KEEP(open_domain(rig, -1, O_CREAT));
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(rig->context));
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 4, NULL, NULL, 0));
 	struct ibv_srq_attr srq_attr = {};
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr = {};
 
-	NEED(srq && mw && ah && td && xrcd && pd && cq);
+	NEED(mw && td && xrcd && pd && cq);
 	WRONG_CONTEXT(pd, other, ibv_dealloc_pd(pd));
 	WRONG_CONTEXT(pd, other, !ibv_alloc_mw(pd, IBV_MW_TYPE_1));
 	WRONG_CONTEXT(cq, other, ibv_resize_cq(cq, 8));
@@ -234,9 +216,6 @@ static void wrong_contexts(struct rig *rig, struct ibv_context *other)
 	WRONG_CONTEXT(qp, other, ibv_destroy_qp(qp));
 	WRONG_CONTEXT(td, other, ibv_dealloc_td(td));
 	WRONG_CONTEXT(xrcd, other, ibv_close_xrcd(xrcd));
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0 && ibv_destroy_ah(ah) == 0);
-	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dealloc_td(td) == 0 && ibv_close_xrcd(xrcd) == 0);
-	CHECK(ibv_dealloc_pd(pd) == 0 && ibv_destroy_cq(cq) == 0);
 }
 
 /* Objects of one context are none of another's, of the same device or not. */
@@ -286,20 +265,8 @@ static void limits(struct rig *rig)
 	CHECK(ibv_attach_mcast(qps[n - 1], &group, 0) == 0);
 	for (int i = 1; i < n; i++)
 		CHECK(ibv_detach_mcast(qps[i], &group, 0) == 0);
-	for (int i = 0; i < n; i++)
-		CHECK(ibv_destroy_qp(qps[i]) == 0);
 }
 
-void check_lifetime(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	many_events(&rig);
-	forged_events(&rig);
-	closed_context(&rig);
-	wrong_handles(&rig);
-	other_context(&rig);
-	limits(&rig);
-	tear_down(&rig);
-}
+const check_part lifetime_parts[] = { many_events,   forged_events, closed_context,
+				      wrong_handles, other_context, limits,
+				      NULL };

@@ -104,7 +104,7 @@ static void discard(struct lossy *lossy, enum loss loss)
 /* Ends a queue pair's requests: what is not in the queue was not expected. */
 static void drain(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b)
 {
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
+	CHECK(end(a) == 0 && end(b) == 0);
 	for (struct ibv_wc wc; ibv_poll_cq(rig->cq, 1, &wc) > 0;)
 		;
 }
@@ -206,12 +206,8 @@ static void reliable(struct rig *rig)
 /* A datagram that cannot be gathered ends as an error. A receive that cannot be written to, too. */
 static void datagrams(struct rig *rig)
 {
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr);
+	struct ibv_ah *ah = new_ah(rig, rig->gid);
 
-	NEED(ah);
 	for (int i = 0; i < 2 * LOSSES; i++) {
 		enum loss loss = i / 2;
 		bool receives = i % 2;
@@ -241,7 +237,6 @@ static void datagrams(struct rig *rig)
 		drain(rig, a, b);
 		discard(&lossy, loss);
 	}
-	CHECK(ibv_destroy_ah(ah) == 0);
 }
 
 /* A handler as another type, which it is called as. */
@@ -489,12 +484,9 @@ static void die(int how)
 /* The status of a child that dies, with or without the library's handlers. */
 static int death(int how, bool with_region)
 {
+	pid_t pid = start_child();
 	int status = 0;
-	pid_t pid;
 
-	fflush(stdout);
-	pid = fork();
-	NEED(pid >= 0);
 	if (pid == 0) {
 		struct rlimit no_core = { 0, 0 };
 		struct rig rig;

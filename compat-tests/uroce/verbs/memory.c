@@ -30,28 +30,18 @@ static void regions(struct rig *rig)
 static enum ibv_wc_status status_of(struct rig *rig, enum ibv_wr_opcode op, int len, uint64_t to,
 				    uint32_t rkey)
 {
-	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	struct ibv_wc wc;
-
-	join(rig, a, b);
-	NEED(post(a, rig, op, 0, len, to - (uintptr_t)rig->buf, rkey) == 0);
-	wc = next_wc(rig->cq);
-	CHECK(wc.qp_num == a->qp_num && wc.wr_id == op);
-	if (wc.status == IBV_WC_REM_ACCESS_ERR)
-		CHECK(next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
-	CHECK(ibv_destroy_qp(a) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
-	return wc.status;
+	return request(rig, op, part(rig, 0, len), to, rkey);
 }
 
 static void rights(struct rig *rig)
 {
 	uint8_t *at = rig->buf + 4096;
-	struct ibv_pd *other_pd = ibv_alloc_pd(rig->context);
-	struct ibv_mr *part = ibv_reg_mr(rig->pd, at, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	struct ibv_mr *other = ibv_reg_mr(other_pd, at, 64, ALL_ACCESS);
-	struct ibv_mr *based = ibv_reg_mr(rig->pd, at, 64, ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
-	struct ibv_mr *moved = ibv_reg_mr_iova(rig->pd, at, 64, 0x10000, ALL_ACCESS);
+	struct ibv_pd *other_pd = KEEP(ibv_alloc_pd(rig->context));
+	struct ibv_mr *part = KEEP(
+		ibv_reg_mr(rig->pd, at, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	struct ibv_mr *other = KEEP(ibv_reg_mr(other_pd, at, 64, ALL_ACCESS));
+	struct ibv_mr *based = KEEP(ibv_reg_mr(rig->pd, at, 64, ALL_ACCESS | IBV_ACCESS_ZERO_BASED));
+	struct ibv_mr *moved = KEEP(ibv_reg_mr_iova(rig->pd, at, 64, 0x10000, ALL_ACCESS));
 	uint64_t va = (uintptr_t)at;
 
 	NEED(part && other && based && moved);
@@ -82,17 +72,12 @@ static void rights(struct rig *rig)
 	CHECK(status_of(rig, IBV_WR_RDMA_READ, 1, va, part->rkey) == IBV_WC_REM_ACCESS_ERR);
 	CHECK(ibv_rereg_mr(part, IBV_REREG_MR_CHANGE_PD, other_pd, NULL, 0, 0) == 0);
 	CHECK(status_of(rig, IBV_WR_RDMA_READ, 1, va + 4, part->rkey) == IBV_WC_REM_ACCESS_ERR);
-	CHECK(ibv_dereg_mr(part) == 0);
-	CHECK(ibv_dereg_mr(other) == 0);
-	CHECK(ibv_dereg_mr(based) == 0);
-	CHECK(ibv_dereg_mr(moved) == 0);
-	CHECK(ibv_dealloc_pd(other_pd) == 0);
 }
 
 /* Work requests with invalid local keys, ranges or access rights. */
 static void local_errors(struct rig *rig)
 {
-	struct ibv_mr *read_only = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0), *good = rig->mr;
+	struct ibv_mr *read_only = KEEP(ibv_reg_mr(rig->pd, rig->buf, SIZE, 0)), *good = rig->mr;
 
 	CHECK(status_of(rig, IBV_WR_RDMA_WRITE, SIZE + 1, (uintptr_t)rig->buf, good->rkey) ==
 	      IBV_WC_LOC_PROT_ERR);
@@ -100,14 +85,13 @@ static void local_errors(struct rig *rig)
 	CHECK(status_of(rig, IBV_WR_RDMA_WRITE, 8, (uintptr_t)rig->buf + 64, good->rkey) == IBV_WC_SUCCESS);
 	CHECK(status_of(rig, IBV_WR_RDMA_READ, 8, (uintptr_t)rig->buf + 64, good->rkey) != IBV_WC_SUCCESS);
 	rig->mr = good;
-	CHECK(ibv_dereg_mr(read_only) == 0);
 }
 
 static void windows(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_mw *one = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1),
-		      *two = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+		      *two = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2));
 	struct ibv_mw_bind bind = { .wr_id = 1,
 				    .send_flags = IBV_SEND_SIGNALED,
 				    .bind_info = { rig->mr, (uintptr_t)rig->buf + 256, 16,
@@ -166,18 +150,6 @@ static void windows(struct rig *rig)
 	 */
 	CHECK(next_wc(rig->cq).status == IBV_WC_WR_FLUSH_ERR);
 	CHECK(next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
-	CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_dealloc_mw(two) == 0);
 }
 
-void check_memory(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	regions(&rig);
-	rights(&rig);
-	local_errors(&rig);
-	windows(&rig);
-	tear_down(&rig);
-}
+const check_part memory_parts[] = { regions, rights, local_errors, windows, NULL };

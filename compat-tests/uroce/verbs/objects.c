@@ -7,36 +7,30 @@
 static void domains(struct rig *rig)
 {
 	struct ibv_td_init_attr td_attr = {};
-	struct ibv_td *td = ibv_alloc_td(rig->context, &td_attr);
+	struct ibv_td *td = KEEP(ibv_alloc_td(rig->context, &td_attr));
 	struct ibv_parent_domain_init_attr attr = { .pd = rig->pd, .td = td };
-	struct ibv_pd *parent = ibv_alloc_parent_domain(rig->context, &attr);
+	struct ibv_pd *parent = KEEP(ibv_alloc_parent_domain(rig->context, &attr));
 	struct ibv_mr *mr;
 
 	CHECK(td && parent);
 	CHECK(ibv_dealloc_td(td) == EBUSY);
 	CHECK(ibv_dealloc_pd(rig->pd) == EBUSY);
-	NEED(mr = ibv_reg_mr(parent, rig->buf, 64, 0));
+	NEED(mr = KEEP(ibv_reg_mr(parent, rig->buf, 64, 0)));
 	CHECK(ibv_dealloc_pd(parent) == EBUSY);
-	CHECK(ibv_dereg_mr(mr) == 0);
-	CHECK(ibv_dealloc_pd(parent) == 0);
-	CHECK(ibv_dealloc_td(td) == 0);
 }
 
 static void users(struct rig *rig)
 {
-	struct ibv_srq_init_attr srq_attr = { .attr = { 4, 1, 0 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_attr);
+	struct ibv_srq *srq = new_srq(rig, 4);
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, srq);
-	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
-	struct ibv_ah_attr ah_attr = { .is_global = 1,
-				       .port_num = PORT,
-				       .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_pd *pd = KEEP(ibv_alloc_pd(rig->context));
+	struct ibv_ah_attr ah_attr = rtr_attr(rig, 0).ah_attr;
 	struct ibv_ah *ah;
 
 	CHECK(ibv_destroy_srq(srq) == EBUSY);
 	CHECK(ibv_destroy_cq(rig->cq) == EBUSY);
-	CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_destroy_srq(srq) == 0);
+	CHECK(end(qp) == 0);
+	CHECK(end(srq) == 0);
 	NEED(ah = ibv_create_ah(pd, &ah_attr));
 	CHECK(ibv_dealloc_pd(pd) == EBUSY);
 	CHECK(ibv_destroy_ah(ah) == 0);
@@ -48,7 +42,6 @@ static void users(struct rig *rig)
 	ah_attr.is_global = 1;
 	ah_attr.port_num = 2;
 	CHECK(!ibv_create_ah(pd, &ah_attr) && errno == EINVAL);
-	CHECK(ibv_dealloc_pd(pd) == 0);
 }
 
 static void groups(struct rig *rig)
@@ -62,8 +55,6 @@ static void groups(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == EBUSY);
 	CHECK(ibv_detach_mcast(qp, &group, 0) == 0);
 	CHECK(ibv_detach_mcast(qp, &group, 0) == EINVAL);
-	CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_destroy_qp(rc) == 0);
 }
 
 static void refused(struct rig *rig)
@@ -87,10 +78,9 @@ static void refused(struct rig *rig)
 	attr.qp_type = IBV_QPT_RAW_PACKET;
 	CHECK(!ibv_create_qp(rig->pd, &attr) && errno == EOPNOTSUPP);
 	attr.qp_type = IBV_QPT_RC;
-	NEED(qp = ibv_create_qp(rig->pd, &attr));
+	NEED(qp = KEEP(ibv_create_qp(rig->pd, &attr)));
 	CHECK(attr.cap.max_send_sge >= (unsigned)device.max_sge);
 	CHECK(ibv_qp_to_qp_ex(qp) == NULL);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* Whether the call fails with the value, and leaves it in errno too. */
@@ -117,8 +107,7 @@ static void vectors(struct rig *rig)
 /* A verb that returns an errno value sets errno too, as the C library's do: programs print %m. */
 static void failures_set_errno(struct rig *rig)
 {
-	struct ibv_srq_init_attr srq_init = { .attr = { 1, 1, 0 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_init);
+	struct ibv_srq *srq = new_srq(rig, 1);
 	struct ibv_srq_attr srq_attr = { .max_wr = 1, .srq_limit = 2 };
 	struct ibv_qp *ud = make_qp(rig, IBV_QPT_UD, 0, NULL), *qp = make_qp(rig, IBV_QPT_RC, 0, srq);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
@@ -141,19 +130,6 @@ static void failures_set_errno(struct rig *rig)
 	CHECK(FAILS_WITH(EINVAL, ibv_post_recv(qp, &recv, &bad_recv)));
 	CHECK(ibv_post_srq_recv(srq, &recv, &bad_recv) == 0);
 	CHECK(FAILS_WITH(ENOMEM, ibv_post_srq_recv(srq, &recv, &bad_recv)));
-	CHECK(ibv_destroy_qp(ud) == 0 && ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
 }
 
-void check_objects(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	domains(&rig);
-	users(&rig);
-	groups(&rig);
-	refused(&rig);
-	vectors(&rig);
-	failures_set_errno(&rig);
-	tear_down(&rig);
-}
+const check_part objects_parts[] = { domains, users, groups, refused, vectors, failures_set_errno, NULL };

@@ -49,32 +49,19 @@ static void transfer(struct rig *rig, enum ibv_wr_opcode op, struct ibv_mr *mr, 
 	bool reads = op == IBV_WR_RDMA_READ;
 	struct ibv_sge local = { (uintptr_t)(reads ? to : from), len, mr->lkey };
 	struct ibv_sge room = { (uintptr_t)to, len, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 2, .sg_list = &local, .num_sge = 1, .opcode = op };
-	struct ibv_recv_wr *bad_recv, recv = { .wr_id = 1, .sg_list = &room, .num_sge = 1 };
 
-	wr.wr.rdma.remote_addr = (uintptr_t)(reads ? from : to);
-	wr.wr.rdma.rkey = mr->rkey;
 	join(rig, a, b);
 	if (op == IBV_WR_SEND)
-		NEED(ibv_post_recv(b, &recv, &bad_recv) == 0);
-	NEED(ibv_post_send(a, &wr, &bad) == 0);
+		NEED(recv_one(b, room) == 0);
+	NEED(send_to(a, local, op, (uintptr_t)(reads ? from : to), mr->rkey) == 0);
 	for (int wanted = op == IBV_WR_SEND ? 2 : 1; wanted > 0; wanted--)
 		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	CHECK(!memcmp(from, to, len));
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
 static enum ibv_wc_status write_to(struct rig *rig, struct ibv_mr *mr, uint8_t *to, uint32_t len)
 {
-	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	enum ibv_wc_status status;
-
-	join(rig, a, b);
-	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, len, to - rig->buf, mr->rkey) == 0);
-	status = next_wc(rig->cq).status;
-	CHECK(status != IBV_WC_REM_ACCESS_ERR || next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
-	return status;
+	return request(rig, IBV_WR_RDMA_WRITE, part(rig, 0, len), (uintptr_t)to, mr->rkey);
 }
 
 /* A region of addresses where no memory is at registration, then some is, and then other memory. They stay
@@ -169,14 +156,4 @@ static void advice(struct rig *rig)
 	munmap(at, len);
 }
 
-void check_odp(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	capabilities(&rig);
-	explicit(&rig);
-	implicit(&rig);
-	advice(&rig);
-	tear_down(&rig);
-}
+const check_part odp_parts[] = { capabilities, explicit, implicit, advice, NULL };

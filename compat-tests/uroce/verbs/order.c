@@ -66,21 +66,17 @@ static bool holds(const struct order *order, int result, int value)
 	return true;
 }
 
-void check_order(void)
+static void order_of_reads(struct rig *rig)
 {
 	struct order order;
-	struct ibv_qp *a, *b;
+	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
-	struct rig rig;
 	int wrong = 0;
 
-	set_up(&rig);
-	a = make_qp(&rig, IBV_QPT_RC, 0, NULL);
-	b = make_qp(&rig, IBV_QPT_RC, 0, NULL);
-	join(&rig, a, b);
-	NEED(order.buf = aligned_alloc(4096, 16384));
-	NEED(order.mr = ibv_reg_mr(rig.pd, order.buf, 16384, ALL_ACCESS));
+	join(rig, a, b);
+	NEED(order.buf = KEEP(aligned_alloc(4096, 16384)));
+	NEED(order.mr = KEEP(ibv_reg_mr(rig->pd, order.buf, 16384, ALL_ACCESS)));
 	for (int round = 0; round < 500; round++) {
 		struct ibv_sge sge = { (uintptr_t)order.buf + TARGET, LEN, order.mr->lkey };
 		struct ibv_recv_wr *bad_recv, recv = { .sg_list = &sge, .num_sge = 1 };
@@ -93,7 +89,7 @@ void check_order(void)
 		make_list(&order);
 		NEED(ibv_post_send(a, order.list, &bad) == 0);
 		for (int i = 0; i < order.len + 1; i++) {
-			wc = next_wc(rig.cq);
+			wc = next_wc(rig->cq);
 			NEED(wc.status == IBV_WC_SUCCESS);
 		}
 		for (int i = 0; i < READS; i++)
@@ -102,7 +98,6 @@ void check_order(void)
 	if (wrong)
 		printf("%d of %d READs have bytes from after them\n", wrong, 500 * READS);
 	CHECK(wrong == 0);
-	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0 && ibv_dereg_mr(order.mr) == 0);
-	free(order.buf);
-	tear_down(&rig);
 }
+
+const check_part order_parts[] = { order_of_reads, NULL };

@@ -67,8 +67,6 @@ static void operations(struct rig *rig)
 		CHECK(wc.wr_id == 12 && wc.byte_len == 100);
 	}
 	CHECK(seen == 2 && !memcmp(rig->buf, rig->buf + 5000, 100));
-	CHECK(ibv_destroy_qp(a) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
 }
 
 static void bad_ones(struct rig *rig)
@@ -85,7 +83,7 @@ static void bad_ones(struct rig *rig)
 	for (int i = 0; i < 20; i++)
 		receives[i] = (struct ibv_recv_wr){ .wr_id = i, .next = i < 19 ? &receives[i + 1] : NULL };
 	CHECK(ibv_post_recv(qp, receives, &bad_recv) == ENOMEM && bad_recv == &receives[16]);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 
 	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	join(rig, qp, qp);
@@ -107,7 +105,6 @@ static void bad_ones(struct rig *rig)
 	CHECK(ibv_post_send(qp, &list[2], &bad) == EINVAL && bad == &list[2]);
 	list[2].opcode = 99;
 	CHECK(ibv_post_send(qp, &list[2], &bad) == EINVAL);
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* Requests that an RNIC accepts and completes with an error. */
@@ -123,7 +120,7 @@ static void late_errors(struct rig *rig)
 		join(rig, qp, qp);
 		CHECK(post(qp, rig, missing[i < 3 ? i : i - 3], 0, 8, 1024, rig->mr->rkey) == 0);
 		CHECK(next_wc(rig->cq).status == IBV_WC_LOC_QP_OP_ERR);
-		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(end(qp) == 0);
 	}
 	*number = 5;
 	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -131,7 +128,7 @@ static void late_errors(struct rig *rig)
 	join(rig, qp, target);
 	CHECK(post(qp, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 1025, rig->mr->rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_REM_INV_REQ_ERR && *number == 5);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(target) == 0);
+	CHECK(end(qp) == 0 && end(target) == 0);
 
 	/* The peer executes an atomic before the L_Key is checked. */
 	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -140,7 +137,6 @@ static void late_errors(struct rig *rig)
 	CHECK(post(qp, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 1024, rig->mr->rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_LOC_PROT_ERR && *number == 10);
 	rig->mr->lkey ^= 1;
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 /* Inline data: the buffer can be reused at once, and needs no lkey. */
@@ -160,24 +156,17 @@ static void inlined(struct rig *rig)
 	text[0] = 'X';
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	CHECK(!strcmp((char *)rig->buf, "carried in the request"));
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 static void datagrams(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_UD, 0, NULL), *b = make_qp(rig, IBV_QPT_UD, 0, NULL);
-	struct ibv_ah_attr attr = {
-		.is_global = 1,
-		.port_num = PORT,
-		.grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 64 }
-	};
-	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr), *back;
+	struct ibv_ah *ah = new_ah(rig, rig->gid), *back;
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 100, rig->mr->lkey };
 	struct ibv_send_wr *bad,
 		wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 3 };
 	struct ibv_wc wc, received = {};
 
-	NEED(ah);
 	join(rig, a, b);
 	memset(rig->buf, 9, 100);
 	memset(rig->buf + 1000, 0, 200);
@@ -206,9 +195,6 @@ static void datagrams(struct rig *rig)
 	CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
 	wr.wr.ud.ah = NULL;
 	CHECK(ibv_post_send(a, &wr, &bad) == EINVAL);
-	CHECK(ibv_destroy_ah(ah) == 0);
-	CHECK(ibv_destroy_qp(a) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
 }
 
 /* All posted requests are sent although the program does not poll. */
@@ -231,20 +217,8 @@ static void unattended(struct rig *rig)
 		for (int i = 0; i < 16; i++)
 			CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	}
-	CHECK(ibv_destroy_qp(a) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
 }
 
-void check_posting(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	operations(&rig);
-	bad_ones(&rig);
-	late_errors(&rig);
-	inlined(&rig);
-	datagrams(&rig);
-	unattended(&rig);
-	tear_down(&rig);
-}
+const check_part posting_parts[] = {
+	operations, bad_ones, late_errors, inlined, datagrams, unattended, NULL
+};

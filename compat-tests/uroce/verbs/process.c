@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "check.h"
 
@@ -50,8 +49,6 @@ static void many(struct rig *rig)
 	CHECK(entries("/proc/self/fd") < 200);
 	CHECK(post(qps[1], rig, IBV_WR_RDMA_WRITE, 0, 64, 1024, rig->mr->rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
-	for (int i = 0; i < MANY; i++)
-		CHECK(ibv_destroy_qp(qps[i]) == 0);
 }
 
 enum {
@@ -90,8 +87,6 @@ static void crowd(struct rig *rig)
 		if (done++ == 0)
 			CHECK(slowest > 0);
 	}
-	for (int i = 0; i < CROWD; i++)
-		CHECK(ibv_destroy_qp(qps[i]) == 0);
 }
 
 /* In the child: inherited objects return errors; newly opened ones work. */
@@ -102,7 +97,6 @@ static int child(struct rig *rig, struct ibv_qp *qp)
 	struct rig own;
 	struct ibv_wc wc;
 
-	failures = 0;
 	CHECK(ibv_poll_cq(rig->cq, 1, &wc) < 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == EACCES);
 	CHECK(ibv_post_recv(qp, &recv, &bad_recv) == EACCES && bad_recv == &recv);
@@ -111,14 +105,13 @@ static int child(struct rig *rig, struct ibv_qp *qp)
 	CHECK(!ibv_alloc_pd(rig->context) && errno == EACCES);
 	CHECK(!ibv_create_cq(rig->context, 1, NULL, NULL, 0) && errno == EACCES);
 	CHECK(to_init(qp) == EACCES);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	tear_down(rig);
 	set_up(&own);
 	own_qp = make_qp(&own, IBV_QPT_RC, 0, NULL);
 	join(&own, own_qp, own_qp);
 	CHECK(post(own_qp, &own, IBV_WR_RDMA_WRITE, 0, 8, 64, own.mr->rkey) == 0);
 	CHECK(next_wc(own.cq).status == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_qp(own_qp) == 0);
 	tear_down(&own);
 	return failures;
 }
@@ -126,20 +119,16 @@ static int child(struct rig *rig, struct ibv_qp *qp)
 static void forks(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	int status = -1;
-	pid_t pid;
 
 	join(rig, qp, qp);
 	for (int i = 0; i < 20; i++) {
 		CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
-		fflush(stdout);
-		pid = fork();
+		pid_t pid = start_child();
 		if (pid == 0)
 			_exit(child(rig, qp));
 		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
-		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		await_child(pid);
 	}
-	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
 #define NUMBERS 64
@@ -164,7 +153,6 @@ static int closed_descriptors(void)
 	clock_t cpu;
 	char byte;
 
-	failures = 0;
 	set_up(&own);
 	NEED(channel = ibv_create_comp_channel(own.context));
 	NEED(cq = ibv_create_cq(own.context, 16, NULL, channel, 0));
@@ -183,7 +171,7 @@ static int closed_descriptors(void)
 	cpu = clock();
 	usleep(200000);
 	CHECK(clock() - cpu < CLOCKS_PER_SEC / 20);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	/* Channel and context close their numbers, which the program knows; the kernel's do, too. */
 	socks[channel->fd - 3] = socks[own.context->async_fd - 3] = -1;
 	socks[own.context->cmd_fd - 3] = -1;
@@ -195,16 +183,14 @@ static int closed_descriptors(void)
 }
 
 /* In a child, which has a device of its own. */
-static void closes_descriptors(void)
+static void closes_descriptors(struct rig *rig)
 {
-	int status = -1;
-	pid_t pid;
+	pid_t pid = start_child();
 
-	fflush(stdout);
-	pid = fork();
+	(void)rig;
 	if (pid == 0)
 		_exit(closed_descriptors());
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	await_child(pid);
 }
 
 /* Locks that a thread of the parent holds while another one forks. */
@@ -248,7 +234,6 @@ static int child_of_threads(struct held *held, struct ibv_comp_channel *channel)
 	void *context;
 
 	alarm(20);
-	failures = 0;
 	ibv_wr_start(held->qp);
 	ibv_wr_send(held->qp);
 	ibv_wr_set_sge(held->qp, 0, 0, 0);
@@ -261,20 +246,17 @@ static int child_of_threads(struct held *held, struct ibv_comp_channel *channel)
 	CHECK(ibv_get_cq_event(channel, &cq, &context) == -1);
 	CHECK(ibv_get_async_event(channel->context, &event) == -1);
 	CHECK(send(channel->fd, "", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
-	CHECK(ibv_destroy_qp(&held->qp->qp_base) == 0);
-	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(held->cq)) == 0);
-	CHECK(ibv_destroy_comp_channel(channel) == 0);
+	end_all();
 	return failures;
 }
 
 /* A child of a program whose other threads are in the middle of verbs. */
 static void forks_with_threads(struct rig *rig)
 {
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_comp_channel *channel = KEEP(ibv_create_comp_channel(rig->context));
 	struct ibv_cq_init_attr_ex attr = { .cqe = 4, .channel = channel };
 	struct held held = { .qp = ibv_qp_to_qp_ex(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL)),
-			     .cq = ibv_create_cq_ex(rig->context, &attr) };
-	int status = -1;
+			     .cq = KEEP(ibv_create_cq_ex(rig->context, &attr)) };
 	pthread_t thread;
 	pid_t pid;
 
@@ -282,16 +264,12 @@ static void forks_with_threads(struct rig *rig)
 	NEED(pthread_barrier_init(&held.barrier, NULL, 2) == 0);
 	NEED(pthread_create(&thread, NULL, hold, &held) == 0);
 	pthread_barrier_wait(&held.barrier);
-	fflush(stdout);
-	pid = fork();
+	pid = start_child();
 	if (pid == 0)
 		_exit(child_of_threads(&held, channel));
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	await_child(pid);
 	pthread_barrier_wait(&held.barrier);
 	NEED(pthread_join(thread, NULL) == 0);
-	CHECK(ibv_destroy_qp(&held.qp->qp_base) == 0);
-	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(held.cq)) == 0);
-	CHECK(ibv_destroy_comp_channel(channel) == 0);
 }
 
 enum {
@@ -324,7 +302,7 @@ static void take_and_leave(int in, int out, enum way way)
 	if (way == EXIT)
 		exit(0);
 	if (way == EXIT_GROUP) {
-		NEED(ibv_destroy_qp(qp) == 0);
+		NEED(end(qp) == 0);
 		syscall(SYS_exit_group, 0);
 	}
 	_exit(0);
@@ -335,14 +313,13 @@ static void leaves(struct rig *rig)
 {
 	for (int i = 0; i < 20 * WAYS; i++) {
 		struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
-		int there[2], back[2], status;
+		int there[2], back[2];
 		uint32_t peer;
 		char ready;
 		pid_t pid;
 
 		NEED(pipe(there) == 0 && pipe(back) == 0);
-		fflush(stdout);
-		pid = fork();
+		pid = start_child();
 		if (pid == 0)
 			take_and_leave(there[0], back[1], i % WAYS);
 		NEED(read(back[0], &peer, 4) == 4 && write(there[1], &qp->qp_num, 4) == 4);
@@ -352,23 +329,13 @@ static void leaves(struct rig *rig)
 			CHECK(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 			CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 		}
-		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-		CHECK(ibv_destroy_qp(qp) == 0);
+		await_child(pid);
+		CHECK(end(qp) == 0);
 		for (int end = 0; end < 2; end++)
 			close(there[end]), close(back[end]);
 	}
 }
 
-void check_process(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	many(&rig);
-	crowd(&rig);
-	forks(&rig);
-	closes_descriptors();
-	forks_with_threads(&rig);
-	leaves(&rig);
-	tear_down(&rig);
-}
+const check_part process_parts[] = {
+	many, crowd, forks, closes_descriptors, forks_with_threads, leaves, NULL
+};

@@ -11,7 +11,6 @@ static void extended(struct rig *rig)
 			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 	};
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(rig->context, &attr);
-	struct ibv_cq *plain = rig->cq;
 	struct ibv_poll_cq_attr poll_attr = {};
 	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
 	struct ibv_qp *qp;
@@ -45,15 +44,14 @@ static void extended(struct rig *rig)
 	ibv_end_poll(ex);
 	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
 	CHECK(!ibv_create_cq_ex(rig->context, &attr) && errno == EOPNOTSUPP);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	CHECK(ibv_destroy_cq(rig->cq) == 0);
-	rig->cq = plain;
 }
 
 static void channels(struct rig *rig)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *plain = rig->cq, *notified = NULL;
+	struct ibv_cq *notified = NULL;
 	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
 	void *cq_context = NULL;
 	struct ibv_qp *qp;
@@ -81,16 +79,14 @@ static void channels(struct rig *rig)
 	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 	CHECK(poll(&fd, 1, WAIT_SECONDS * 1000) == 1);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	CHECK(ibv_destroy_cq(rig->cq) == 0);
 	CHECK(poll(&fd, 1, 0) == 0);
 	CHECK(ibv_destroy_comp_channel(channel) == 0);
-	rig->cq = plain;
 }
 
 static void overrun(struct rig *rig)
 {
-	struct ibv_cq *plain = rig->cq;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 	struct ibv_qp *qp;
@@ -114,25 +110,23 @@ static void overrun(struct rig *rig)
 	CHECK(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_ERR);
 	while (n-- > 1)
 		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	CHECK(ibv_destroy_cq(rig->cq) == 0);
-	rig->cq = plain;
 }
 
 static void resized(struct rig *rig)
 {
-	struct ibv_cq *cq = ibv_create_cq(rig->context, 4, NULL, NULL, 0);
+	struct ibv_cq *cq = KEEP(ibv_create_cq(rig->context, 4, NULL, NULL, 0));
 
 	NEED(cq);
 	CHECK(ibv_resize_cq(cq, 100) == 0 && cq->cqe >= 100);
 	CHECK(ibv_resize_cq(cq, 0) == EINVAL);
-	CHECK(ibv_destroy_cq(cq) == 0);
 }
 
 static void shared(struct rig *rig)
 {
 	struct ibv_srq_init_attr init = { .attr = { 8, 2, 0 } };
-	struct ibv_srq *srq = ibv_create_srq(rig->pd, &init);
+	struct ibv_srq *srq = KEEP(ibv_create_srq(rig->pd, &init));
 	struct ibv_srq_attr attr = { .max_wr = 16, .srq_limit = 3 };
 	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey }, three[3] = {};
 	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
@@ -172,143 +166,69 @@ static void shared(struct rig *rig)
 	CHECK(received == 2 && !memcmp(rig->buf, rig->buf + 4096, 8));
 	CHECK(next_event(rig) == IBV_EVENT_SRQ_LIMIT_REACHED);
 	CHECK(ibv_query_srq(srq, &attr) == 0 && attr.srq_limit == 0);
-	CHECK(ibv_destroy_qp(a) == 0);
-	CHECK(ibv_destroy_qp(b) == 0);
-	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
 static void xrc(struct rig *rig)
 {
-	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					   .fd = -1,
-					   .oflags = O_CREAT };
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &attr);
-	struct ibv_srq_init_attr_ex init = { .attr = { 8, 1, 0 },
-					     .srq_type = IBV_SRQT_XRC,
-					     .pd = rig->pd,
-					     .cq = rig->cq,
-					     .xrcd = xrcd,
-					     .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-							  IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD };
-	struct ibv_qp_init_attr_ex recv_init = { .qp_type = IBV_QPT_XRC_RECV,
-						 .xrcd = xrcd,
-						 .comp_mask = IBV_QP_INIT_ATTR_XRCD };
-	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
-	struct ibv_qp *send, *recv, *opened;
+	struct domain domain = new_domain(rig);
+	struct ends ends = xrc_ends(rig, domain);
 	struct ibv_qp_open_attr open = { .qp_type = IBV_QPT_XRC_RECV,
+					 .qp_num = ends.b->qp_num,
+					 .xrcd = domain.xrcd,
 					 .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
 						      IBV_QP_OPEN_ATTR_TYPE };
-	struct ibv_send_wr *bad_send,
-		send_wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
-	struct ibv_srq *srq;
-	uint32_t number = 0;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .qp_type.xrc.remote_srqn = domain.number };
+	struct ibv_qp *opened = KEEP(ibv_open_qp(rig->context, &open));
 	int seen = 0;
 
-	NEED(xrcd && (srq = ibv_create_srq_ex(rig->context, &init)));
-	CHECK(ibv_get_srq_num(srq, &number) == 0 && number);
-	CHECK(ibv_close_xrcd(xrcd) == EBUSY);
-	send = make_qp(rig, IBV_QPT_XRC_SEND, 0, NULL);
-	NEED(recv = ibv_create_qp_ex(rig->context, &recv_init));
-	open.xrcd = xrcd;
-	open.qp_num = recv->qp_num;
-	NEED(opened = ibv_open_qp(rig->context, &open));
-	CHECK(opened->qp_num == recv->qp_num);
-	for (int i = 0; i < 2; i++) {
-		struct ibv_qp *qp = i ? recv : send;
-		struct ibv_qp_attr a = {
-			.qp_state = IBV_QPS_RTR,
-			.path_mtu = IBV_MTU_1024,
-			.max_dest_rd_atomic = 1,
-			.min_rnr_timer = 1,
-			.dest_qp_num = i ? send->qp_num : recv->qp_num,
-			.ah_attr = { .is_global = 1,
-				     .port_num = PORT,
-				     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } },
-		};
-
-		CHECK(to_init(qp) == 0);
-		CHECK(ibv_modify_qp(qp, &a,
-				    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					    IBV_QP_RQ_PSN |
-					    (i ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
-		a = (struct ibv_qp_attr){
-			.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 3, .max_rd_atomic = 1
-		};
-		CHECK(ibv_modify_qp(qp, &a,
-				    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-					    (i ? 0
-					       : IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							     IBV_QP_MAX_QP_RD_ATOMIC)) == 0);
-	}
-	CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);
-	send_wr.qp_type.xrc.remote_srqn = number;
-	CHECK(ibv_post_send(send, &send_wr, &bad_send) == 0);
+	NEED(opened);
+	CHECK(domain.number && opened->qp_num == ends.b->qp_num);
+	CHECK(ibv_close_xrcd(domain.xrcd) == EBUSY);
+	CHECK(srq_recv(domain.srq, part(rig, 4096, 64)) == 0);
+	CHECK(post_one(ends.a, part(rig, 4096, 64), wr) == 0);
 	for (int i = 0; i < 2; i++) {
 		struct ibv_wc wc = next_wc(rig->cq);
 
 		CHECK(wc.status == IBV_WC_SUCCESS);
 		if (wc.opcode == IBV_WC_RECV)
-			CHECK(wc.wr_id == 3 && wc.byte_len == 64 && !seen++);
+			CHECK(wc.wr_id == 4 && wc.byte_len == 64 && !seen++);
 	}
 	CHECK(seen == 1);
-	CHECK(ibv_destroy_qp(recv) == 0);
-	CHECK(ibv_destroy_qp(opened) == 0);
-	CHECK(ibv_destroy_qp(send) == 0);
-	CHECK(ibv_destroy_srq(srq) == 0);
-	CHECK(ibv_close_xrcd(xrcd) == 0);
 }
 
 /* A program may close the descriptors of events itself. Events that it has not read are gone then, and
  * destroying their objects does not wait for them. */
-static void closed_descriptors(void)
+static void closed_descriptors(struct rig *rig)
 {
-	struct rig rig;
 	struct ibv_comp_channel *channel;
 	struct pollfd fds[2] = { { .events = POLLIN }, { .events = POLLIN } };
-	struct ibv_cq *plain, *notified = NULL;
+	struct ibv_cq *notified = NULL;
 	void *cq_context;
 	struct ibv_qp *qp;
 
-	set_up(&rig);
-	plain = rig.cq;
-	NEED(channel = ibv_create_comp_channel(rig.context));
-	NEED(rig.cq = ibv_create_cq(rig.context, 2, NULL, channel, 0));
+	NEED(channel = ibv_create_comp_channel(rig->context));
+	NEED(rig->cq = ibv_create_cq(rig->context, 2, NULL, channel, 0));
 	fds[0].fd = channel->fd;
-	fds[1].fd = rig.context->async_fd;
-	qp = make_qp(&rig, IBV_QPT_RC, 0, NULL);
-	join(&rig, qp, qp);
+	fds[1].fd = rig->context->async_fd;
+	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	join(rig, qp, qp);
 	for (int i = 0; i < 2; i++) {
-		CHECK(ibv_req_notify_cq(rig.cq, 0) == 0);
-		CHECK(post(qp, &rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig.mr->rkey) == 0);
+		CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
+		CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 		CHECK(poll(fds, 1, WAIT_SECONDS * 1000) == 1);
 		if (!i)
-			CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig.cq);
-		CHECK(next_wc(rig.cq).status == IBV_WC_SUCCESS);
+			CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig->cq);
+		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	}
-	for (int i = 0; i <= rig.cq->cqe; i++)
-		CHECK(post(qp, &rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig.mr->rkey) == 0);
+	for (int i = 0; i <= rig->cq->cqe; i++)
+		CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 	CHECK(poll(fds + 1, 1, WAIT_SECONDS * 1000) == 1);
 	CHECK(close(fds[0].fd) == 0 && close(fds[1].fd) == 0);
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(end(qp) == 0);
 	ibv_ack_cq_events(notified, 1);
-	CHECK(ibv_destroy_cq(rig.cq) == 0);
+	CHECK(ibv_destroy_cq(rig->cq) == 0);
 	CHECK(ibv_destroy_comp_channel(channel) == 0);
-	rig.cq = plain;
-	tear_down(&rig);
 }
 
-void check_queues(void)
-{
-	struct rig rig;
-
-	closed_descriptors();
-	set_up(&rig);
-	extended(&rig);
-	channels(&rig);
-	overrun(&rig);
-	resized(&rig);
-	shared(&rig);
-	xrc(&rig);
-	tear_down(&rig);
-}
+const check_part queues_parts[] = { extended, channels,           overrun, resized, shared,
+				    xrc,      closed_descriptors, NULL };

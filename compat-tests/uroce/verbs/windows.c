@@ -44,7 +44,7 @@ static enum ibv_wc_status write_through(struct rig *rig, struct ibv_qp *qp, uint
 static void chosen_keys(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2));
 	uint32_t upper, key;
 
 	NEED(mw);
@@ -60,8 +60,6 @@ static void chosen_keys(struct rig *rig)
 	CHECK(invalidate(rig, qp, key) == IBV_WC_SUCCESS);
 	CHECK(bind(rig, qp, mw, ibv_inc_rkey(mw->rkey)) == IBV_WC_SUCCESS);
 	CHECK(mw->rkey == (upper | 0x78));
-	CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /* The same with ibv_wr_bind_mw: the key changes when the request is posted, and not if it is aborted. */
@@ -69,7 +67,7 @@ static void built_binds(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_BIND_MW, NULL);
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2));
 	struct ibv_mw_bind_info info = part_of(rig, rig->mr);
 	uint32_t before;
 
@@ -89,8 +87,6 @@ static void built_binds(struct rig *rig)
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	CHECK(mw->rkey == ((before & ~0xffu) | ((before + 5) & 0xff)));
 	CHECK(write_through(rig, qp, mw->rkey) == IBV_WC_SUCCESS);
-	CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
 /*
@@ -99,8 +95,8 @@ static void built_binds(struct rig *rig)
  */
 static void across_domains(struct rig *rig)
 {
-	struct ibv_pd *other = ibv_alloc_pd(rig->context);
-	struct ibv_mr *mr = ibv_reg_mr(other, rig->buf, SIZE, ALL_ACCESS);
+	struct ibv_pd *other = KEEP(ibv_alloc_pd(rig->context));
+	struct ibv_mr *mr = KEEP(ibv_reg_mr(other, rig->buf, SIZE, ALL_ACCESS));
 	struct ibv_mw_bind wr = { .wr_id = 9, .send_flags = IBV_SEND_SIGNALED };
 
 	NEED(other && mr);
@@ -119,18 +115,16 @@ static void across_domains(struct rig *rig)
 		CHECK(rig->context->ops.bind_mw(qp, mw, &wr) == 0);
 		wc = next_wc(rig->cq);
 		CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.wr_id == 9);
-		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(end(qp) == 0);
 		CHECK(ibv_dealloc_mw(mw) == 0);
 	}
-	CHECK(ibv_dereg_mr(mr) == 0);
-	CHECK(ibv_dealloc_pd(other) == 0);
 }
 
 /* A bind of length 0 needs no region, and undoes the previous bind. */
 static void unbound(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ibv_mw *mw = KEEP(ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
 	struct ibv_mw_bind wr = { .send_flags = IBV_SEND_SIGNALED, .bind_info = part_of(rig, rig->mr) };
 
 	NEED(mw);
@@ -141,18 +135,6 @@ static void unbound(struct rig *rig)
 	CHECK(ibv_bind_mw(qp, mw, &wr) == 0 && next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	wr.bind_info.length = 1;
 	CHECK(ibv_bind_mw(qp, mw, &wr) == EINVAL);
-	CHECK(ibv_destroy_qp(qp) == 0);
-	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
-void check_windows(void)
-{
-	struct rig rig;
-
-	set_up(&rig);
-	chosen_keys(&rig);
-	built_binds(&rig);
-	across_domains(&rig);
-	unbound(&rig);
-	tear_down(&rig);
-}
+const check_part windows_parts[] = { chosen_keys, built_binds, across_domains, unbound, NULL };

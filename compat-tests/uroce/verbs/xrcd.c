@@ -7,28 +7,16 @@
 
 #include "check.h"
 
-static struct ibv_xrcd *open_domain(struct rig *rig, int fd, int oflags)
-{
-	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					   .fd = fd,
-					   .oflags = oflags };
-
-	errno = 0;
-	return ibv_open_xrcd(rig->context, &attr);
-}
-
 /* Opens the domain in a process of its own, which closes it when it gets a byte. */
 static pid_t owner(int fd, int pipe_end)
 {
 	struct ibv_xrcd *xrcd;
 	struct rig rig;
 	char byte = 0;
-	pid_t pid = fork();
+	pid_t pid = start_child();
 
-	NEED(pid >= 0);
 	if (pid)
 		return pid;
-	failures = 0;
 	set_up(&rig);
 	NEED(xrcd = open_domain(&rig, fd, O_CREAT));
 	NEED(write(pipe_end, &byte, 1) == 1 && read(pipe_end, &byte, 1) == 1);
@@ -67,8 +55,8 @@ void check_xrcd(void)
 	NEED(xrcd = open_domain(&rig, fds[0], O_CREAT | O_EXCL));
 	NEED(second = open_domain(&rig, fds[0], 0));
 	CHECK(ibv_close_xrcd(xrcd) == 0 && ibv_close_xrcd(second) == 0);
-	NEED(write(pair[0], &byte, 1) == 1 && waitpid(pid, &status, 0) == pid);
-	CHECK(status == 0);
+	NEED(write(pair[0], &byte, 1) == 1);
+	await_child(pid);
 	/* A process that is killed has nothing left. */
 	pid = owner(fds[0], pair[1]);
 	NEED(read(pair[0], &byte, 1) == 1);

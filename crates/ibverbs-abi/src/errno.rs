@@ -1,11 +1,14 @@
 //! Errors as C sees them: errno values, and the three ways in which verbs report one.
 //!
-//! Inside the library a failing function returns `Result<T, Errno>`. The conversion to what C expects
+//! Inside the library a failing function returns [`Result`]. The conversion to what C expects
 //! (a positive errno, -1, NULL) happens once, in the function that C calls, through the methods here.
 
 use core::{fmt, ptr};
 
 use libc::c_int;
+
+/// A result whose error is an errno value.
+pub type Result<T, E = Errno> = core::result::Result<T, E>;
 
 /// A positive errno value, such as `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -33,7 +33,7 @@ pub use address::ip_of_gid;
 pub use cancellation::{
     CancellationDisabled, disable_cancel_state, disable_cancellation, restore_cancel_state,
 };
-pub use errno::{Errno, IntoC};
+pub use errno::{Errno, IntoC, Result};
 pub use kernel::*;
 pub use layouts::*;
 pub use provider::*;

@@ -148,7 +148,7 @@ fn apply(qp: &mut Qp, change: &Change, surroundings: &Surroundings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{new_qp, rules, shadow_with_qp};
+    use super::super::tests::{new_qp, qp_mut, rules, shadow_with_qp};
     use super::*;
     use crate::diagnose::rules::Rule;
 
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn reset_forgets() {
         let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        shadow.qps.get_mut(&30).unwrap().connection.dest_qpn = 5;
+        qp_mut(&mut shadow).connection.dest_qpn = 5;
         let reset = change(IBV_QPS_RESET, 0, |_| ());
         assert!(
             shadow

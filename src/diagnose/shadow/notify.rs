@@ -107,18 +107,13 @@ impl Shadow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{receive, request, rules, shadow_with_qp};
+    use super::super::tests::{qp_mut, receive, request, rules, shadow_with_qp};
     use super::*;
     use crate::diagnose::shadow::Completion;
 
     fn shadow() -> Shadow {
         let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .receives
-            .post([receive(1, 7)]);
+        qp_mut(&mut shadow).receives.post([receive(1, 7)]);
         shadow
     }
 
@@ -198,12 +193,7 @@ mod tests {
     fn a_cq_that_was_never_polled() {
         let mut shadow = shadow();
         assert!(shadow.destroying_qp(30).is_none());
-        shadow
-            .qps
-            .get_mut(&30)
-            .unwrap()
-            .sends
-            .record([request(1, 7)]);
+        qp_mut(&mut shadow).sends.record([request(1, 7)]);
         assert_eq!(rules(&shadow.destroying_qp(30)), [Rule::CqNeverPolled]);
         poll(&mut shadow, 1, 0);
         assert!(shadow.destroying_qp(30).is_none());

@@ -391,7 +391,7 @@ fn of_arguments(request: &SendRequest, finding: &impl Fn(Rule) -> Finding) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{receive, request, rules, shadow_with_qp};
+    use super::super::tests::{qp_mut, receive, request, rules, shadow_with_qp};
     use super::*;
     use crate::diagnose::shadow::{Receive, Remote};
 
@@ -447,7 +447,7 @@ mod tests {
         };
         let shadow = |others: Vec<Receive>, vary: bool| {
             let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-            let qp = shadow.qps.get_mut(&30).unwrap();
+            let qp = qp_mut(&mut shadow);
             qp.receives.post(others);
             qp.receives.finish(None);
             // It is its own peer.
@@ -475,7 +475,7 @@ mod tests {
         // The other message comes later.
         let mut later = shadow(vec![at(2, 0x1000)], false);
         assert_eq!(later.received(30, &at(1, 0x1000)), None);
-        let qp = later.qps.get_mut(&30).unwrap();
+        let qp = qp_mut(&mut later);
         qp.receives.finish(None);
         let other = SendRequest {
             digest: 6,

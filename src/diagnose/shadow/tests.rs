@@ -44,10 +44,13 @@ pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
     );
     shadow.add_cq(20, Cq::new(1, 100, (0, -1), false));
     shadow.add_qp(30, new_qp(17));
-    if let Some(qp) = shadow.qps.get_mut(&30) {
-        qp.state = state;
-    }
+    qp_mut(&mut shadow).state = state;
     shadow
+}
+
+/// The queue pair of [`shadow_with_qp`].
+pub fn qp_mut(shadow: &mut Shadow) -> &mut Qp {
+    shadow.qps.get_mut(&30).unwrap()
 }
 
 /// A queue pair that no shadow knows.

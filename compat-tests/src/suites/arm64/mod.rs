@@ -19,13 +19,14 @@ use super::pyverbs as pyverbs_uroce;
 use super::symbols::compare_exports;
 use crate::artifacts;
 use crate::case::{Case, Tier};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::downloads;
 use crate::lines;
 use crate::machine::boot::{Boot, End};
-use crate::process::{Ended, read};
+use crate::paths::text;
+use crate::process::{Ended, read, succeeded};
 use crate::sandbox::{Sandbox, sh};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Failure, Verdict, contains, ensure};
 
 /// Below the directory of make arm64.
 const LIBRARY: &str = "aarch64-unknown-linux-gnu/release/libibverbs.so";
@@ -56,102 +57,88 @@ struct Set {
     estimate: u64,
 }
 
+const SET: Set = Set {
+    name: "",
+    function: "",
+    tier: Tier::All,
+    kernel: Kernel::Pages4,
+    programs: &[],
+    release_44: false,
+    stage: None,
+    results: None,
+    checks: 0,
+    estimate: 0,
+};
+
 const SETS: &[Set] = &[
     Set {
         name: "short",
         function: "short",
         tier: Tier::Test,
-        kernel: Kernel::Pages4,
         programs: &["lookup", "variadic"],
-        release_44: false,
-        stage: None,
-        results: None,
         checks: 21,
         estimate: 150,
+        ..SET
     },
     Set {
         name: "long",
         function: "long",
-        tier: Tier::All,
-        kernel: Kernel::Pages4,
         programs: &["verbs", "threads"],
-        release_44: false,
-        stage: None,
-        results: None,
         checks: 36,
         estimate: 600,
+        ..SET
     },
     Set {
         name: "fork_safety",
         function: "fork_safety",
-        tier: Tier::All,
         kernel: Kernel::Pages16,
         programs: &["verbs", "forktest", "forkmodel", "forkverbs"],
         release_44: true,
-        stage: None,
-        results: None,
         checks: 18,
         estimate: 200,
+        ..SET
     },
     Set {
         name: "fork_safety_64k",
         function: "fork_safety",
-        tier: Tier::All,
         kernel: Kernel::Pages64,
         programs: &["verbs", "forktest", "forkmodel", "forkverbs"],
         release_44: true,
-        stage: None,
-        results: None,
         checks: 18,
         estimate: 200,
+        ..SET
     },
     Set {
         name: "static",
         function: "static_programs",
-        tier: Tier::All,
-        kernel: Kernel::Pages4,
-        programs: &[],
-        release_44: false,
         stage: Some(static_programs::stage),
-        results: None,
         checks: 7,
         estimate: 200,
+        ..SET
     },
     Set {
         name: "packages",
         function: "packages",
-        tier: Tier::All,
-        kernel: Kernel::Pages4,
-        programs: &[],
-        release_44: false,
         stage: Some(packages::stage),
-        results: None,
         checks: 8,
         estimate: 300,
+        ..SET
     },
     Set {
         name: "pyverbs",
         function: "pyverbs",
-        tier: Tier::All,
-        kernel: Kernel::Pages4,
-        programs: &[],
-        release_44: false,
-        stage: None,
         results: Some(|cx| pyverbs::report_all(cx, OURS.as_ref())),
         checks: 3,
         estimate: 1500,
+        ..SET
     },
     Set {
         name: "pyverbs_uroce",
         function: "pyverbs_uroce",
-        tier: Tier::All,
-        kernel: Kernel::Pages4,
-        programs: &[],
-        release_44: false,
-        stage: None,
         results: Some(|cx| pyverbs_uroce::report_all(cx, OURS.as_ref())),
         checks: 3,
         estimate: 600,
+        ..SET
     },
 ];
 /// The directory of the library, in the machine.
@@ -231,7 +218,7 @@ fn build(cx: &Context) -> Result<PathBuf, Failure> {
 /// The layout tests of ibverbs-abi, built for arm64 and emulated, with Debian 13's headers for arm64.
 fn layouts(cx: &Context) -> Verdict {
     let fetch = cx.paths.repo.join("scripts/fetch-headers");
-    let fetch = fetch.to_string_lossy().into_owned();
+    let fetch = text(&fetch);
     let headers = cx.output([fetch, "trixie".into()])?;
     let copy = built().join("rdma-core");
     sh(&format!(
@@ -242,10 +229,7 @@ fn layouts(cx: &Context) -> Verdict {
     let words = "env RDMA_CORE_HEADERS=/target/rdma-core cargo test -p ibverbs-abi --test layout";
     let ended = in_build_root(cx, words.split(' '), Duration::from_secs(1500))?;
     succeeded("the layout tests", &ended)?;
-    ensure(
-        ended.out.contains("test result: ok. 3 passed"),
-        "not all three tests ran",
-    )
+    contains(&ended.out, &["test result: ok. 3 passed"])
 }
 
 /// Runs a command where the library is built for arm64 (scripts/arm64).
@@ -255,7 +239,7 @@ fn in_build_root<S: Into<String>>(
     limit: Duration,
 ) -> Result<Ended, Failure> {
     let script = cx.paths.repo.join("scripts/arm64");
-    let script = script.to_string_lossy().into_owned();
+    let script = text(&script);
     let argv = [script]
         .into_iter()
         .chain(words.into_iter().map(Into::into));

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{BUILD_LIMIT, built, in_build_root};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::paths::text;
+use crate::process::succeeded;
 use crate::verdict::{Failure, Verdict, ensure};
 
 const PACKAGES: &[&str] = &["libibverbs1-rs", "libibverbs-rs-dev", "with-ibverbs-rs"];
@@ -17,7 +19,7 @@ pub fn stage(cx: &Context, files: &Path) -> Verdict {
     succeeded("packaging/build-deb, for arm64", &made)?;
     let debs = built().join("deb");
     let lintian = cx.paths.repo.join("packaging/lintian");
-    let words = [lintian, debs.clone()].map(|word| word.to_string_lossy().into_owned());
+    let words = [lintian, debs.clone()].map(text);
     let checked = cx.program(words).merged().limit(Duration::from_secs(600));
     cx.report("lintian", succeeded("lintian", &checked.run()?))?;
     let to = files.join("packages");

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{BUILD_LIMIT, built, in_build_root};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::process::succeeded;
 use crate::verdict::Verdict;
 
 /// The programs: the name, the archive's directory for the linker, and the providers.

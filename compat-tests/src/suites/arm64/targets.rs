@@ -4,7 +4,8 @@
 //! one. Errors about what they miss then follow.
 
 use crate::context::Context;
-use crate::verdict::{Verdict, ensure};
+use crate::paths::text;
+use crate::verdict::{Details, Verdict, ensure};
 
 const ABI: &str = "crates/ibverbs-abi/src/lib.rs";
 const NOT_LP64: &str = "error: libibverbs-rs supports 64-bit little-endian Linux only";
@@ -50,7 +51,7 @@ pub fn targets(cx: &Context) -> Verdict {
         let words = rustc.split(' ').map(String::from).chain([
             target.into(),
             "-o".into(),
-            out.to_string_lossy().into_owned(),
+            text(&out),
             file.into_owned(),
         ]);
         // The attributes above are unstable.
@@ -60,7 +61,7 @@ pub fn targets(cx: &Context) -> Verdict {
             ended.out.contains(message) == refused && ended.out.contains("error"),
             format!("{target}, {module}: not refused, or refused for no reason"),
         )
-        .map_err(|failure| failure.with(&ended.out))?;
+        .with(&ended.out)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::fake::SHIM;
 use crate::fake::scene::SYS;
 use crate::fake::sysfs::{Device, Tree};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 use super::fixtures;
 use super::node::{OWN_DEV, RIGHT};
@@ -116,7 +116,7 @@ fn verdicts(
     let mut verdicts = vec![compare::same(("C library", &expected), ("ours", &got))];
     if !want.is_empty() {
         let prints = ensure(got.contains(want), format!("does not print {want:?}"));
-        verdicts.push(prints.map_err(|failure| failure.with(&got)));
+        verdicts.push(prints.with(&got));
     }
     Ok(verdicts)
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::context::{Context, succeeded};
-use crate::process::Exit;
+use crate::context::Context;
+use crate::paths::text;
+use crate::process::{Exit, succeeded};
 use crate::verdict::{Failure, ensure};
 
 /// A packet as tshark dissects it.
@@ -61,7 +62,7 @@ pub struct Dissection {
 
 /// The comments of a file's packets, of those that have one.
 pub fn comments(cx: &Context, file: &Path) -> Result<Vec<String>, Failure> {
-    let file = file.to_string_lossy().into_owned();
+    let file = text(file);
     let argv = ["tshark", "-r", &file, "-T", "fields", "-e", "frame.comment"];
     let ended = match cx.program(argv).run() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -81,7 +82,7 @@ pub fn dissect(cx: &Context, file: &Path) -> Result<Vec<Packet>, Failure> {
 
 pub fn dissect_as(cx: &Context, file: &Path, how: Dissection) -> Result<Vec<Packet>, Failure> {
     const CUT: &str = "appears to have been cut short in the middle of a packet";
-    let file = file.to_string_lossy().into_owned();
+    let file = text(file);
     let mut argv = vec!["tshark", "-r", &file, "-T", "fields"];
     argv.extend([
         "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",

@@ -5,9 +5,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use super::victim::{Victim, json, shown};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::process::read;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 /// Objects and their names, as the program c/names gives them: a name is cut to 63 bytes, and its quotes and
 /// line ends are replaced.
@@ -50,14 +50,14 @@ pub fn shown_by_ctl(cx: &Context) -> Verdict {
     same(listed(cx)?, &NAMED)?;
     let table = shown(cx, &["qps"])?;
     let is_last = |line: &str| line.ends_with(" cli?ent '3'");
-    ensure(table.lines().any(is_last), "qps lacks the name").map_err(|why| why.with(&table))?;
+    ensure(table.lines().any(is_last), "qps lacks the name").with(&table)?;
     let page = shown(cx, &["metrics"])?;
     let label = "state=\"RESET\",name=\"cli?ent '3'\"}";
-    ensure(page.contains(label), "metrics lack the name").map_err(|why| why.with(&page))?;
+    contains(&page, &[label])?;
     let number = &json(cx, &["qps"])?["qps"][0]["qpn"];
     let table = shown(cx, &["names"])?;
     let row = format!("uroce0  QP      {:#x}", number.as_u64().unwrap_or(0));
-    ensure(table.contains(&row), format!("names lacks '{row}'")).map_err(|why| why.with(&table))?;
+    contains(&table, &[&row])?;
     victim.prints("go on", &["fewer"])?;
     let left = [NAMED[1], NAMED[2], NAMED[4], NAMED[6]];
     same(listed(cx)?, &left)?;
@@ -81,12 +81,12 @@ pub fn in_explanations(cx: &Context) -> Verdict {
         " \"shared\"",
     ];
     let missing = expected.iter().find(|part| !said.contains(**part));
-    ensure(missing.is_none(), format!("no {missing:?}")).map_err(|why| why.with(&said))?;
+    ensure(missing.is_none(), format!("no {missing:?}")).with(&said)?;
     ensure(
         !said.contains("ibv_destroy_cq failed"),
         "-busy@NAME has no effect",
     )
-    .map_err(|why| why.with(&said))?;
+    .with(&said)?;
     victim.prints("go on", &["none"])?;
     victim.quits()
 }
@@ -96,8 +96,7 @@ pub fn in_explanations(cx: &Context) -> Verdict {
 pub fn alone(cx: &Context) -> Verdict {
     for (library, errno) in [(Library::C, libc::ENOSYS), (Library::Ours, libc::EINVAL)] {
         let program = cx.program([cx.built("names")?, "alone".into()]);
-        let ended = program.library(&cx.library_dir(library)).run()?;
-        succeeded("names", &ended)?;
+        let ended = program.library(&cx.library_dir(library)).succeed()?;
         let expected = format!("qp {errno}\nobject {errno}\n");
         ensure(ended.out == expected, ended.transcript())?;
     }

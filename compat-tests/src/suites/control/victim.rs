@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::artifacts::CONTROL;
-use crate::context::{Context, Library, succeeded};
-use crate::process::{Ended, Exit, Program, Running, wait_until};
+use crate::context::Context;
+use crate::paths::text;
+use crate::process::{Ended, Exit, Running, succeeded, wait_until};
 use crate::sandbox::as_ordinary_user;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// How long a program may take until its socket is there.
 pub const START: Duration = Duration::from_secs(20);
@@ -20,14 +21,6 @@ pub const START: Duration = Duration::from_secs(20);
 pub struct Victim {
     pub running: Running,
     fifo: PathBuf,
-}
-
-/// A program of this suite, as an ordinary user, on the loopback interface.
-pub fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
-    cx.program(argv)
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
 }
 
 impl Victim {
@@ -46,8 +39,8 @@ impl Victim {
     ) -> Result<Victim, Failure> {
         let fifo = cx.dir().join(name);
         cx.output(["mkfifo", "-m", "666", &fifo.to_string_lossy()])?;
-        let argv = vec![cx.built(program)?, fifo.to_string_lossy().into_owned()];
-        let mut program = on_uroce(cx, argv);
+        let argv = vec![cx.built(program)?, text(&fifo)];
+        let mut program = cx.on_uroce(argv);
         for (name, value) in variables {
             program = program.env(*name, value);
         }
@@ -62,8 +55,7 @@ impl Victim {
     /// Waits until the program has printed a text.
     pub fn await_text(&self, text: &str) -> Verdict {
         let printed = wait_until(START, || self.running.output().contains(text));
-        ensure(printed, format!("it does not print '{text}'"))
-            .map_err(|failure| failure.with(self.running.output()))
+        ensure(printed, format!("it does not print '{text}'")).with(self.running.output())
     }
 
     /// Writes a line into its FIFO, and returns the lines that it prints then, of which there are `count`.
@@ -132,5 +124,5 @@ pub fn fails(cx: &Context, arguments: &[&str], text: &str) -> Verdict {
     let ended = ctl(cx, arguments)?;
     let ok = ended.exit == Exit::Code(1) && ended.err.contains(text);
     let why = format!("uroce-ctl {}: '{text}' is expected", arguments.join(" "));
-    ensure(ok, why).map_err(|failure| failure.with(ended.transcript()))
+    ensure(ok, why).with(ended.transcript())
 }

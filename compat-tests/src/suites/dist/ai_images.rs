@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::old_glibc::{ROOT, enter};
 use super::{LIMIT, made, make_dist, text, unpacked};
 use crate::case::{Case, Tier};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::downloads;
-use crate::process::{Ended, Program, read, wait_until};
+use crate::process::{Ended, Program, read, succeeded, wait_until};
 use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};
 use crate::sandbox::{Sandbox, sh};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Without what they declare as needed: nixl declares torch, and does without it.
 const NIXL: [&str; 3] = ["--no-deps", "nixl-cu12==1.5.1", "numpy==2.4.6"];
@@ -187,7 +187,7 @@ fn fails(ended: &Ended, message: &str, driver: &Path) -> Verdict {
         shown && ended.err.contains(&text(driver)),
         format!("not {message:?}"),
     )
-    .map_err(|failure| failure.with(&ended.err))
+    .with(&ended.err)
 }
 
 /// A transfer by uroce between two programs that are linked with the driver in front.
@@ -204,15 +204,14 @@ fn perftest(image: &Image, driver: &Path) -> Verdict {
     });
     ensure(ready, "the server does not listen")?;
     let client = SERVER.into_iter().chain(["127.0.0.1"]);
-    let ended = image.program(client, &libraries).run()?;
-    succeeded("the client", &ended)?;
+    let ended = image.program(client, &libraries).succeed()?;
     let exit = server.wait(Duration::from_secs(60))?;
     succeeded("the server", &server.ended(exit)?)?;
     let rows = ended
         .out
         .lines()
         .filter(|line| line.trim_start().starts_with("65536 "));
-    ensure(rows.count() == 1, "no row for 64 KiB").map_err(|failure| failure.with(&ended.out))
+    ensure(rows.count() == 1, "no row for 64 KiB").with(&ended.out)
 }
 
 /// Prints which libibverbs and libmlx5 the process has.
@@ -257,8 +256,7 @@ runpy.run_path(sys.argv[0], run_name='__main__'){LIBRARIES}"
         false => driver.into(),
     };
     let words = ["python3", "-c", &code, &text(&file), &script];
-    let ended = image.program(words, &[]).run()?;
-    succeeded(name, &ended)?;
+    let ended = image.program(words, &[]).succeed()?;
     let wanted = format!("{name}: 4194304 bytes written and checked");
     let own = text(cx.dir().join("own"));
     let loaded = ended.out.lines().last().unwrap_or_default();
@@ -276,5 +274,5 @@ runpy.run_path(sys.argv[0], run_name='__main__'){LIBRARIES}"
             format!("{ibverbs:?}"),
         )
     })
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
 }

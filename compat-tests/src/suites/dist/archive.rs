@@ -1,7 +1,6 @@
 //! The files of the archive and those beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::PathBuf;
 
 use regex_lite::Regex;
@@ -11,7 +10,8 @@ use super::{LIMIT, NAME, archive, made, make_dist, text, unpacked};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::paths;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -46,15 +46,12 @@ pub fn case() -> Case {
 fn checksums(cx: &Context) -> Verdict {
     let sums = text(made().join("SHA256SUMS"));
     let check = cx.program(["sha256sum", "--check", "--strict", &sums]);
-    succeeded("sha256sum", &check.dir(&made()).run()?)?;
+    check.dir(&made()).succeed()?;
     let listed: BTreeSet<String> = read(sums.as_ref())
         .lines()
         .filter_map(|line| Some(line.split_once("  ")?.1.to_string()))
         .collect();
-    let mut present = BTreeSet::new();
-    for entry in fs::read_dir(made())? {
-        present.insert(entry?.file_name().to_string_lossy().into_owned());
-    }
+    let mut present = BTreeSet::from_iter(paths::names(made())?);
     present.remove("SHA256SUMS");
     ensure(
         listed == present && listed.len() >= 4,
@@ -103,8 +100,7 @@ fn files(cx: &Context) -> Verdict {
     let list = ["-name", "*.h", "-printf", "%P\\n"];
     let list = cx.output(["find", &headers[0], &headers[1]].into_iter().chain(list))?;
     wanted.extend(list.lines().map(|name| format!("include/{name}")));
-    for entry in fs::read_dir(cx.source("../man"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
+    for name in paths::names(cx.source("../man"))? {
         if let Some(section @ ("1" | "3" | "7")) = name.rsplit('.').next() {
             wanted.insert(format!("share/man/man{section}/{name}"));
         }
@@ -270,8 +266,7 @@ fn components(cx: &Context) -> Verdict {
     const TREE: &str = "tree --locked --offline -p libibverbs-rs -p with-ibverbs-rs -p uroce-ctl \
         -e normal,no-proc-macro --prefix none --target x86_64-unknown-linux-gnu";
     let argv = ["cargo"].into_iter().chain(TREE.split_whitespace());
-    let tree = cx.program(argv).dir(&cx.paths.repo).run()?;
-    succeeded("cargo tree", &tree)?;
+    let tree = cx.program(argv).dir(&cx.paths.repo).succeed()?;
     let crates: BTreeSet<String> = tree
         .out
         .lines()

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::{LIMIT, NAME, made, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
-use crate::process::{Program, Running, read, wait_until};
+use crate::context::Context;
+use crate::process::{Program, Running, read, succeeded, wait_until};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PORT: u16 = 20_080;
@@ -101,13 +101,8 @@ fn action(cx: &Context, name: &str) -> Result<Program, Failure> {
 
 /// Runs the step, and then a ping-pong with the variables that it added.
 fn passes(cx: &Context, step: Program, name: &str) -> Verdict {
-    let ended = step.run()?;
-    succeeded("the action's step", &ended)?;
-    ensure(
-        ended.err.contains("setup-uroce: device uroce0"),
-        "its self-test did not find uroce0",
-    )
-    .map_err(|failure| failure.with(&ended.err))?;
+    let ended = step.succeed()?;
+    contains(&ended.err, &["setup-uroce: device uroce0"])?;
     let home = home(cx, name)?;
     let bin = read(&home.join("github-path"));
     let wrapper = Path::new(bin.trim()).join("with-ibverbs-rs");
@@ -154,11 +149,7 @@ fn refused(cx: &Context) -> Verdict {
     fs::write(&archive, bytes)?;
     let ended = action(cx, "refused")?.env("FROM", &dir).run()?;
     ensure(!ended.ok(), "the changed archive was installed")?;
-    ensure(
-        ended.err.contains("does not have the checksum"),
-        "another message",
-    )
-    .map_err(|failure| failure.with(&ended.err))?;
+    contains(&ended.err, &["does not have the checksum"])?;
     let installed = home(cx, "refused")?.join(".local");
     ensure(!installed.exists(), "something was installed")
 }
@@ -179,10 +170,8 @@ fn not_replaced(cx: &Context) -> Verdict {
     fs::write(&file, "of others")?;
     let into_it = || setup(cx, &["--prefix", &text(&prefix)]).run();
     let ended = into_it()?;
-    ensure(!ended.ok() && file.exists(), "the directory was replaced")
-        .map_err(|failure| failure.with(&ended.err))?;
-    ensure(ended.err.contains("is not empty"), "another message")
-        .map_err(|failure| failure.with(&ended.err))?;
+    ensure(!ended.ok() && file.exists(), "the directory was replaced").with(&ended.err)?;
+    ensure(ended.err.contains("is not empty"), "another message").with(&ended.err)?;
     fs::remove_file(&file)?;
     succeeded("into an empty directory", &into_it()?)?;
     let old = prefix.join("lib/of-an-older-version");
@@ -193,8 +182,7 @@ fn not_replaced(cx: &Context) -> Verdict {
 
 /// setup-uroce prints the variables.
 fn gitlab(cx: &Context) -> Verdict {
-    let ended = setup(cx, &[]).env("HOME", home(cx, "shell")?).run()?;
-    succeeded("setup-uroce", &ended)?;
+    let ended = setup(cx, &[]).env("HOME", home(cx, "shell")?).succeed()?;
     ping_pong(cx, &variables(&ended.out))
 }
 
@@ -214,8 +202,7 @@ fn template(cx: &Context) -> Verdict {
         .env("UROCE_VERSION", VERSION)
         .env("UROCE_DEVICES", "uroce0=lo")
         .dir(&home)
-        .run()?;
-    succeeded("the template's commands", &ended)?;
+        .succeed()?;
     let mut all = variables(&ended.out);
     all.retain(|name, _| name == "IBV_UROCE" || name == "LD_LIBRARY_PATH" || name == "PATH");
     ping_pong(cx, &all)

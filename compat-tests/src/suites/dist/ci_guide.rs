@@ -14,10 +14,10 @@ use super::schemas::{conforms, packages};
 use super::{LIMIT, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::process::{Program, Running, read};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const PORT: u16 = 20_085;
 /// Where the guide's `OWNER` has the repository; a release's files are below it.
@@ -118,8 +118,7 @@ fn jobs(cx: &Context) -> Result<Jobs, Failure> {
     let (repo, version) = (text(&cx.paths.repo), env!("CARGO_PKG_VERSION"));
     let url = format!("http://127.0.0.1:{PORT}");
     let words = ["python3", "-c", JOBS, &repo, version, &url, REPOSITORY];
-    let ended = cx.program(words).env("PYTHONPATH", packages()?).run()?;
-    succeeded("the guide's YAML", &ended)?;
+    let ended = cx.program(words).env("PYTHONPATH", packages()?).succeed()?;
     Ok(serde_json::from_str(&ended.out).map_err(|e| e.to_string())?)
 }
 
@@ -152,12 +151,11 @@ fn runs(cx: &Context, name: &str) -> Verdict {
                 .env("GITHUB_ENV", home.join(ADDED_ENV))
                 .env("GITHUB_PATH", home.join(ADDED_PATH));
         }
-        let ended = program.run()?;
-        succeeded(&step.run, &ended)?;
+        let ended = program.succeed()?;
         last = ended.out;
     }
     let shows = last.contains("uroce0") && last.contains("PORT_ACTIVE");
-    ensure(shows, "the last command does not show the device").map_err(|failure| failure.with(last))
+    ensure(shows, "the last command does not show the device").with(last)
 }
 
 /// A step of a job in this home directory, with what earlier steps added to the environment.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::{LIMIT, NAME, made, make_dist, text, unpacked};
 use crate::case::{Case, Tier};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::downloads;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const PACKAGES: [&str; 1] = ["py-rattler-build==0.73.0"];
 
@@ -58,18 +58,16 @@ fn run(cx: &Context) -> Verdict {
     symlink(made(), cx.dir().join("target/dist"))?;
     let build = cx.program(["python3", "-W", "ignore", "-c", BUILD, &top]);
     let build = build.env("PYTHONPATH", packages()?).env("HOME", cx.dir());
-    let build = build.limit(Duration::from_secs(300)).merged().run()?;
-    succeeded("rattler-build", &build)?;
-    let unpack = cx.program(["sh", "-ec", UNPACK, "unpack", &top]).run()?;
-    succeeded("zstd", &unpack)?;
+    build.limit(Duration::from_secs(300)).merged().succeed()?;
+    cx.program(["sh", "-ec", UNPACK, "unpack", &top])
+        .succeed()?;
     let package = cx.dir().join("package");
     let library = package.join("lib/libibverbs-rs/libibverbs.so.1");
     let same = fs::read(&library)? == fs::read(unpacked(cx)?.join("lib/libibverbs.so.1"))?;
     ensure(same, format!("not the library of {NAME}"))?;
     let wrapper = text(package.join("bin/with-ibverbs-rs"));
-    let ended = cx.program([&wrapper, "--version"]).run()?;
-    succeeded("with-ibverbs-rs", &ended)?;
+    let ended = cx.program([&wrapper, "--version"]).succeed()?;
     let line = format!("library: {}", text(&library));
     let found = ended.out.lines().any(|found| found == line);
-    ensure(found, format!("no line {line}")).map_err(|failure| failure.with(ended.out))
+    ensure(found, format!("no line {line}")).with(ended.out)
 }

@@ -10,12 +10,12 @@ use std::time::Duration;
 use super::{LIMIT, made, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, last_lines, succeeded};
+use crate::context::Context;
 use crate::paths;
-use crate::process::{Ended, Program, read};
+use crate::process::{Ended, Program, last_lines, read, succeeded};
 use crate::roots::TRIXIE_SLIM;
 use crate::sandbox::{Sandbox, sh};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 /// The name that the Containerfile gives to the image.
 const IMAGE: &str = "libibverbs-rs";
@@ -104,8 +104,7 @@ fn build() -> Verdict {
         .stdout(out.try_clone()?)
         .stderr(out)
         .status()?;
-    ensure(status.success(), format!("podman build: {status}"))
-        .map_err(|failure| failure.with(last_lines(&read(&log), 30)))
+    ensure(status.success(), format!("podman build: {status}")).with(last_lines(&read(&log), 30))
 }
 
 /// podman with everything that it writes in the case's directory and in /run, which is the case's own.
@@ -123,10 +122,7 @@ fn podman(cx: &Context, words: &[&str]) -> Result<Program, Failure> {
         // crun refuses to run where both versions of cgroups are mounted.
         sh("! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified")?;
         let images = text(top().join("images.tar"));
-        succeeded(
-            "podman load",
-            &program(&["load", "-q", "-i", &images]).run()?,
-        )?;
+        program(&["load", "-q", "-i", &images]).succeed()?;
     }
     Ok(program(words))
 }
@@ -155,11 +151,7 @@ fn run(cx: &Context, options: &[&str], command: &[&str]) -> Result<Ended, Failur
 /// The output of the image's own command.
 fn ping_pong(ended: &Ended) -> Verdict {
     succeeded("the container", ended)?;
-    for wanted in ["uroce0", "PORT_ACTIVE", "1000 iters in"] {
-        ensure(ended.out.contains(wanted), format!("no {wanted}"))
-            .map_err(|failure| failure.with(&ended.out))?;
-    }
-    Ok(())
+    contains(&ended.out, &["uroce0", "PORT_ACTIVE", "1000 iters in"])
 }
 
 /// Prints what the container may not do: user ID, capabilities, whether system calls are filtered, and the
@@ -182,8 +174,7 @@ fn restricted(cx: &Context, profile: &[&str], what: &str) -> Verdict {
     println!("{what} profile: {}", limits.out.replace('\n', ", "));
     let expected = "65534\nCapBnd 0000000000000000\nNoNewPrivs 1\nSeccomp 2\nRead-only file system\n\
         No such file or directory\n";
-    ensure(limits.out.starts_with(expected), "other limits")
-        .map_err(|failure| failure.with(&limits.out))?;
+    ensure(limits.out.starts_with(expected), "other limits").with(&limits.out)?;
     let denied = limits.out.contains("process_vm_readv 1\nunshare 1\n");
     ensure(
         denied != profile.is_empty(),
@@ -238,8 +229,7 @@ fn rdma_cm(cx: &Context) -> Verdict {
     let options = [RESTRICTED, &["--network=none"]].concat();
     let ended = run(cx, &options, &words)?;
     succeeded("rping", &ended)?;
-    ensure(ended.out.contains("rdma-ping-9:"), "no ten messages")
-        .map_err(|failure| failure.with(&ended.out))
+    ensure(ended.out.contains("rdma-ping-9:"), "no ten messages").with(&ended.out)
 }
 
 /// Two containers share a network, as in a pod, but neither processes nor /dev/shm.
@@ -265,7 +255,7 @@ fn two_containers(cx: &Context) -> Verdict {
     succeeded("the client", &client)?;
     let exit = server.wait(Duration::from_secs(60))?;
     succeeded("the server", &server.ended(exit)?)?;
-    ensure(client.out.contains(" 65536 "), "no result").map_err(|failure| failure.with(client.out))
+    ensure(client.out.contains(" 65536 "), "no result").with(client.out)
 }
 
 /// An image with the two lines that the Containerfile shows for other images.
@@ -287,15 +277,14 @@ fn files(cx: &Context) -> Verdict {
         "build", "--pull=never", "--isolation=chroot", "--layers=false",
     ];
     let words = [&options[..], &["-t", "other", "-f", &file, &context]].concat();
-    succeeded("podman build", &podman(cx, &words)?.merged().run()?)?;
+    podman(cx, &words)?.merged().succeed()?;
     let options = [RESTRICTED, &["--network=none"]].concat();
     let command = ["with-ibverbs-rs", "--version"];
-    let ended = container(cx, &options, "other", &command)?.run()?;
-    succeeded("with-ibverbs-rs", &ended)?;
+    let ended = container(cx, &options, "other", &command)?.succeed()?;
     let library = "library: /usr/local/lib/libibverbs-rs/libibverbs.so.1";
     ensure(
         ended.out.lines().any(|line| line == library),
         format!("no line {library}"),
     )
-    .map_err(|failure| failure.with(ended.out))
+    .with(ended.out)
 }

@@ -18,11 +18,12 @@ mod source_rpm;
 mod system_crates;
 pub(super) mod wheel;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::case::Case;
 use crate::context::Context;
+use crate::paths::text;
 use crate::verdict::{Failure, Verdict};
 use crate::{make, paths};
 
@@ -75,8 +76,4 @@ fn unpacked(cx: &Context) -> Result<PathBuf, Failure> {
         cx.output(["tar", "--zstd", "-xf", &file, "-C", &to])?;
     }
     Ok(dir)
-}
-
-fn text(path: impl AsRef<Path>) -> String {
-    path.as_ref().to_string_lossy().into_owned()
 }

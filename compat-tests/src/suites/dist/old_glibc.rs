@@ -6,14 +6,14 @@ use std::path::Path;
 use super::{LIMIT, make_dist, text, unpacked};
 use crate::case::{Case, Tier};
 use crate::case_file::Row;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::pairs;
 use crate::process::Program;
 use crate::roots::BULLSEYE;
 use crate::rows;
 use crate::sandbox::{Sandbox, sh};
 use crate::testbed::{Host, Hosts};
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::{Verdict, contains, ensure};
 
 /// Rows of the case files whose programs Debian 11 has. Its perftest is linked with libmlx5 of provider ABI
 /// 33, which this library does not serve.
@@ -101,19 +101,15 @@ fn wrapped(cx: &Context, top: &Path) -> Verdict {
     let wrapper = text(top.join("bin/with-ibverbs-rs"));
     let ended = inside(cx, [&wrapper, "ibv_devices"])
         .env("IBV_UROCE", "uroce0=lo")
-        .run()?;
-    succeeded("ibv_devices", &ended)?;
-    ensure(ended.out.contains("uroce0"), "no uroce0").map_err(|failure| failure.with(ended.out))
+        .succeed()?;
+    contains(&ended.out, &["uroce0"])
 }
 
 fn check(cx: &Context, top: &Path) -> Verdict {
     let wrapper = text(top.join("bin/with-ibverbs-rs"));
-    let ended = inside(cx, [&wrapper, "--check", "ibv_devices"]).run()?;
-    succeeded("--check", &ended)?;
+    let ended = inside(cx, [&wrapper, "--check", "ibv_devices"]).succeed()?;
     let library = text(top.join("lib/libibverbs-rs/libibverbs.so.1"));
-    ensure(ended.out.contains(&library), "it does not name the library")
-        .map_err(|failure| failure.with(ended.out))?;
-    Ok(())
+    contains(&ended.out, &[&library])
 }
 
 /// Debian 11's ibv_devinfo calls a function of IBVERBS_PRIVATE_33.
@@ -121,13 +117,8 @@ fn devinfo(cx: &Context, top: &Path) -> Verdict {
     let wrapper = text(top.join("bin/with-ibverbs-rs"));
     let ended = inside(cx, [&wrapper, "ibv_devinfo", "-v"])
         .env("IBV_UROCE", "uroce0=lo")
-        .run()?;
-    succeeded("ibv_devinfo", &ended)?;
-    for wanted in ["uroce0", "PORT_ACTIVE", "RoCE v2"] {
-        ensure(ended.out.contains(wanted), format!("no {wanted}"))
-            .map_err(|failure| failure.with(&ended.out))?;
-    }
-    Ok(())
+        .succeed()?;
+    contains(&ended.out, &["uroce0", "PORT_ACTIVE", "RoCE v2"])
 }
 
 const SOURCE: &str = "#include <infiniband/verbs.h>
@@ -154,15 +145,13 @@ fn builds(cx: &Context, top: &Path) -> Verdict {
     ];
     let flags = inside(cx, argv)
         .env("PKG_CONFIG_LIBDIR", top.join("lib/pkgconfig"))
-        .run()?;
-    succeeded("pkg-config", &flags)?;
+        .succeed()?;
     let words = ["gcc", "-Wall", "-Werror", "-o", &program, &source].into_iter();
     let words = words.chain(flags.out.split_whitespace());
-    succeeded("gcc", &inside(cx, words).merged().run()?)?;
+    inside(cx, words).merged().succeed()?;
     let ended = inside(cx, [&program])
         .library(&top.join("lib"))
         .env("IBV_UROCE", "uroce0=lo")
-        .run()?;
-    succeeded("the program", &ended)?;
+        .succeed()?;
     ensure(ended.out == "uroce0\n", format!("it printed {}", ended.out))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{LIMIT, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -47,8 +47,7 @@ fn cargo(cx: &Context, words: &[&str]) -> Program {
 
 /// cargo builds each crate from its archive, with the archives of the others.
 fn builds(cx: &Context) -> Verdict {
-    let ended = cargo(cx, &["package", "--offline"]).run()?;
-    succeeded("cargo package", &ended)?;
+    let ended = cargo(cx, &["package", "--offline"]).succeed()?;
     for name in CRATES {
         let line = format!("Verifying {name} v");
         ensure(ended.out.contains(&line), format!("no {line:?}"))?;
@@ -81,16 +80,13 @@ if len(package['keywords']) > 5 or len(package['categories']) > 5:
 "#;
 
 fn files(cx: &Context) -> Verdict {
-    succeeded(
-        "cargo package",
-        &cargo(cx, &["package", "--no-verify"]).run()?,
-    )?;
+    cargo(cx, &["package", "--no-verify"]).succeed()?;
     let repo = text(&cx.paths.repo);
     for name in CRATES {
         let file = format!("target/package/{name}-{}.crate", env!("CARGO_PKG_VERSION"));
         let file = text(cx.dir().join(file));
-        let ended = cx.program(["python3", "-c", LACKS, &file, &repo]).run()?;
-        succeeded(name, &ended)?;
+        cx.program(["python3", "-c", LACKS, &file, &repo])
+            .succeed()?;
     }
     Ok(())
 }
@@ -102,8 +98,7 @@ fn dry_run(cx: &Context) -> Verdict {
     if minor.unwrap_or(0u32) < 90 {
         return Err(Failure::skip("cargo publish --workspace needs Rust 1.90"));
     }
-    let ended = cargo(cx, &["publish", "--dry-run", "--no-verify"]).run()?;
-    succeeded("cargo publish", &ended)?;
+    let ended = cargo(cx, &["publish", "--dry-run", "--no-verify"]).succeed()?;
     for name in CRATES {
         let line = format!("Uploading {name} v");
         ensure(ended.out.contains(&line), format!("no {line:?}"))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{LIMIT, made, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::process::read;
 use crate::verdict::Verdict;
 
@@ -32,11 +32,9 @@ fn run(cx: &Context) -> Verdict {
         .program(["git", "log", "-1", "--format=%ct"])
         .dir(repo)
         .run()?;
-    let copied = cx
-        .program(["sh", "-ec", COPY, "copy", &text(&copy)])
+    cx.program(["sh", "-ec", COPY, "copy", &text(&copy)])
         .dir(repo)
-        .run()?;
-    succeeded("the copy", &copied)?;
+        .succeed()?;
     let script = "umask 077; exec make --no-print-directory dist";
     let build = cx
         .program(["sh", "-ec", script])
@@ -48,7 +46,7 @@ fn run(cx: &Context) -> Verdict {
         .under(["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL"])
         .merged()
         .limit(Duration::from_secs(LIMIT));
-    succeeded("make dist", &build.run()?)?;
+    build.succeed()?;
     let verdict = compare::same(
         ("first", &read(&made().join("SHA256SUMS"))),
         ("second", &read(&target.join("dist/SHA256SUMS"))),

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::{LIMIT, NAME, made, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::downloads;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::process::succeeded;
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The validators, with the schemas in them.
 const PACKAGES: &[&str] = &[
@@ -64,10 +65,11 @@ pub(super) fn packages() -> Result<String, Failure> {
 pub(super) fn conforms(cx: &Context, arguments: &[&str]) -> Verdict {
     let words = ["python3", "-m", "check_jsonschema"];
     let program = cx.program(words.iter().chain(arguments).copied());
-    succeeded(
-        "check-jsonschema",
-        &program.env("PYTHONPATH", packages()?).merged().run()?,
-    )
+    program
+        .env("PYTHONPATH", packages()?)
+        .merged()
+        .succeed()
+        .map(drop)
 }
 
 /// Each item of a list is checked, without properties that the schema does not know.
@@ -110,7 +112,7 @@ fn wrong(cx: &Context) -> Verdict {
     let file = text(cx.write("wrong.yaml", changed)?);
     let ended = validate(cx, KUBERNETES[0], &file)?;
     let noticed = !ended.ok() && ended.err.contains("readOnlyRoot");
-    ensure(noticed, "it was accepted").map_err(|failure| failure.with(ended.err))
+    ensure(noticed, "it was accepted").with(ended.err)
 }
 
 /// Each workload in the output of kustomize conforms, and has what the component adds; prints their kinds.
@@ -172,8 +174,7 @@ fn kustomize(cx: &Context) -> Verdict {
     for release in KUBERNETES {
         let program = cx.program(["python3", "-c", RENDERED, release, &file]);
         let program = program.limit(Duration::from_secs(600));
-        let ended = program.env("PYTHONPATH", packages()?).run()?;
-        succeeded(release, &ended)?;
+        let ended = program.env("PYTHONPATH", packages()?).succeed()?;
         ensure(
             ended.out == "Deployment Job Pod StatefulSet\n",
             format!("{release}: {}", ended.out),
@@ -193,5 +194,5 @@ sys.exit(JsonStrictValidator(SchemaVersion.V1_5).validate_str(open(sys.argv[1]).
 fn components(cx: &Context) -> Verdict {
     let bill = text(made().join(format!("{NAME}.cdx.json")));
     let program = cx.program(["python3", "-c", CYCLONEDX, &bill]);
-    succeeded("CycloneDX", &program.env("PYTHONPATH", packages()?).run()?)
+    program.env("PYTHONPATH", packages()?).succeed().map(drop)
 }

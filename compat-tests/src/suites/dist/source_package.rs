@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::old_glibc::{enter, inside};
 use super::{LIMIT, text};
 use crate::case::{Case, Tier};
-use crate::context::{Context, last_lines, succeeded};
-use crate::process::Ended;
+use crate::context::Context;
+use crate::process::{Ended, last_lines, succeeded};
 use crate::roots::Root;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// A case that reports these checks.
 pub fn case(name: &str, checks: &[&str], run: fn(&Context) -> Verdict) -> Case {
@@ -43,10 +43,7 @@ pub fn build(
         .run()?;
     let built = succeeded("the build", &build);
     let ended = built.is_ok();
-    cx.report(
-        "builds",
-        built.map_err(|failure| failure.with(last_lines(&build.out, 60))),
-    )?;
+    cx.report("builds", built.with(last_lines(&build.out, 60)))?;
     Ok(ended.then_some(build))
 }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::old_glibc::{enter, inside};
 use super::{LIMIT, text};
 use crate::case::{Case, Tier};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::roots::SID_CRATES;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::{Verdict, contains};
 
 pub fn case() -> Case {
     Case::new("dist/system-crates", run)
@@ -45,18 +45,13 @@ mkdir "$2/source"
 tar -C "$1" --exclude=./target --exclude=./.git -cf - . | tar -C "$2/source" -xf -
 "$1/packaging/system-crates" "$2/source""#;
     let copied = cx.program(["sh", "-ec", copy, "copy", &repo, &dir]);
-    succeeded("the copy", &copied.limit(Duration::from_secs(300)).run()?)?;
+    copied.limit(Duration::from_secs(300)).succeed()?;
     enter(&SID_CRATES.dir()?)?;
     let build = inside(cx, ["sh", "-ec", BUILD, "build", &dir]).merged();
-    succeeded("cargo", &build.limit(Duration::from_secs(LIMIT)).run()?)?;
+    build.limit(Duration::from_secs(LIMIT)).succeed()?;
     let ended = inside(cx, ["ibv_devinfo", "-d", "uroce0"])
         .env("IBV_UROCE", "uroce0=lo")
         .env("LD_LIBRARY_PATH", cx.dir().join("target/release"))
-        .run()?;
-    succeeded("ibv_devinfo", &ended)?;
-    ensure(
-        ended.out.contains("PORT_ACTIVE"),
-        "the device is not active",
-    )
-    .map_err(|failure| failure.with(ended.out))
+        .succeed()?;
+    contains(&ended.out, &["PORT_ACTIVE"])
 }

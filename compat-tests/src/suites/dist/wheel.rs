@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::{LIMIT, made, make_dist, text};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::downloads;
-use crate::process::{Ended, Program};
+use crate::process::{Ended, Program, succeeded};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 /// Without what they declare as needed: nixl declares torch, and does without it.
 const USERS: &[&str] = &[
@@ -34,8 +34,7 @@ pub fn case() -> Case {
             lists_uroce(&plain(cx, [&command, "ibv_devinfo"]).run()?)
         }),
         Check::new("check", |cx| {
-            let ended = module(cx, &["check", "ibv_devinfo"])?.run()?;
-            succeeded("check", &ended)?;
+            let ended = module(cx, &["check", "ibv_devinfo"])?.succeed()?;
             says(&ended, "libibverbs.so.1")
         }),
         Check::new("usage", |cx| {
@@ -82,13 +81,13 @@ fn environment(cx: &Context, name: &str) -> Result<PathBuf, Failure> {
         ));
     }
     let create = cx.program(["python3", "-m", "venv", &text(&venv)]);
-    succeeded("venv", &create.limit(Duration::from_secs(300)).run()?)?;
+    create.limit(Duration::from_secs(300)).succeed()?;
     let found = cx.output(["find", &text(made()), "-name", "*.whl"])?;
     let wheel = found.lines().next().ok_or("there is no wheel")?;
     let python = text(venv.join("bin/python"));
     let pip = [&python, "-m", "pip", "install", "-q", "--no-index", wheel];
     let pip = plain(cx, pip).limit(Duration::from_secs(300));
-    succeeded("pip", &pip.run()?)?;
+    pip.succeed()?;
     Ok(venv)
 }
 
@@ -119,11 +118,7 @@ fn module(cx: &Context, arguments: &[&str]) -> Result<Program, Failure> {
 }
 
 fn says(ended: &Ended, words: &str) -> Verdict {
-    ensure(
-        ended.out.contains(words),
-        format!("it did not print {words:?}"),
-    )
-    .map_err(|failure| failure.with(&ended.out).with(&ended.err))
+    contains(&ended.out, &[words]).with(&ended.err)
 }
 
 /// Checks that the device that only this library has is listed.
@@ -170,8 +165,7 @@ except RuntimeError as error:
 
 fn python(cx: &Context, code: &str, last: &str) -> Verdict {
     let python = text(installed(cx)?.join("bin/python"));
-    let ended = plain(cx, [&python, "-c", code]).run()?;
-    succeeded("python", &ended)?;
+    let ended = plain(cx, [&python, "-c", code]).succeed()?;
     says(&ended, last)
 }
 
@@ -198,8 +192,7 @@ fn in_debians(cx: &Context) -> Verdict {
         .and_then(|line| line.strip_suffix("/libibverbs_rs"));
     let site = site.ok_or("the wheel is not installed")?;
     let code = format!("import sys\nsys.path.insert(0, '{site}'){ENABLE}{CALLS}");
-    let ended = plain(cx, [PYTHON, "-c", &code]).run()?;
-    succeeded("python", &ended)?;
+    let ended = plain(cx, [PYTHON, "-c", &code]).succeed()?;
     says(&ended, "redirected")
 }
 
@@ -211,8 +204,7 @@ fn transfer(cx: &Context, name: &str, arguments: &[&str]) -> Result<Ended, Failu
     // PYTHONPATH is set behind `env -u`, so it is kept.
     let program = plain(cx, words.into_iter().chain(arguments.iter().copied()));
     let program = program.env("PYTHONPATH", users()?);
-    let ended = program.limit(Duration::from_secs(150)).run()?;
-    succeeded(name, &ended)?;
+    let ended = program.limit(Duration::from_secs(150)).succeed()?;
     says(
         &ended,
         &format!("{name}: 4194304 bytes written and checked"),
@@ -231,7 +223,7 @@ fn discovers(cx: &Context) -> Verdict {
     ] {
         let count = ended.err.matches(message).count();
         let verdict = ensure(count == 2, format!("{message:?} {count} times, not 2"));
-        verdict.map_err(|failure| failure.with(&ended.err))?;
+        verdict.with(&ended.err)?;
     }
     Ok(())
 }
@@ -243,7 +235,7 @@ fn uninstalls(cx: &Context) -> Verdict {
     let pip = [
         &python, "-m", "pip", "uninstall", "-q", "-y", "libibverbs-rs",
     ];
-    succeeded("pip", &plain(cx, pip).run()?)?;
+    plain(cx, pip).succeed()?;
     let left = cx.output(["find", &text(&venv), "-name", "*ibverbs*"])?;
     ensure(left.is_empty(), format!("left: {left}"))
 }

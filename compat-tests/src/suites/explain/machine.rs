@@ -9,7 +9,7 @@ use crate::fake::sysfs::{Device, Tree};
 use crate::fake::{SHIM, plain_program, provider_dir};
 use crate::process::Exit;
 use crate::sandbox::{Sandbox, as_ordinary_user};
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::{Details, Verdict, contains, ensure};
 
 use super::{explained, file};
 
@@ -221,18 +221,14 @@ fn explains(cx: &Context, row: &Row) -> Verdict {
     }
     let ended = program.run()?;
     let why = format!("exit code {}, not {}", ended.exit, row.exit);
-    ensure(ended.exit == Exit::Code(row.exit), why).map_err(|f| f.with(ended.transcript()))?;
+    ensure(ended.exit == Exit::Code(row.exit), why).with(ended.transcript())?;
     let found = explained(cx)?;
     let only = found
         .rules
         .iter()
         .map(String::as_str)
         .eq(row.rules.iter().copied());
-    ensure(only, format!("explained: {:?}", found.rules))
-        .map_err(|f| f.with(found.texts.join("\n")))?;
+    ensure(only, format!("explained: {:?}", found.rules)).with(found.texts.join("\n"))?;
     let first = found.texts.first().cloned().unwrap_or_default();
-    ensure(
-        first.contains(row.part),
-        format!("«{}» is not in: {first}", row.part),
-    )
+    contains(&first, &[row.part])
 }

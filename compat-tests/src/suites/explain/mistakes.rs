@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use crate::case::{Case, Tier};
 use crate::compare;
-use crate::context::{Context, Library};
+use crate::context::Context;
 use crate::process::{Exit, Program, read};
-use crate::sandbox::{Sandbox, as_ordinary_user};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::sandbox::Sandbox;
+use crate::verdict::{Details, Failure, Verdict, contains, ensure};
 
 use super::{Expected, explained, file};
 
@@ -57,15 +57,10 @@ pub const SLOTS_COMPLETED: &str = "send-queue-rnic";
 /// A device that frees slots by itself takes more requests than an RNIC: that is named.
 fn slots_completed(cx: &Context) -> Verdict {
     let output = format!("json:{}", file(cx).display());
-    let ended = program(cx, "mistakes", &["unsignaled-many", "wrong"])?
+    program(cx, "mistakes", &["unsignaled-many", "wrong"])?
         .env("IBV_UROCE", "uroce0=lo,slots=completed")
         .env("IBV_EXPLAIN", output)
-        .run()?;
-    ensure(
-        ended.exit == Exit::Code(0),
-        format!("it ended with {}", ended.exit),
-    )
-    .map_err(|failure| failure.with(ended.transcript()))?;
+        .succeed()?;
     let found = explained(cx)?;
     ensure(
         found.rules.contains(SLOTS_COMPLETED),
@@ -76,14 +71,9 @@ fn slots_completed(cx: &Context) -> Verdict {
 /// Lines say where the call came from, and where the object was created.
 fn backtrace(cx: &Context) -> Verdict {
     let output = format!("backtrace,json:{}", file(cx).display());
-    let ended = program(cx, "mistakes", &["inline-too-big", "wrong"])?
+    program(cx, "mistakes", &["inline-too-big", "wrong"])?
         .env("IBV_EXPLAIN", output)
-        .run()?;
-    ensure(
-        ended.exit == Exit::Code(0),
-        format!("it ended with {}", ended.exit),
-    )
-    .map_err(|failure| failure.with(ended.transcript()))?;
+        .succeed()?;
     let lines = read(&file(cx));
     let line = lines.lines().find(|line| line.contains("\"inline-limit\""));
     let json: serde_json::Value = serde_json::from_str(line.ok_or("no inline-limit")?)
@@ -98,13 +88,7 @@ fn backtrace(cx: &Context) -> Verdict {
 fn program(cx: &Context, program: &str, words: &[&str]) -> Result<Program, Failure> {
     let mut command = vec![cx.built(program)?];
     command.extend(words.iter().map(ToString::to_string));
-    Ok(cx
-        .program(command)
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
-        .env("DEVICE", "uroce0")
-        .env("IBV_EXPLAIN_WAIT", "1"))
+    Ok(cx.on_uroce(command).env("IBV_EXPLAIN_WAIT", "1"))
 }
 
 fn run(cx: &Context, name: &str, row: &Expected, how: &str) -> Verdict {
@@ -116,7 +100,8 @@ fn run(cx: &Context, name: &str, row: &Expected, how: &str) -> Verdict {
         ended.exit == Exit::Code(0),
         format!("{how}: it ended with {}", ended.exit),
     )
-    .map_err(|failure| failure.with(ended.transcript()).with(read(&file(cx))))
+    .with(ended.transcript())
+    .with(read(&file(cx)))
 }
 
 /// The program without the mistake is run first: there must be no output.
@@ -130,12 +115,8 @@ fn is_named(cx: &Context, name: &str, row: &Expected) -> Verdict {
         found.rules.contains(&row.rules),
         format!("explained: {:?}", found.rules),
     )
-    .map_err(|failure| failure.with(all.clone()))?;
-    ensure(
-        all.contains(&row.says),
-        format!("«{}» is not in it", row.says),
-    )
-    .map_err(|failure| failure.with(all))
+    .with(&all)?;
+    contains(&all, &[&row.says])
 }
 
 /// The program has no mistake that is not a case here.

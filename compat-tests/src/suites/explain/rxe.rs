@@ -8,14 +8,14 @@ use super::{Expected, SCENES, check_scene, explained, file, scene, silent};
 use crate::case::Tier;
 use crate::case_file::Row;
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::flaky;
 use crate::machine::Member;
 use crate::pattern;
 use crate::process::{Program, read};
 use crate::rows;
 use crate::suites::other_projects::row;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The parts of first explanations that differ between rxe and uroce. rxe's queues are larger than
 /// requested.
@@ -136,7 +136,7 @@ fn on_rxe(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
 fn explains(cx: &Context, expected: &Expected) -> Verdict {
     let name = expected.name.as_str();
     let output = format!("json:{}", file(cx).display());
-    succeeded(name, &on_rxe(cx, name, &output)?.run()?)?;
+    on_rxe(cx, name, &output)?.succeed()?;
     let other = PARTS.iter().find(|(scene, _)| *scene == name);
     let says = other.map_or(expected.says.as_str(), |(_, part)| part);
     let mut rules = expected.rules();
@@ -146,7 +146,7 @@ fn explains(cx: &Context, expected: &Expected) -> Verdict {
 
 fn correct(cx: &Context) -> Verdict {
     let output = format!("file:{}", file(cx).display());
-    succeeded("correct", &on_rxe(cx, "correct", &output)?.run()?)?;
+    on_rxe(cx, "correct", &output)?.succeed()?;
     compare::same(("expected", ""), ("explained", &read(&file(cx))))
 }
 
@@ -164,7 +164,7 @@ fn is_silent(cx: &Context, group: &str, row: &Row, number: u16) -> Verdict {
         ended = row::run(cx, &row, Library::Ours, number)?;
     }
     let why = format!("ended with {}, not {}", ended.exit, row.exit);
-    ensure(ended.exit == row.exit, why).map_err(|failure| failure.with(ended.text()))?;
+    ensure(ended.exit == row.exit, why).with(ended.text())?;
     // The file is there from the first explanation on.
     if !file(cx).exists() {
         return Ok(());
@@ -175,6 +175,5 @@ fn is_silent(cx: &Context, group: &str, row: &Row, number: u16) -> Verdict {
     let expected: BTreeSet<&str> = expected.flat_map(|of| of.1.iter().copied()).collect();
     let mut other = found.rules.iter();
     let other = other.find(|rule| !expected.contains(&rule[..]));
-    ensure(other.is_none(), format!("explained: {other:?}"))
-        .map_err(|failure| failure.with(found.texts.join("\n")))
+    ensure(other.is_none(), format!("explained: {other:?}")).with(found.texts.join("\n"))
 }

@@ -12,7 +12,7 @@ use crate::pattern;
 use crate::rows;
 use crate::sandbox::Sandbox;
 use crate::testbed::Testbed;
-use crate::verdict::{Verdict, ensure};
+use crate::verdict::{Details, Verdict, ensure};
 
 /// The groups of rows, by the beginnings of their names.
 const GROUPS: &[&str] = &["pingpong", "perftest", "qperf", "rdmacm", "ucx"];
@@ -161,6 +161,5 @@ fn is_silent(cx: &Context, group: &str, row: &Row) -> Verdict {
         .iter()
         .filter(|rule| !expected.contains(&rule[..]));
     let other: Vec<&String> = other.collect();
-    ensure(other.is_empty(), format!("explained: {other:?}"))
-        .map_err(|failure| failure.with(found.texts.join("\n")))
+    ensure(other.is_empty(), format!("explained: {other:?}")).with(found.texts.join("\n"))
 }

@@ -4,10 +4,10 @@
 use std::fs;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::process::{Exit, read};
+use crate::process::{Exit, read, succeeded};
 use crate::sandbox::Sandbox;
 use crate::verdict::{Failure, Verdict, ensure};
 

@@ -17,7 +17,7 @@ use crate::fake::sysfs::{Tree, known_devices};
 use crate::normalise::replace;
 use crate::process::read;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 mod copies;
 mod huge;
@@ -114,7 +114,7 @@ fn log_says_in(file: &str, pattern: &str) -> Verdict {
     let _ = fs::remove_file(file);
     let pattern = Regex::new(pattern).map_err(|e| e.to_string())?;
     let found = log.lines().any(|line| pattern.is_match(line));
-    ensure(found, format!("no line of the log matches {pattern:?}")).map_err(|f| f.with(log))
+    ensure(found, format!("no line of the log matches {pattern:?}")).with(log)
 }
 
 fn ranges(kernel: ForkKernel) -> Vec<Check> {

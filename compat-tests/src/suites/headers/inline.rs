@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use super::facts::{Facts, Query};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::paths::text;
 use crate::verdict::{Failure, Verdict, ensure};
 use arguments::{prepare, values};
 
@@ -79,14 +80,9 @@ pub fn compare(
                     .map(|dir| format!("-I{}", dir.display())),
             );
             gcc.extend(define.iter().map(|definition| format!("-D{definition}")));
-            gcc.extend([
-                "-o".into(),
-                out.clone(),
-                source.to_string_lossy().into_owned(),
-            ]);
+            gcc.extend(["-o".into(), out.clone(), text(&source)]);
             cx.output(gcc)?;
-            let ended = cx.program([out]).limit(Duration::from_secs(60)).run()?;
-            succeeded(who, &ended)?;
+            let ended = cx.program([out]).limit(Duration::from_secs(60)).succeed()?;
             Ok(ended.out)
         };
         let (their_calls, our_calls) = (run("theirs", theirs)?, run("ours", ours)?);

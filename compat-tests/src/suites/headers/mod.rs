@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, last_lines};
+use crate::context::Context;
 use crate::downloads;
-use crate::process::read;
+use crate::process::{last_lines, read};
 use crate::provider_layouts::{NEWEST, abis};
 use crate::verdict::{Failure, Verdict, ensure};
 

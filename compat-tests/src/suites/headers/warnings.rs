@@ -3,8 +3,9 @@
 
 use super::sid;
 use crate::case::Case;
-use crate::context::{Context, last_lines};
-use crate::process::Ended;
+use crate::context::Context;
+use crate::paths::text;
+use crate::process::{Ended, last_lines};
 use crate::provider_layouts::{LAYOUTS, Layout, abis};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -69,11 +70,7 @@ impl Compiler<'_> {
             self.cx
                 .report(&format!("{header}.h"), self.obsolete(header))?;
         }
-        let uses = self
-            .cx
-            .source("headers/uses.c")
-            .to_string_lossy()
-            .into_owned();
+        let uses = text(self.cx.source("headers/uses.c"));
         for optimise in ["-O0", "-O2"] {
             for (name, define) in [("", "-UX"), ("-static", "-DRDMA_STATIC_PROVIDERS=rxe,mlx5")] {
                 let flags = [STRICT, &[optimise, define, "-c", "-o", "/dev/null"]].concat();
@@ -93,11 +90,7 @@ impl Compiler<'_> {
         for header in FOR_PROVIDERS {
             self.cx.report(&format!("{header}.h"), self.alone(header))?;
         }
-        let provider = self
-            .cx
-            .source("headers/provider.c")
-            .to_string_lossy()
-            .into_owned();
+        let provider = text(self.cx.source("headers/provider.c"));
         // The kernel's structs end with a flexible array, and the provider's part follows.
         let more = ["-Wno-gnu-variable-sized-type-not-at-end"];
         let more = if self.compiler == "clang" {

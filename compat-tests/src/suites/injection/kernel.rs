@@ -5,7 +5,7 @@ use std::fs;
 
 use ibverbs_faults::{EVENTS, STATUSES};
 
-use super::{built_in_kernel, log, no_packets, run_on, slow_cq};
+use super::{built_in_kernel, log, no_packets, one_fault, run_on, slow_cq};
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
@@ -57,14 +57,13 @@ fn scene(cx: &Context, command: &str, rules: &str) -> Result<Program, Failure> {
 
 /// Runs a scene, which succeeds. Returns what it printed, and how many faults the log has.
 fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
-    run_on(cx, scene(cx, command, rules)?, command, rules)
+    run_on(cx, &scene(cx, command, rules)?)
 }
 
 fn statuses(cx: &Context) -> Verdict {
     for (name, number) in STATUSES {
         let rule = format!("wc:status={name},opcode=send,count=1");
-        let (_, faults) = run(cx, &format!("status {number}"), &rule)?;
-        ensure(faults == 1, format!("{name}: {faults} faults are logged"))?;
+        one_fault(cx, run, &format!("status {number}"), &rule)?;
     }
     let rule = "wc:status=fatal-err,opcode=recv,count=1,size=64";
     run(cx, "status-recv 19", rule).map(drop)
@@ -79,8 +78,7 @@ const CALLS: &[&str] = &[
 fn calls(cx: &Context) -> Verdict {
     for call in CALLS {
         let rule = format!("fail:call={call},errno=ENOSPC,after=1,count=1");
-        let (_, faults) = run(cx, &format!("call {call} 28"), &rule)?;
-        ensure(faults == 1, format!("{call}: {faults} faults are logged"))?;
+        one_fault(cx, run, &format!("call {call} 28"), &rule)?;
     }
     Ok(())
 }

@@ -39,12 +39,7 @@ pub fn members() -> impl Iterator<Item = Member> {
 /// Runs a scene on rxe0, which succeeds. Returns what it printed, and how many faults the log has.
 fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
     let program = scene(cx, command, rules)?;
-    run_on(
-        cx,
-        program.env("IBV_UROCE", "").env("DEVICE", "rxe0"),
-        command,
-        rules,
-    )
+    run_on(cx, &program.env("IBV_UROCE", "").env("DEVICE", "rxe0"))
 }
 
 /// The program succeeds, and the log has one fault.

@@ -17,10 +17,11 @@ use std::time::Duration;
 use crate::case::Case;
 use crate::checks::{self, Check};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::make::{self, make};
+use crate::paths::text;
 use crate::process::{Ended, Program};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Failure, Verdict, contains};
 
 /// The time that one `make install` may take: it builds the library and the archive if they are out of date.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -85,10 +86,6 @@ fn outcome_of_make(cx: &Context, words: &[String], env: &[(&str, &str)]) -> Resu
     Ok(program.limit(LIMIT).run()?)
 }
 
-fn text(path: impl AsRef<Path>) -> String {
-    path.as_ref().to_string_lossy().into_owned()
-}
-
 /// The multiarch name of this machine: x86_64-linux-gnu.
 fn multiarch(cx: &Context) -> Result<String, Failure> {
     Ok(cx
@@ -113,8 +110,7 @@ fn flags(cx: &Context, lib: &Path, options: &[&str]) -> Result<String, Failure> 
 }
 
 fn printed(program: Program) -> Result<String, Failure> {
-    let ended = program.run()?;
-    succeeded(&program.argv().join(" "), &ended)?;
+    let ended = program.succeed()?;
     Ok(ended.out.trim_end().to_string())
 }
 
@@ -158,19 +154,14 @@ fn compile(
     let words = fixed
         .into_iter()
         .chain(flags.split_whitespace().map(String::from));
-    let ended = cx.program(words).merged().run()?;
-    succeeded("gcc", &ended)?;
+    let ended = cx.program(words).merged().succeed()?;
     Ok((program, ended.out))
 }
 
 /// Runs the program, which must print the text of IBV_WC_SUCCESS.
 fn answers(program: Program) -> Verdict {
-    let ended = program.run()?;
-    succeeded("the program", &ended)?;
-    ensure(
-        ended.out.contains("success"),
-        format!("it printed {}", ended.out),
-    )
+    let ended = program.succeed()?;
+    contains(&ended.out, &["success"])
 }
 
 fn same(expected: &str, got: &str) -> Verdict {

@@ -10,8 +10,8 @@ use super::{
     same, text, wrapper_names,
 };
 use crate::checks::Check;
-use crate::context::{Context, succeeded};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::context::Context;
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, body: fn(&Context, &Path) -> Verdict| {
@@ -146,14 +146,13 @@ fn headers(cx: &Context, prefix: &Path) -> Verdict {
     let ours = cx.dir().join("all-headers");
     for part in ["../include/infiniband", "../ofed/include/infiniband"] {
         let copy = ["cp", "-rT", &text(cx.source(part)), &text(&ours)];
-        succeeded("cp", &cx.program(copy).run()?)?;
+        cx.program(copy).succeed()?;
     }
     let ours = text(ours);
     let installed = text(prefix.join("include/infiniband"));
-    succeeded(
-        "diff",
-        &cx.program(["diff", "-r", &ours, &installed]).run()?,
-    )
+    cx.program(["diff", "-r", &ours, &installed])
+        .succeed()
+        .map(drop)
 }
 
 fn pages(cx: &Context, prefix: &Path) -> Verdict {
@@ -192,8 +191,7 @@ echo "${COMPREPLY[*]}""#;
     let file = text(directory.join(words[0]));
     let start = ["bash", "-c", SCRIPT, &file];
     let program = cx.program(start.iter().chain(words).copied());
-    let ended = program.env("PATH", path).run()?;
-    succeeded("bash", &ended)?;
+    let ended = program.env("PATH", path).succeed()?;
     Ok(ended.out.trim_end().to_string())
 }
 
@@ -266,7 +264,7 @@ fn wrapper_checks(cx: &Context, prefix: &Path) -> Verdict {
     let wrapper = text(prefix.join("bin/with-ibverbs-rs"));
     let said = cx.output([&wrapper, "--check", &program])?;
     let verdict = format!("verdict: libibverbs-rs, {}/lib/libibverbs-rs", text(prefix));
-    ensure(said.contains(&verdict), "another verdict").map_err(|failure| failure.with(&said))
+    ensure(said.contains(&verdict), "another verdict").with(&said)
 }
 
 /// Copies what was installed to another place; returns that and its `lib`.

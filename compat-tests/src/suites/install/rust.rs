@@ -2,16 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Destination, VERSION, outcome_of_make, same, text};
 use crate::checks::Check;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::make;
 use crate::paths;
 use crate::process::Exit;
 use crate::sandbox::is_root;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The Rust version that the project needs: 1.NN.
 const NEEDED: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -46,7 +46,7 @@ pub fn checks() -> Vec<Check> {
                 .program([script])
                 .env("OLD", &version)
                 .env("CARGO", cargo);
-            succeeded("need-rust", &program.merged().run()?)
+            program.merged().succeed().map(drop)
         }));
     }
     all.push(Check::new(
@@ -106,7 +106,17 @@ fn refused(cx: &Context, words: &[String], env: &[(&str, &str)], reason: &str) -
         right,
         format!("exit code {}, or another message", ended.exit),
     )
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
+}
+
+/// The installed wrapper has this version, and finds the installed library.
+fn finds_library(cx: &Context, prefix: &Path) -> Verdict {
+    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
+    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
+    same(
+        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
+        &version,
+    )
 }
 
 /// sudo often has no cargo in PATH.
@@ -115,12 +125,7 @@ fn without_cargo(cx: &Context) -> Verdict {
     let prefix = cx.dir().join("prefix");
     let destination = Destination::new(&[("PREFIX", &prefix), ("CARGO", &nowhere(cx))]);
     destination.install(cx)?;
-    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
-    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
-    same(
-        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
-        &version,
-    )?;
+    finds_library(cx, &prefix)?;
     destination.uninstall(cx)
 }
 
@@ -163,13 +168,8 @@ fn by_root(cx: &Context) -> Verdict {
         right,
         format!("exit code {}, or other messages", ended.exit),
     )
-    .map_err(|f| f.with(&ended.out))?;
+    .with(&ended.out)?;
     ensure(!ran.exists(), "root has run cargo")?;
     same("", &cx.output(["find", &text(&target), "-user", "0"])?)?;
-    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
-    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
-    same(
-        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
-        &version,
-    )
+    finds_library(cx, &prefix)
 }

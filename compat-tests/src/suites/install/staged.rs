@@ -10,7 +10,7 @@ use super::{
 };
 use crate::checks::Check;
 use crate::context::Context;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, body: fn(&Context, &Staged) -> Verdict| {
@@ -53,7 +53,7 @@ pub fn checks() -> Vec<Check> {
             let flags = staged.flags_in_sysroot(cx)?;
             let (_, trace) = build(cx, "staged", &format!("{flags} -Wl,--trace"))?;
             let used = trace.contains(&format!("{}/", text(&staged.root)));
-            ensure(used, "the linker read no file of the stage").map_err(|f| f.with(trace))
+            ensure(used, "the linker read no file of the stage").with(trace)
         }),
         check("uninstall leaves no file", |cx, staged| {
             let other = cx.dir().join("uninstalled");

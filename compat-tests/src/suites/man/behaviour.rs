@@ -13,6 +13,7 @@ use ibverbs_faults::{
     ACTIONS, CALLS, COMPLETION_OPCODES, EVENTS, KEYS, Key, PACKET_OPCODES, STATUSES,
 };
 
+use crate::paths;
 use crate::verdict::Failure;
 
 const WRAPPER: &str = "crates/with-ibverbs-rs";
@@ -22,11 +23,7 @@ fn sources(repo: &Path) -> Result<Vec<String>, Failure> {
     let mut texts = Vec::new();
     for dir in ["src", "crates"] {
         for (path, text) in rust_sources(&repo.join(dir))? {
-            let relative = path
-                .strip_prefix(repo)
-                .unwrap_or(&path)
-                .to_string_lossy()
-                .into_owned();
+            let relative = paths::text(path.strip_prefix(repo).unwrap_or(&path));
             if !relative.contains("tests") && !relative.starts_with(WRAPPER) {
                 let text = text
                     .split("#[cfg(test)]\nmod tests")

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use regex_lite::Regex;
 
 use super::Checks;
+use crate::paths::text;
 use crate::verdict::Failure;
 
 const SYSTEM: &[&str] = &[
@@ -164,7 +165,7 @@ impl Headers {
 fn declared(include: &str, flags: &[String], work: &Path) -> Result<BTreeSet<String>, Failure> {
     let list = work.join("declared");
     let mut arguments = flags.to_vec();
-    arguments.extend(["-aux-info".into(), list.to_string_lossy().into_owned()]);
+    arguments.extend(["-aux-info".into(), text(&list)]);
     let said = compiles(include, &arguments)?;
     if !said.is_empty() {
         return Err(Failure::new("the headers do not compile").with(said));

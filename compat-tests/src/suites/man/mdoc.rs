@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::paths;
+use crate::paths::text;
+
 /// Macros whose arguments are collected, at any position in a line.
 const MARKED: &[&str] = &["Xr", "Dv", "Er", "Ev", "Vt", "Fn", "Nm"];
 /// Other macros that can occur in the middle of a line. They end the arguments of the preceding macro.
@@ -105,15 +108,11 @@ struct ParserState {
 
 impl Page {
     fn read(path: &Path) -> io::Result<Self> {
-        let file = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let file = paths::name(path);
         let (name, section) = file.rsplit_once('.').unwrap_or((&file, ""));
         // The link of an alias stays within the directory, so that man(1) opens it in the source tree too.
         let link = fs::read_link(path).ok();
-        let link = link.map(|target| target.to_string_lossy().into_owned());
+        let link = link.map(text);
         let source = fs::read_to_string(path)?;
         let mut page = Self {
             name: name.into(),

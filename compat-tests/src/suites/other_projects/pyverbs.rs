@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::masks;
-use crate::context::{Context, Library, last_lines, succeeded};
+use crate::context::{Context, Library};
 use crate::flaky;
 use crate::machine::Member;
-use crate::process::{Exit, Program, read};
+use crate::paths::text;
+use crate::process::{Exit, Program, last_lines, read};
 use crate::sandbox::sh;
 use crate::suites::pyverbs::as_explained;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Where Debian's package has the tests, some of them compressed.
 const TESTS: &str = "usr/share/doc/rdma-core/tests";
@@ -140,13 +141,13 @@ fn names(cx: &Context, place: &PyverbsPlace, tests: &Path) -> Result<Vec<String>
     let exit = &listed.exit;
     let ended = [Exit::Code(0), Exit::Code(5)].contains(exit);
     ensure(ended, format!("run_tests.py --list-tests: {exit}"))
-        .map_err(|f| f.with(last_lines(&listed.err, 20)))?;
+        .with(last_lines(&listed.err, 20))?;
     let lines = listed.out.lines();
     let names: Vec<String> = lines
         .filter_map(|line| line.trim().strip_prefix("tests."))
         .map(String::from)
         .collect();
-    ensure_enough(names.len()).map_err(|f| f.with(last_lines(&listed.out, 20)))?;
+    ensure_enough(names.len()).with(last_lines(&listed.out, 20))?;
     Ok(names)
 }
 
@@ -203,7 +204,7 @@ fn run(
     if library == Library::Ours {
         program = program.library(&place.ours);
     }
-    succeeded(RUNNER, &program.run()?)
+    program.succeed().map(drop)
 }
 
 /// Tells the runner which tests it may repeat.
@@ -243,11 +244,11 @@ fn compare(cx: &Context, ours: &Path, name: &str) -> Verdict {
     let ours = PyverbsOutcome::of(cx, name, Library::Ours);
     // A test that does not end with either library is no comparison.
     let ends = ["pass", "skip", "fail", "error"].contains(&c.exit.as_str());
-    ensure(ends, format!("c: ended with {:?}", c.exit)).map_err(|f| f.with(&c.err))?;
+    ensure(ends, format!("c: ended with {:?}", c.exit)).with(&c.err)?;
     let described = |outcome: &PyverbsOutcome| format!("{} ({})", outcome.exit, outcome.reason);
     let why = format!("ours: {}, c: {}", described(&ours), described(&c));
-    ensure(described(&ours) == described(&c), why).map_err(|f| f.with(&ours.err))?;
-    let own = own.to_string_lossy().into_owned();
+    ensure(described(&ours) == described(&c), why).with(&ours.err)?;
+    let own = text(&own);
     let on_c = c.libraries.iter().all(|file| !file.starts_with("/run/"));
     ensure(
         on_c && c.libraries.len() == 1,

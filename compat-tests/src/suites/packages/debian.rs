@@ -7,12 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ended_well, last_words, package, programs, same, silent, sorted};
-use crate::context::{Context, succeeded};
+use super::{ended_well, last_words, libibverbs_in, package, programs, same, silent, sorted};
+use crate::context::Context;
 use crate::process::{Ended, Program, read};
 use crate::roots::Root;
 use crate::suites::dist::source_deb::names_crates;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Our packages, which replace each other with the distribution's.
 pub const OURS: [&str; 5] = [
@@ -93,7 +93,7 @@ fn copy(cx: &Context, release: &Root) -> Result<PathBuf, Failure> {
     let from = release.dir()?;
     let (from, to) = (from.to_string_lossy(), root.to_string_lossy());
     let copy = cx.program(["cp", "-a", "--", &from, &to]);
-    succeeded("cp", &copy.limit(Duration::from_secs(300)).run()?)?;
+    copy.limit(Duration::from_secs(300)).succeed()?;
     Ok(root)
 }
 
@@ -202,8 +202,7 @@ impl<'a> Debian<'a> {
 
     fn files(&self) -> Result<String, Failure> {
         let program = self.cx.program(["sh", "-ec", FILES]).dir(&self.root);
-        let ended = program.limit(Duration::from_secs(300)).run()?;
-        succeeded("find", &ended)?;
+        let ended = program.limit(Duration::from_secs(300)).succeed()?;
         Ok(sorted(&ended.out))
     }
 
@@ -217,11 +216,8 @@ impl<'a> Debian<'a> {
     /// The libibverbs that a program loads, without links.
     fn loads(&self, program: &str) -> Result<String, Failure> {
         let shown = self.prints(&["ldd", program])?;
-        let line = shown
-            .lines()
-            .find(|line| line.trim_start().starts_with("libibverbs.so.1 "));
-        let file = line.and_then(|line| line.split_whitespace().nth(2));
-        let file = file.ok_or_else(|| format!("{program} loads no libibverbs:\n{shown}"))?;
+        let file = libibverbs_in(&shown)
+            .ok_or_else(|| format!("{program} loads no libibverbs:\n{shown}"))?;
         Ok(self.prints(&["realpath", file])?.trim().into())
     }
 
@@ -246,19 +242,15 @@ impl<'a> Debian<'a> {
         )
     }
 
-    fn debs(&self) -> Vec<&str> {
-        self.debs.iter().map(String::as_str).collect()
-    }
-
-    fn install(&self, debs: &[&str]) -> Vec<String> {
-        let words = ["install"].iter().chain(debs);
-        words.map(|word| word.to_string()).collect()
+    /// Reports whether apt-get installs these packages.
+    fn install(&self, name: &str, debs: &[String]) -> Verdict {
+        let mut words = vec!["install"];
+        words.extend(debs.iter().map(String::as_str));
+        self.try_apt(name, &words)
     }
 
     fn in_place(&mut self) -> Verdict {
-        let words = self.install(&self.debs());
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.try_apt("in-place/apt-get-install", &words)?;
+        self.install("in-place/apt-get-install", &self.debs)?;
         self.ours = self.loads("/usr/bin/ibv_devinfo")?;
         let is_ours = self.ours.starts_with(OUR_FILE) && self.ours != self.original;
         let why = format!("ibv_devinfo loads {}", self.ours);
@@ -292,7 +284,7 @@ impl<'a> Debian<'a> {
         let verdict = ensure(nothing, "it would change packages");
         self.cx.report(
             "in-place/an-upgrade-would-change-nothing",
-            verdict.map_err(|f| f.with(last_words(&upgrade))),
+            verdict.with(last_words(&upgrade)),
         )
     }
 
@@ -334,7 +326,7 @@ impl<'a> Debian<'a> {
         let verdict = ensure(says, "it does not print success");
         self.cx.report(
             "development/a-program-builds-and-runs",
-            verdict.map_err(|f| f.with(last_words(&built))),
+            verdict.with(last_words(&built)),
         )?;
         self.loads_ours("development/it-loads-ours", "/program")?;
         let symbols = self
@@ -392,9 +384,7 @@ impl<'a> Debian<'a> {
         )?;
         self.loads_ours("development/it-still-loads-ours", "/program")?;
         update::run(self)?;
-        let words = self.install(&self.debs());
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.try_apt("development/it-is-replaced-again", &words)
+        self.install("development/it-is-replaced-again", &self.debs)
     }
 
     /// Packages with a newer version and the same contents, as the root sees them.
@@ -424,15 +414,12 @@ impl<'a> Debian<'a> {
     fn upgrade(&self) -> Verdict {
         let next = format!("{}+next", self.version);
         let newer = self.newer_packages(&next)?;
-        let newer: Vec<&str> = newer.iter().map(String::as_str).collect();
-        let words = self.install(&newer);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.try_apt("upgrade/to-a-newer-version", &words)?;
+        self.install("upgrade/to-a-newer-version", &newer)?;
         let found = self.prints(&["dpkg-query", "-W", "-f", "${Version}", "libibverbs1-rs"])?;
         self.same("upgrade/it-is-there", &next, &found)?;
         self.try_apt("upgrade/apt-get-check", &["check"])?;
         let mut down = vec!["--allow-downgrades", "install"];
-        down.extend(self.debs());
+        down.extend(self.debs.iter().map(String::as_str));
         self.try_apt("upgrade/and-down-again", &down)?;
         self.loads_ours("upgrade/programs-load-ours", "/usr/bin/ibv_devinfo")
     }
@@ -496,7 +483,7 @@ impl<'a> Debian<'a> {
         let verdict = ensure(right, "it would install libibverbs1");
         self.cx.report(
             "new-system/ours-is-taken",
-            verdict.map_err(|f| f.with(last_words(&simulated))),
+            verdict.with(last_words(&simulated)),
         )
     }
 

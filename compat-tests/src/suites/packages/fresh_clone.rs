@@ -11,11 +11,12 @@ use super::{ended_well, make_packages};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
 use crate::make;
+use crate::paths::text;
 use crate::process::{Program, path_with_sbin, read};
 use crate::suites::dist::make_dist;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Each is run in the same clone, in this order: `deb` is the first, as nothing has downloaded a crate then.
 const TARGETS: &[&str] = &["deb", "rpm", "deb-src", "rpm-src", "dist", "deb-arm64"];
@@ -61,7 +62,7 @@ pub fn case() -> Case {
     }));
     all.push(Check::new("a name would be found", |cx| {
         let found = naming(cx, &clone(cx), true)?;
-        ensure(found.ends_with("/planted"), "it was not found").map_err(|f| f.with(found))
+        ensure(found.ends_with("/planted"), "it was not found").with(found)
     }));
     all.push(Check::new("equal to those of another directory", equal));
     all.push(Check::new("the release workflow", release));
@@ -77,22 +78,18 @@ pub fn case() -> Case {
 }
 
 fn clone(cx: &Context) -> String {
-    text(&cx.dir().join("clone"))
+    text(cx.dir().join("clone"))
 }
 
 fn cargo_home(cx: &Context) -> String {
-    text(&cx.dir().join("cargo-home"))
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+    text(cx.dir().join("cargo-home"))
 }
 
 fn made(cx: &Context, target: &str) -> Verdict {
     let clone = clone(cx);
     if !Path::new(&clone).exists() {
         let cloned = cx.program(["bash", "-ec", CLONE, "clone", &clone]);
-        succeeded("git clone", &cloned.dir(&cx.paths.repo).run()?)?;
+        cloned.dir(&cx.paths.repo).succeed()?;
     }
     ended_well(&in_clone(cx, &["make", "--no-print-directory", target]).run()?)
 }
@@ -118,11 +115,12 @@ sha256sum deb/*.deb rpm/*.rpm dist/*
 /// The source tree's own packages are those of another directory, and of another CARGO_HOME.
 fn equal(cx: &Context) -> Verdict {
     let sums = |target: String| -> Result<String, Failure> {
-        let ended = cx.program(["bash", "-euc", SUMS, "sums", &target]).run()?;
-        succeeded("sha256sum", &ended)?;
+        let ended = cx
+            .program(["bash", "-euc", SUMS, "sums", &target])
+            .succeed()?;
         Ok(ended.out)
     };
-    let here = sums(text(&crate::paths::target()))?;
+    let here = sums(text(crate::paths::target()))?;
     let there = sums(format!("{}/target", clone(cx)))?;
     compare::same(("the source tree", &here), ("the clone", &there))
 }
@@ -155,7 +153,7 @@ fn release(cx: &Context) -> Verdict {
     fs::create_dir_all(cx.dir().join("bin"))?;
     let gh = cx.write("bin/gh", GH)?;
     fs::set_permissions(&gh, fs::Permissions::from_mode(0o755))?;
-    let path = format!("{}:{}", text(&cx.dir().join("bin")), path_with_sbin());
+    let path = format!("{}:{}", text(cx.dir().join("bin")), path_with_sbin());
     let tag = concat!("v", env!("CARGO_PKG_VERSION"));
     let script = commands.join("\n");
     let program = in_clone(cx, &["bash", "-ec", &script]);
@@ -178,18 +176,17 @@ fn release(cx: &Context) -> Verdict {
 fn naming(cx: &Context, name: &str, plant: bool) -> Result<String, Failure> {
     let (out, work) = (
         format!("{}/target", clone(cx)),
-        text(&cx.dir().join("unpacked")),
+        text(cx.dir().join("unpacked")),
     );
     let program = cx
         .program(["bash", "-euc", NAMES, "names", &out, &work, name])
         .env("PLANT", if plant { "1" } else { "" })
         .limit(Duration::from_secs(120));
-    let ended = program.run()?;
-    succeeded("unpacking", &ended)?;
+    let ended = program.succeed()?;
     Ok(ended.out.trim().into())
 }
 
 fn not_named(cx: &Context, name: &str) -> Verdict {
     let found = naming(cx, name, false)?;
-    ensure(found.is_empty(), format!("files name {name}")).map_err(|failure| failure.with(found))
+    ensure(found.is_empty(), format!("files name {name}")).with(found)
 }

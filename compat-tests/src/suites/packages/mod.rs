@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::case::{Case, Tier};
-use crate::context::{Context, last_lines};
+use crate::context::Context;
 use crate::machine::kernel;
 use crate::make;
 use crate::paths;
-use crate::process::Ended;
+use crate::process::{Ended, last_lines};
 use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};
 use crate::sandbox::{Sandbox, sh};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 mod debian;
 mod fresh_clone;
@@ -122,7 +122,7 @@ fn package(kind: &str, name: &str) -> Result<PathBuf, Failure> {
 /// Passes if the command ended with 0.
 fn ended_well(ended: &Ended) -> Verdict {
     let why = format!("exit code {}", ended.exit);
-    ensure(ended.ok(), why).map_err(|failure| failure.with(last_words(ended)))
+    ensure(ended.ok(), why).with(last_words(ended))
 }
 
 fn last_words(ended: &Ended) -> String {
@@ -136,7 +136,7 @@ fn silent(ended: &Ended) -> Verdict {
         ended.out.is_empty() && ended.err.is_empty(),
         "it says something",
     )
-    .map_err(|failure| failure.with(last_words(ended)))
+    .with(last_words(ended))
 }
 
 /// The lines, sorted.
@@ -144,6 +144,13 @@ fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The file of libibverbs in what ldd prints.
+fn libibverbs_in(listing: &str) -> Option<&str> {
+    let mut lines = listing.lines().map(str::trim_start);
+    let line = lines.find(|line| line.starts_with("libibverbs.so.1 "))?;
+    line.split_whitespace().nth(2)
 }
 
 /// Reports a comparison of two texts.

@@ -1,7 +1,6 @@
 //! The distribution's programs in the virtual machine with the root directory of a release as its file
 //! system. The script packages/guest runs there; the results of both libraries are compared here.
 
-use std::fs;
 use std::path::Path;
 
 use super::same;
@@ -9,6 +8,7 @@ use crate::compare;
 use crate::context::Context;
 use crate::machine::boot::{Boot, End};
 use crate::normalise::replace;
+use crate::paths;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -43,11 +43,8 @@ pub fn run(cx: &Context, root: &Path, library: &str) -> Verdict {
 
 /// Compares each program's output, and the library that it loaded.
 pub fn compare(cx: &Context, original: &str, ours: &str) -> Verdict {
-    let mut names: Vec<String> = fs::read_dir(cx.dir().join("original"))?
-        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
-        .filter(|name| !name.ends_with(".lib"))
-        .collect();
-    names.sort();
+    let mut names = paths::names(cx.dir().join("original"))?;
+    names.retain(|name| !name.ends_with(".lib"));
     let text = |library: &str, name: &str| read(&cx.dir().join(library).join(name));
     for name in &names {
         let (c, mine) = (mask(&text("original", name)), mask(&text("ours", name)));

@@ -8,12 +8,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ended_well, last_words, package, same, sorted};
+use super::{ended_well, last_words, libibverbs_in, package, same, sorted};
 use crate::artifacts;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::paths::text;
 use crate::process::Ended;
 use crate::sandbox::is_root;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const BUSYBOX: &[&str] = &[
     "id", "realpath", "dirname", "cmp", "sed", "awk", "sort", "comm", "grep", "od", "dd", "tr",
@@ -95,7 +96,7 @@ impl<'a> Rpm<'a> {
             !ended.ok() && last_words(&ended).contains(word),
             format!("not refused with {word:?}"),
         );
-        let verdict = verdict.map_err(|f| f.with(last_words(&ended)));
+        let verdict = verdict.with(last_words(&ended));
         self.cx.report(name, verdict)
     }
 
@@ -112,19 +113,17 @@ impl<'a> Rpm<'a> {
             .cx
             .program(["chroot", &root, loader, "--list", program])
             .run()?;
-        let line = ended
-            .out
-            .lines()
-            .find(|line| line.trim_start().starts_with("libibverbs.so.1 "));
-        let file = line.and_then(|line| line.split_whitespace().nth(2));
-        Ok(file.unwrap_or("none").into())
+        Ok(libibverbs_in(&ended.out).unwrap_or("none").into())
     }
 
     fn files(&self) -> Result<String, Failure> {
         let find = "find etc usr lib64 bin sbin \\( -type f -o -type l \\) ! -path etc/ld.so.cache \
             ! -path '*/lib/sysimage/*' -printf '%p %s %l\\n'";
-        let ended = self.cx.program(["sh", "-ec", find]).dir(&self.root).run()?;
-        succeeded("find", &ended)?;
+        let ended = self
+            .cx
+            .program(["sh", "-ec", find])
+            .dir(&self.root)
+            .succeed()?;
         Ok(sorted(&ended.out))
     }
 
@@ -157,14 +156,10 @@ impl<'a> Rpm<'a> {
             words.extend(["--define", define]);
         }
         words.extend(["--target", "x86_64", &spec]);
-        let ended = self
-            .cx
-            .program(words)
-            .limit(Duration::from_secs(300))
-            .run()?;
-        succeeded(&format!("rpmbuild of the placeholder {name}"), &ended)?;
+        let build = self.cx.program(words).limit(Duration::from_secs(300));
+        build.succeed()?;
         let file = dir.join(format!("rpms/x86_64/{name}-{version}-1.x86_64.rpm"));
-        Ok(file.to_string_lossy().into_owned())
+        Ok(text(&file))
     }
 
     fn verbs_tree(&self) -> PathBuf {
@@ -220,7 +215,7 @@ impl<'a> Rpm<'a> {
                 .iter()
                 .map(|dir| dir.join(name))
                 .find(|file| file.exists());
-            found.map(|file| file.to_string_lossy().into_owned())
+            found.map(text)
         };
         let files: Vec<String> = names.split_whitespace().filter_map(in_either).collect();
         ensure(files.len() == 8, format!("not all of {names}"))?;
@@ -240,13 +235,12 @@ impl<'a> Rpm<'a> {
         Ok(fs::write(usr_lib64, "/usr/lib64\n")?)
     }
 
+    fn same(&self, name: &str, expected: &str, got: &str) -> Verdict {
+        same(self.cx, name, expected, got)
+    }
+
     fn same_load(&self, name: &str, expected: &str) -> Verdict {
-        same(
-            self.cx,
-            name,
-            expected,
-            &self.loads("/usr/bin/ibv_devices")?,
-        )
+        self.same(name, expected, &self.loads("/usr/bin/ibv_devices")?)
     }
 
     fn query(&self, option: &str) -> Result<String, Failure> {
@@ -288,12 +282,7 @@ impl<'a> Rpm<'a> {
             of_drivers(self.query("--requires")?)
         );
         let expected = "conflicts [\">= 66\"], requires [\">= 34\"]";
-        same(
-            self.cx,
-            "metadata/needs-drivers-of-34-to-65",
-            expected,
-            &needs,
-        )?;
+        self.same("metadata/needs-drivers-of-34-to-65", expected, &needs)?;
         let mut words = vec!["rpm", "-K", "--nosignature"];
         words.extend(self.packages.iter().map(String::as_str));
         let digests = self.cx.program(words).run()?;
@@ -309,8 +298,7 @@ impl<'a> Rpm<'a> {
         let now = self.files()?;
         let now: BTreeSet<&str> = now.lines().collect();
         let changed: Vec<&str> = before.lines().filter(|line| !now.contains(line)).collect();
-        same(
-            self.cx,
+        self.same(
             "installed/the-distributions-files-are-unchanged",
             "",
             &changed.join("\n"),
@@ -340,12 +328,7 @@ impl<'a> Rpm<'a> {
                 self.root.join("usr/lib64/libibverbs-rs/pkgconfig"),
             );
         let expected = "-I/usr/lib64/libibverbs-rs/include -L/usr/lib64/libibverbs-rs -libverbs";
-        same(
-            self.cx,
-            "installed/pkg-config",
-            expected,
-            flags.run()?.out.trim(),
-        )
+        self.same("installed/pkg-config", expected, flags.run()?.out.trim())
     }
 
     fn wrapper(&self) -> Verdict {
@@ -364,7 +347,7 @@ impl<'a> Rpm<'a> {
             .lines()
             .any(|line| line.starts_with(&verdict));
         let checked = ensure(ended.ok() && says, format!("it does not say {verdict}"));
-        let checked = checked.map_err(|f| f.with(last_words(&ended)));
+        let checked = checked.with(last_words(&ended));
         self.cx.report("installed/with-ibverbs-rs-check", checked)
     }
 
@@ -384,15 +367,13 @@ impl<'a> Rpm<'a> {
         let newer = self.cx.dir().join("newer");
         fs::create_dir(&newer)?;
         let script = self.cx.paths.repo.join("packaging/build-rpm");
-        let build = self
-            .cx
+        self.cx
             .program([script.to_string_lossy(), newer.to_string_lossy()])
             .env("RPM_RELEASE", "2")
             // It reports that the change log does not have this release.
             .env("NO_RPMLINT", "1")
             .limit(Duration::from_secs(1200))
-            .run()?;
-        succeeded("packaging/build-rpm", &build)?;
+            .succeed()?;
         let upgrade = format!(
             "rpm --root {} --nosignature -U {}/*.rpm",
             self.root.display(),
@@ -404,12 +385,7 @@ impl<'a> Rpm<'a> {
         let mut remove = vec!["-e"];
         remove.extend(NAMES);
         self.try_rpm("removed/rpm-e", &remove)?;
-        same(
-            self.cx,
-            "removed/all-files-are-as-before",
-            before,
-            &self.files()?,
-        )?;
+        self.same("removed/all-files-are-as-before", before, &self.files()?)?;
         self.same_load("removed/programs-load-the-distributions", THEIRS)
     }
 }

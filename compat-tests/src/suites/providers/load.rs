@@ -7,7 +7,7 @@ use crate::context::{Context, Library};
 use crate::fake;
 use crate::fake::scene::SYS;
 use crate::fake::sysfs::Tree;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 use super::{PROVIDERS, provider_files};
 
@@ -70,12 +70,12 @@ fn all(cx: &Context) -> Result<Vec<Verdict>, Failure> {
             count == files.len() && count > 0,
             format!("{count} of {} providers load", files.len()),
         )
-        .map_err(|failure| failure.with(&ours)),
+        .with(&ours),
         ensure(
             says("1 libibverbs in the process") && says("17 devices"),
             "not all register and match with only our library in the process",
         )
-        .map_err(|failure| failure.with(&ours)),
+        .with(&ours),
     ])
 }
 

@@ -18,7 +18,7 @@ use crate::fake::{self, SHIM};
 use crate::normalise::replace;
 use crate::roots::{Root, SID, TRIXIE};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The providers of Debian's ibverbs-providers, which are also the names by which its archives are registered
 /// (verbs_provider_NAME).
@@ -241,7 +241,7 @@ fn inline_verbs(
             of_provider("post_send") && of_provider("poll_cq"),
             "post_send and poll_cq are not functions of the provider",
         )
-        .map_err(|failure| failure.with(&ours.text)),
+        .with(&ours.text),
     ])
 }
 

@@ -7,7 +7,7 @@ use crate::checks::Check;
 use crate::compare;
 use crate::context::{Context, Library};
 use crate::roots::Root;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Shell commands that run a program in the root directory. The release's C library takes the place of this
 /// machine's.
@@ -64,7 +64,7 @@ fn all(release: ProviderSource, cx: &Context) -> Result<Vec<Verdict>, Failure> {
     );
     Ok(vec![
         compare::same(("C library", &c.text), ("ours", &ours.text)),
-        resolved.map_err(|failure| failure.with(&ours.text)),
-        registered.map_err(|failure| failure.with(&ours.text)),
+        resolved.with(&ours.text),
+        registered.with(&ours.text),
     ])
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::case_file::Row;
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::flaky::Tries;
 use crate::machine::guest::STAGED;
 use crate::machine::{Judged, files_in_guest};
@@ -16,7 +16,7 @@ use crate::process::read;
 use crate::sandbox::sh;
 use crate::suites::other_projects::pyverbs;
 use crate::testbed::{Host, Hosts};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The file that names the root directory.
 pub const ROOT: &str = "root";
@@ -95,8 +95,7 @@ pub fn same_output(cx: &Context, argv: &[&str]) -> Verdict {
     let root = InMachine::get(cx)?;
     let run = |library| -> Result<String, Failure> {
         let program = cx.program(argv.iter().copied());
-        let ended = root.host(library).on_host(program).run()?;
-        succeeded(argv[0], &ended)?;
+        let ended = root.host(library).on_host(program).succeed()?;
         Ok(ended.transcript())
     };
     let (c, ours) = (run(Library::C)?, run(Library::Ours)?);
@@ -114,8 +113,7 @@ pub fn provider(cx: &Context, provider: &str) -> Verdict {
     let own = ours().join("libibverbs.so.1").display().to_string();
     for file in [own.as_str(), provider] {
         let loaded = |line: &str| line.contains("calling init: ") && line.ends_with(file);
-        ensure(shown.lines().any(loaded), format!("{file} is not loaded"))
-            .map_err(|failure| failure.with(&shown))?;
+        ensure(shown.lines().any(loaded), format!("{file} is not loaded")).with(&shown)?;
     }
     Ok(())
 }

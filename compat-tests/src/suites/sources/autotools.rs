@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Build;
 use super::compiler::{self, Compiled, Variants, dependencies, judge};
 use crate::context::Library;
+use crate::paths::text;
 use crate::verdict::{Failure, Verdict, ensure};
 
 pub const PERFTEST: &[&str] = &[
@@ -39,7 +40,6 @@ fn build_variant(
     if work.exists() {
         fs::remove_dir_all(&work)?;
     }
-    let text = |path: &Path| path.to_string_lossy().into_owned();
     let words = |words: &[&str]| {
         words
             .iter()
@@ -47,7 +47,7 @@ fn build_variant(
             .collect::<Vec<_>>()
     };
     fs::create_dir_all(work.parent().unwrap_or(&work))?;
-    let from = text(&build.sources.join(name));
+    let from = text(build.sources.join(name));
     compiler::run(&words(&["cp", "-a", &from, &text(&work)]), &build.out)?;
     if !work.join("configure").exists() {
         compiler::run(&words(&["sh", "./autogen.sh"]), &work)?;

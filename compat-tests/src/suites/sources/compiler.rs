@@ -11,8 +11,9 @@ use std::thread;
 
 use regex_lite::Regex;
 
-use crate::context::{Library, last_lines};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::context::Library;
+use crate::process::last_lines;
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The result of compiling in one variant.
 #[derive(Debug, Default, Clone)]
@@ -185,7 +186,7 @@ pub fn judge(name: &str, variants: &Variants, base: &Path, include: &Path) -> Ve
         wrong.is_empty(),
         format!("{name}: {} things are wrong", wrong.len()),
     )
-    .map_err(|failure| failure.with(wrong[..wrong.len().min(20)].join("\n")))
+    .with(wrong[..wrong.len().min(20)].join("\n"))
 }
 
 /// Whether the header is one of infiniband/ that we have too.

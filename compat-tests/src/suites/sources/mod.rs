@@ -12,7 +12,7 @@ use crate::artifacts;
 use crate::context::{Context, Library};
 use crate::downloads;
 use crate::machine::{FILES, Member};
-use crate::paths;
+use crate::paths::{self, text};
 use crate::rows;
 use crate::suites::other_projects;
 use crate::verdict::Verdict;
@@ -139,11 +139,7 @@ impl Build {
         let built = self.built(library);
         let mut words = vec!["gcc".to_string(), "-o".into()];
         words.push(built.join(target).to_string_lossy().into_owned());
-        words.extend(
-            objects
-                .iter()
-                .map(|file| file.to_string_lossy().into_owned()),
-        );
+        words.extend(objects.iter().map(text));
         let lib = built.join("lib").display().to_string();
         words.push(format!("-L{lib}"));
         let mut search = lib;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::context::{Context, Library};
 use crate::machine::{Member, files_in_guest};
+use crate::paths::text;
 use crate::process::{Exit, Program, read, wait_until};
 use crate::testbed::Host;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 const PROGRAMS: [(&str, &str); 6] = [
     ("rc", "ibv_rc_pingpong -g 1 -n 100"),
@@ -54,7 +55,7 @@ fn run(cx: &Context, command: &str, port: u16) -> Verdict {
         exits == [Exit::Code(0); 2],
         format!("client and server ended with {} and {}", exits[0], exits[1]),
     )
-    .map_err(|failure| failure.with(output))?;
+    .with(output)?;
     for role in ["server", "client"] {
         check_loaded(cx, role, &provider.with_file_name("librxe-rdmav34.so"))?;
     }
@@ -95,8 +96,7 @@ fn check_loaded(cx: &Context, role: &str, provider: &Path) -> Verdict {
             loaded.extend(file.filter(of_interest).map(String::from));
         }
     }
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let wanted = BTreeSet::from([text(&cx.library(Library::Ours)), text(provider)]);
+    let wanted = BTreeSet::from([text(cx.library(Library::Ours)), text(provider)]);
     if loaded == wanted {
         return Ok(());
     }

@@ -9,6 +9,8 @@ use super::Build;
 use super::compiler::{self, judge};
 use super::rdma_core::RdmaCore;
 use crate::context::Library;
+use crate::paths;
+use crate::paths::text;
 use crate::verdict::{Failure, Verdict};
 
 /// Optimization takes too long.
@@ -78,13 +80,10 @@ pub fn build(build: &Build, programs: &[PathBuf]) -> Verdict {
 
 /// The names of the modules that are written in Cython.
 fn modules(folder: &Path) -> Result<Vec<String>, Failure> {
-    let mut modules = Vec::new();
-    for file in fs::read_dir(folder)? {
-        let name = file?.file_name().to_string_lossy().into_owned();
-        modules.extend(name.strip_suffix(".pyx").map(String::from));
-    }
-    modules.sort();
-    Ok(modules)
+    let files = paths::names(folder)?.into_iter();
+    Ok(files
+        .filter_map(|name| Some(name.strip_suffix(".pyx")?.to_string()))
+        .collect())
 }
 
 /// Translates a module to C, unless an earlier run has.
@@ -93,7 +92,6 @@ fn translate(folder: &Path, to: &Path, module: &str) -> Verdict {
     if target.exists() {
         return Ok(());
     }
-    let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let source = text(folder.join(format!("{module}.pyx")));
     let words = ["/usr/bin/cython3".into(), source, "-o".into(), text(target)];
     compiler::run(&words, folder)?;

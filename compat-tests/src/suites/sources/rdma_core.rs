@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::Build;
 use super::compiler::{self, CompileJob, Variants, WithDependencies, judge, shell_words};
 use crate::context::Library;
+use crate::paths::text;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict};
 
@@ -70,7 +71,6 @@ impl<'a> RdmaCore<'a> {
     pub fn configured(build: &'a Build, name: &str, settings: &str) -> Result<Self, Failure> {
         let tree = build.sources.join("rdma-core");
         let cmake = build.out.join(name);
-        let text = |path: &Path| path.to_string_lossy().into_owned();
         if !is_configured(&cmake, &tree) {
             if cmake.exists() {
                 fs::remove_dir_all(&cmake)?;
@@ -100,7 +100,7 @@ impl<'a> RdmaCore<'a> {
         let mut jobs = Vec::new();
         for entry in &self.entries {
             let source = entry.file.strip_prefix(&self.tree).unwrap_or(&entry.file);
-            let source = source.to_string_lossy().into_owned();
+            let source = text(source);
             let words = shell_words(&entry.command);
             let at = words.iter().position(|word| word == "-o");
             let at = at.ok_or_else(|| format!("no -o in {}", entry.command))?;
@@ -132,10 +132,9 @@ impl<'a> RdmaCore<'a> {
         at: usize,
         object: &PathBuf,
     ) -> Vec<String> {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut mine = words.to_vec();
         mine[at + 1] = text(object);
-        let more = ["-MD".into(), "-MF".into(), text(&object.with_added_d())];
+        let more = ["-MD".into(), "-MF".into(), text(object.with_added_d())];
         mine.splice(at + 2..at + 2, more);
         if library == Library::Ours {
             mine.insert(1, format!("-I{}", self.build.include.display()));
@@ -236,7 +235,7 @@ impl<'a> RdmaCore<'a> {
     /// Compiles all providers; also links rxe, to be run.
     pub fn providers(&self) -> Verdict {
         let kind = |entry: &Entry| {
-            let path = entry.file.to_string_lossy().into_owned();
+            let path = text(&entry.file);
             let (_, rest) = path.split_once("/providers/")?;
             Some(rest.split('/').next()?.to_string())
         };

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::machine::boot::Boot;
 use crate::process::read;
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// Programs with our archive, and the one with the C library's that must print the same.
 const PAIRS: &[(&str, &str)] = &[
@@ -68,10 +68,7 @@ fn run(cx: &Context) -> Verdict {
         .filter(|line| line.contains("completion: ") && line.contains(" success"))
         .count();
     let messages = ensure(successes == 5, format!("{successes} completions"));
-    cx.report(
-        "messages",
-        messages.map_err(|failure| failure.with(of("rxe"))),
-    )?;
+    cx.report("messages", messages.with(of("rxe")))?;
     if cx.selects("static/vm/uroce") {
         cx.report("uroce", on_uroce(cx, of("rxe")))?;
     }

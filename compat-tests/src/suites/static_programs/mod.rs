@@ -19,7 +19,8 @@ use std::time::Duration;
 use crate::artifacts::library_dir;
 use crate::case::Case;
 use crate::checks;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::paths::text;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict};
 use crate::{downloads, make, paths};
@@ -95,16 +96,11 @@ fn provider_libraries(cx: &Context, dir: &Path) -> Result<Vec<String>, Failure> 
     Ok(names.lines().map(|name| format!("-l{name}")).collect())
 }
 
-fn text(path: impl AsRef<Path>) -> String {
-    path.as_ref().to_string_lossy().into_owned()
-}
-
 /// The global names that a file defines.
 fn defined(cx: &Context, file: &Path) -> Result<BTreeSet<String>, Failure> {
     let ended = cx
         .program(["nm", "-g", "--defined-only", &text(file)])
-        .run()?;
-    succeeded("nm", &ended)?;
+        .succeed()?;
     let names = ended.out.lines().filter_map(|line| {
         let mut fields = line.split_whitespace();
         fields.nth(2).map(String::from)
@@ -162,7 +158,7 @@ impl<'a> Compile<'a> {
 /// Runs a compiler, which must succeed. (The C library's archive uses libc's name services, about which
 /// the linker warns.)
 fn compiled(cx: &Context, words: Vec<String>) -> Verdict {
-    succeeded("gcc", &cx.program(words).merged().run()?)
+    cx.program(words).merged().succeed().map(drop)
 }
 
 /// The options that link librdmacm.a, which needs functions that need libnl.

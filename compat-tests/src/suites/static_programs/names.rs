@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::{DebianRelease, defined, ours, text, theirs};
 use crate::checks::Check;
 use crate::context::Context;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn checks() -> Vec<Check> {
     vec![
@@ -47,8 +47,7 @@ fn has_all(cx: &Context, names: &BTreeSet<String>) -> Verdict {
     let ours = defined(cx, &ours(cx)?.join("libibverbs.a"))?;
     let missing: Vec<&str> = names.difference(&ours).map(String::as_str).collect();
     let why = format!("{} of {} names are missing", missing.len(), names.len());
-    ensure(missing.is_empty() && !names.is_empty(), why)
-        .map_err(|failure| failure.with(missing.join("\n")))
+    ensure(missing.is_empty() && !names.is_empty(), why).with(missing.join("\n"))
 }
 
 /// The names that the archives of these directories need from the libibverbs.a in the first of them.
@@ -95,7 +94,7 @@ fn no_others(cx: &Context) -> Verdict {
         strange.is_empty() && !ours.is_empty(),
         format!("{} strange names", strange.len()),
     )
-    .map_err(|failure| failure.with(strange.join("\n")))
+    .with(strange.join("\n"))
 }
 
 /// A program gets the providers only by naming them, and libnl only by librdmacm.

@@ -124,12 +124,7 @@ impl VariantRun<'_> {
         let program = self.program("program", words);
         let mut running = program.spawn()?;
         let exit = running.wait(self.limit())?;
-        let mut outcome = RowOutcome {
-            exit: exit.to_string(),
-            ..RowOutcome::default()
-        };
-        outcome.add("program", &running, exit)?;
-        Ok(outcome)
+        RowOutcome::of_program(&running, exit)
     }
 
     fn pair(&self) -> Result<RowOutcome, Failure> {
@@ -171,11 +166,7 @@ impl VariantRun<'_> {
             .under(["sh", "-c", &redirect, "sh"]);
         let mut running = program.spawn()?;
         let exit = running.wait(self.limit())?;
-        let mut outcome = RowOutcome {
-            exit: exit.to_string(),
-            ..RowOutcome::default()
-        };
-        outcome.add("program", &running, exit)?;
+        let mut outcome = RowOutcome::of_program(&running, exit)?;
         let seen = read(&libraries).lines().map(String::from).collect();
         outcome.libraries.insert("program", seen);
         Ok(outcome)
@@ -202,12 +193,7 @@ impl VariantRun<'_> {
             signal(id, libc::SIGTERM);
         }
         let exit = running.wait(self.limit())?;
-        let mut outcome = RowOutcome {
-            exit: exit.to_string(),
-            ..RowOutcome::default()
-        };
-        outcome.add("program", &running, exit)?;
-        Ok(outcome)
+        RowOutcome::of_program(&running, exit)
     }
 }
 

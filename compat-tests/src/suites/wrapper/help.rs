@@ -6,9 +6,9 @@ use std::fs;
 use super::{WORK, busybox, check, copy, mode, ours, plain, says, script, text, wrapped, wrapper};
 use crate::checks::Check;
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::process::{Exit, Program};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn options() -> Vec<Check> {
     vec![
@@ -206,7 +206,7 @@ true)
 esac"#;
     let (dir, by_library) = (text(cx.dir()), by_library.to_string());
     let made = cx.program(["sh", "-ec", script, "make", &dir, name, &by_library]);
-    succeeded("gcc", &made.run()?)?;
+    made.succeed()?;
     Ok(text(cx.dir().join(name)))
 }
 
@@ -291,7 +291,7 @@ pub fn warns(program: Program, warning: &str, expected: &str) -> Verdict {
     } else {
         err.lines().count() == 1 && err.starts_with("with-ibverbs-rs: ") && err.contains(warning)
     };
-    ensure(as_expected, "other warnings").map_err(|failure| failure.with(err))?;
+    ensure(as_expected, "other warnings").with(err)?;
     let exit = ended.exit;
     ensure(exit == Exit::Code(0), format!("exit code {exit}"))?;
     compare::same(("expected", expected), ("got", &ended.out))

@@ -22,9 +22,10 @@ use crate::artifacts::{WRAPPER, library_dir};
 use crate::case::{Case, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, Library};
+use crate::paths::text;
 use crate::process::{Ended, Exit, Program};
 use crate::sandbox::Sandbox;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// The directory of a case in its namespace.
 const WORK: &str = "/tmp/case";
@@ -59,10 +60,6 @@ fn theirs() -> Result<String, Failure> {
 /// Our library, and the directory that with-ibverbs-rs gets for it.
 fn ours(cx: &Context) -> String {
     text(cx.library(Library::Ours))
-}
-
-fn text(path: impl AsRef<Path>) -> String {
-    path.as_ref().to_string_lossy().into_owned()
 }
 
 fn real(path: impl AsRef<Path>) -> Result<String, Failure> {
@@ -146,7 +143,7 @@ fn only_ours(cx: &Context, ended: &Ended) -> Verdict {
         loaded == BTreeSet::from([ours(cx)]),
         format!("loaded: {loaded:?}"),
     )
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
 }
 
 /// Passes if the program exited with this code, and a line of its output matches.
@@ -162,7 +159,7 @@ fn says(ended: &Ended, exit: i32, pattern: &str) -> Verdict {
             format!("no line matches {pattern:?}"),
         )
     })
-    .map_err(|failure| failure.with(&ended.out))
+    .with(&ended.out)
 }
 
 /// Runs `--check` on a program: its exit code and what it must print.

@@ -4,9 +4,9 @@
 use super::{libraries, only_ours, ours, plain, wrapped, wrapper};
 use crate::checks::Check;
 use crate::compare;
-use crate::context::{Context, Library, succeeded};
+use crate::context::{Context, Library};
 use crate::process::Exit;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 pub fn checks() -> Vec<Check> {
     vec![
@@ -16,7 +16,7 @@ pub fn checks() -> Vec<Check> {
         Check::new("a closed standard input", |cx| {
             let script = "exec \"$0\" sh -c '! [ -e /proc/self/fd/0 ]' <&-";
             let program = plain(cx, ["sh", "-c", script, &wrapper(cx)?]);
-            succeeded("the program", &program.run()?)
+            program.succeed().map(drop)
         }),
         Check::new(
             "a relative IBVERBS_RS_DIR, to a child in another directory",
@@ -39,8 +39,7 @@ fn variables(cx: &Context) -> Verdict {
     let program = wrapped(cx, show)?
         .env("LD_LIBRARY_PATH", "/a/b")
         .env("LD_PRELOAD", "libm.so.6");
-    let ended = program.run()?;
-    succeeded("the program", &ended)?;
+    let ended = program.succeed()?;
     let lines: Vec<&str> = ended.out.lines().collect();
     let dir = cx.library_dir(Library::Ours).display().to_string();
     let right = lines.len() == 2
@@ -48,7 +47,7 @@ fn variables(cx: &Context) -> Verdict {
         && lines[0].ends_with(":/a/b")
         && lines[1].starts_with(&format!("{}:", ours(cx)))
         && lines[1].ends_with(":libm.so.6");
-    ensure(right, "other values").map_err(|failure| failure.with(&ended.out))
+    ensure(right, "other values").with(&ended.out)
 }
 
 /// The wrapper neither ignores nor restores signals.
@@ -58,8 +57,7 @@ fn signals(cx: &Context) -> Verdict {
         let start = ["sh", "-c", script, "sh"]
             .into_iter()
             .chain(words.iter().copied());
-        let ended = plain(cx, start).run()?;
-        succeeded("grep", &ended)?;
+        let ended = plain(cx, start).succeed()?;
         Ok(ended.out)
     };
     let without = of(&["env"])?;

@@ -7,7 +7,7 @@ use super::{WORK, libraries, only_ours, ours, plain, real, script, text, theirs,
 use crate::checks::Check;
 use crate::context::{Context, Library};
 use crate::process::{Ended, Exit, Program};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// A program to run with and without the wrapper.
 pub struct Way {
@@ -61,9 +61,9 @@ impl Way {
         let as_it_is = ensure(right, format!("loaded: {loaded:?}"));
         let checked = self.wrapped(cx, &["--check"])?;
         Ok(vec![
-            as_it_is.map_err(|failure| failure.with(&plain.out)),
+            as_it_is.with(&plain.out),
             only_ours(cx, &self.wrapped(cx, &[])?),
-            names(cx, &checked, &expected).map_err(|failure| failure.with(&checked.out)),
+            names(cx, &checked, &expected).with(&checked.out),
         ])
     }
 }

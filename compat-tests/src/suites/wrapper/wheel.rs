@@ -11,9 +11,9 @@ use super::{only_ours, says, text, theirs, wrapped};
 use crate::artifacts::library_dir;
 use crate::case::{Case, Tier};
 use crate::checks::Check;
-use crate::context::{Context, last_lines, succeeded};
+use crate::context::Context;
 use crate::downloads;
-use crate::process::Exit;
+use crate::process::{Exit, last_lines, succeeded};
 use crate::verdict::{Failure, Verdict, ensure};
 
 const PYTHON: &str = "/usr/bin/python3";

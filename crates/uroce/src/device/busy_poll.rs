@@ -218,6 +218,11 @@ mod tests {
         ..NOTHING
     };
 
+    fn with(mut wakeup: Wakeup, change: impl FnOnce(&mut Wakeup)) -> Wakeup {
+        change(&mut wakeup);
+        wakeup
+    }
+
     fn suspend(policy: &mut WakeupPolicy) {
         for _ in 0..REDUNDANT_WAKEUPS {
             policy.on_wakeup(TAKEN);
@@ -226,32 +231,14 @@ mod tests {
 
     #[test]
     fn suspends_after_consecutive_redundant_wakeups() {
-        let polled = Wakeup {
-            polls: ACTIVE_POLLS,
-            ..RECEIVED
-        };
-        let raced = Wakeup {
-            raced_poller: true,
-            ..RECEIVED
-        };
+        let polled = with(RECEIVED, |wakeup| wakeup.polls = ACTIVE_POLLS);
+        let raced = with(RECEIVED, |wakeup| wakeup.raced_poller = true);
         let needed = [
             RECEIVED,
-            Wakeup {
-                polls: 1,
-                ..RECEIVED
-            },
-            Wakeup {
-                one_sided: true,
-                ..polled
-            },
-            Wakeup {
-                event_expected: true,
-                ..polled
-            },
-            Wakeup {
-                event_expected: true,
-                ..TAKEN
-            },
+            with(RECEIVED, |wakeup| wakeup.polls = 1),
+            with(polled, |wakeup| wakeup.one_sided = true),
+            with(polled, |wakeup| wakeup.event_expected = true),
+            with(TAKEN, |wakeup| wakeup.event_expected = true),
         ];
         for redundant in [TAKEN, polled, raced] {
             let mut policy = WakeupPolicy::new(2);
@@ -260,7 +247,7 @@ mod tests {
                     assert!(!policy.on_wakeup(redundant));
                     // A timer, or a packet without any poller, says nothing about pollers.
                     assert!(!policy.on_wakeup(NOTHING));
-                    assert!(!policy.on_wakeup(Wakeup { polls: 0, ..TAKEN }));
+                    assert!(!policy.on_wakeup(with(TAKEN, |wakeup| wakeup.polls = 0)));
                 }
                 assert!(!policy.on_wakeup(needed));
             }
@@ -293,23 +280,13 @@ mod tests {
         let mut now = Time(0);
         assert_eq!(policy.busy_poll_time(RECEIVED, now), Some(BUSY_POLL));
         assert_eq!(policy.busy_poll_time(NOTHING, now), None);
-        let stream = Wakeup {
-            packets: BUSY_POLL_MAX_PACKETS + 1,
-            ..RECEIVED
-        };
+        let stream = with(RECEIVED, |wakeup| {
+            wakeup.packets = BUSY_POLL_MAX_PACKETS + 1
+        });
         assert_eq!(policy.busy_poll_time(stream, now), None);
-        let polled = Wakeup {
-            polls: 1,
-            ..RECEIVED
-        };
-        let raced = Wakeup {
-            raced_poller: true,
-            ..RECEIVED
-        };
-        let expected = Wakeup {
-            event_expected: true,
-            ..RECEIVED
-        };
+        let polled = with(RECEIVED, |wakeup| wakeup.polls = 1);
+        let raced = with(RECEIVED, |wakeup| wakeup.raced_poller = true);
+        let expected = with(RECEIVED, |wakeup| wakeup.event_expected = true);
         for poller in [TAKEN, polled, raced, expected] {
             assert_eq!(policy.busy_poll_time(poller, now), None);
             let absent = now.after(POLLER_ABSENT);

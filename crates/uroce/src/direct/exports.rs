@@ -240,47 +240,22 @@ mod tests {
         assert_eq!(locate(&imports, &REQUEST), None);
         exports.add_region(&REGION);
         assert_eq!(locate(&imports, &REQUEST), Some(0x7010));
-        let refused = [
-            Request { qpn: 8, ..REQUEST },
-            Request {
-                gid: [4; 16],
-                ..REQUEST
-            },
-            Request {
-                target_qpn: 8,
-                ..REQUEST
-            },
-            Request {
-                first_psn: 0,
-                ..REQUEST
-            },
-            Request {
-                rkey: 0x0012_3457,
-                ..REQUEST
-            },
-            Request {
-                va: 0xff,
-                ..REQUEST
-            },
-            Request {
-                va: 0x111,
-                ..REQUEST
-            },
-            Request {
-                va: u64::MAX,
-                ..REQUEST
-            },
-            Request {
-                len: 0x71,
-                ..REQUEST
-            },
-            Request {
-                len: u64::MAX,
-                ..REQUEST
-            },
-            Request { flag: 4, ..REQUEST },
+        let changes: [fn(&mut Request); 11] = [
+            |request| request.qpn = 8,
+            |request| request.gid = [4; 16],
+            |request| request.target_qpn = 8,
+            |request| request.first_psn = 0,
+            |request| request.rkey = 0x0012_3457,
+            |request| request.va = 0xff,
+            |request| request.va = 0x111,
+            |request| request.va = u64::MAX,
+            |request| request.len = 0x71,
+            |request| request.len = u64::MAX,
+            |request| request.flag = 4,
         ];
-        for request in refused {
+        for change in changes {
+            let mut request = REQUEST;
+            change(&mut request);
             assert_eq!(locate(&imports, &request), None, "{request:?}");
         }
         exports.add_region(&ExportedRegion { pd: 6, ..REGION });

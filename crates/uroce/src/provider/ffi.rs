@@ -5,9 +5,7 @@
 use core::ffi::c_int;
 
 use ibverbs_abi::Errno;
-
-/// A verb's result.
-pub type Result<T> = core::result::Result<T, Errno>;
+pub use ibverbs_abi::Result;
 
 /// Converts a [`Result`] to what C expects. Unlike [`ibverbs_abi::IntoC`], a failure sets errno.
 pub trait ReturnToC {

@@ -7,7 +7,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use rustc_hash::FxHashMap;
 
 use super::datagram::{
@@ -124,7 +124,7 @@ impl<R> Agents<R> {
 
     /// Gives the descriptor's messages a P_Key index from now on. EINVAL if an agent has been
     /// registered.
-    pub fn enable_pkey(&mut self, file: FileId) -> Result<(), Errno> {
+    pub fn enable_pkey(&mut self, file: FileId) -> Result<()> {
         let open = self.file(file)?;
         if open.used {
             return Err(EINVAL);
@@ -133,7 +133,7 @@ impl<R> Agents<R> {
         Ok(())
     }
 
-    fn file(&mut self, file: FileId) -> Result<&mut OpenFile<R>, Errno> {
+    fn file(&mut self, file: FileId) -> Result<&mut OpenFile<R>> {
         self.files.get_mut(&file).ok_or(Errno(libc::EBADF))
     }
 
@@ -146,12 +146,7 @@ impl<R> Agents<R> {
 
     /// Finds the place that the descriptor has for an agent. EINVAL if the request is invalid, or
     /// another agent gets what it asks for; ENOMEM if there is no place.
-    pub fn may_register(
-        &self,
-        file: FileId,
-        request: &Register,
-        has_smi: bool,
-    ) -> Result<usize, Errno> {
+    pub fn may_register(&self, file: FileId, request: &Register, has_smi: bool) -> Result<usize> {
         if request.qpn > 1 {
             return Err(EINVAL);
         }
@@ -171,7 +166,7 @@ impl<R> Agents<R> {
         (request, second): (&Register, bool),
         has_smi: bool,
         reservation: Option<R>,
-    ) -> Result<u32, Errno> {
+    ) -> Result<u32> {
         let slot = self.may_register(file, request, has_smi)?;
         let number = self.free_number().ok_or(Errno(libc::ENOMEM))?;
         let open = self.file(file)?;
@@ -203,7 +198,7 @@ impl<R> Agents<R> {
     }
 
     /// Removes an agent. EINVAL if there is none of this number.
-    pub fn unregister(&mut self, file: FileId, slot: u32) -> Result<(), Errno> {
+    pub fn unregister(&mut self, file: FileId, slot: u32) -> Result<()> {
         let open = self.file(file)?;
         let agent = open.agents.get_mut(slot as usize).ok_or(EINVAL)?;
         let agent = agent.take().ok_or(EINVAL)?;
@@ -214,7 +209,7 @@ impl<R> Agents<R> {
 
     /// Gives a message the transaction ID of its agent. EINVAL if there can be no agent of its number, EIO if
     /// there is none.
-    pub fn prepare(&self, file: FileId, message: &mut Message) -> Result<(), Errno> {
+    pub fn prepare(&self, file: FileId, message: &mut Message) -> Result<()> {
         let open = self.files.get(&file).ok_or(Errno(libc::EBADF))?;
         let slot = open.agents.get(message.id as usize).ok_or(EINVAL)?;
         let agent = slot.as_ref().ok_or(Errno(libc::EIO))?;
@@ -232,7 +227,7 @@ impl<R> Agents<R> {
         message: Message,
         path: Option<Path>,
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let open = self.file(file)?;
         let header = header_of(&message.mad);
         let is_same = |sent: &Sent| {
@@ -406,7 +401,7 @@ fn overlaps(one: &Registration, other: &Registration) -> bool {
 }
 
 /// Checks a request as `ib_register_mad_agent` of the kernel does.
-fn check(request: &Register, has_smi: bool) -> Result<(), Errno> {
+fn check(request: &Register, has_smi: bool) -> Result<()> {
     if request.qpn == 0 && !has_smi {
         return Err(Errno(libc::EPROTONOSUPPORT));
     }

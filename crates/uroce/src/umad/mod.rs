@@ -43,7 +43,7 @@ mod user_mad;
 use core::ffi::{c_int, c_void};
 use std::os::fd::{OwnedFd, RawFd};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use crate::cancellation;
 use crate::cm::ucma::user_memory::{read_into, write_user};
@@ -66,20 +66,20 @@ pub fn serve() {
 
 /// Opens the device file of a port: a descriptor for [`write`] and [`ioctl`], from which messages are read.
 /// `flags` are those of open(2); O_NONBLOCK and O_CLOEXEC count. Fails as opening a device does.
-pub fn open(config: &Config, port: u8, flags: c_int) -> Result<OwnedFd, Errno> {
+pub fn open(config: &Config, port: u8, flags: c_int) -> Result<OwnedFd> {
     let _no_cancellation = cancellation::disable();
     serve();
     process::open(config, port, flags)
 }
 
-fn file_of(fd: RawFd) -> Result<agents::FileId, Errno> {
+fn file_of(fd: RawFd) -> Result<agents::FileId> {
     crate::cm::ucma::inode_of(fd).ok_or(EBADF)
 }
 
 /// write(2) for a descriptor of [`open`]: sends a message. Returns the number of bytes, or the kernel's
 /// error: EINVAL, EIO for an agent that there is not, EFAULT. EACCES in a child of the process that opened
 /// the descriptor.
-pub fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Result<isize, Errno> {
+pub fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Result<isize> {
     let _no_cancellation = cancellation::disable();
     let errno = Errno::last();
     let file = file_of(fd)?;
@@ -96,7 +96,7 @@ pub fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Result<isize, Errn
 }
 
 /// ioctl(2) for a descriptor of [`open`]: registers agents. Fails as the kernel does.
-pub fn ioctl(fd: RawFd, request: u32, argument: usize) -> Result<c_int, Errno> {
+pub fn ioctl(fd: RawFd, request: u32, argument: usize) -> Result<c_int> {
     let _no_cancellation = cancellation::disable();
     let errno = Errno::last();
     let file = file_of(fd)?;
@@ -133,7 +133,7 @@ pub fn ioctl(fd: RawFd, request: u32, argument: usize) -> Result<c_int, Errno> {
 }
 
 /// Writes the number of a new agent to where the program wants it.
-fn report_slot(file: agents::FileId, at: usize, slot: u32) -> Result<(), Errno> {
+fn report_slot(file: agents::FileId, at: usize, slot: u32) -> Result<()> {
     write_user(at, &slot.to_ne_bytes()).inspect_err(|_| {
         let _ = process::unregister(file, slot);
     })

@@ -4,7 +4,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::agents::{prefix_of, registration_of};
 use super::datagram::{Header, header_of};
@@ -39,7 +39,7 @@ pub fn of_requests(of: &Registration, gid: &Gid) -> String {
 
 /// Takes the name of a prefix that no other process of the network namespace has. Fails as bind(2) does, and
 /// with EADDRINUSE if other processes have all that are tried.
-pub fn bind_prefix() -> Result<(u32, Owned<OwnedFd>), Errno> {
+pub fn bind_prefix() -> Result<(u32, Owned<OwnedFd>)> {
     for _ in 0..PREFIX_TRIES {
         let prefix = 1 + random::random() % PREFIXES;
         match names::bind(&of_prefix(prefix)) {
@@ -59,7 +59,7 @@ fn recipient_of(header: &Header, incoming: &Incoming) -> String {
 }
 
 /// Passes a MAD on to the process that it is for. ECONNREFUSED if there is none. Does not block.
-pub fn forward(incoming: &Incoming) -> Result<(), Errno> {
+pub fn forward(incoming: &Incoming) -> Result<()> {
     let header = header_of(&incoming.mad);
     let fd = names::connect(&recipient_of(&header, incoming))?;
     names::send(fd.as_raw_fd(), incoming, Blocking::No)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::datagram::{Mad, class, header_of};
 use super::facts::PortFacts;
@@ -129,7 +129,7 @@ impl OpenPort {
     /// Finds the destination of a message that the port at place `at` sends. EINVAL for an address
     /// that no address handle can have: without a GRH on Ethernet, or with a GID that the port does
     /// not have.
-    pub fn route(&self, at: u32, message: &Message) -> Result<Destination, Errno> {
+    pub fn route(&self, at: u32, message: &Message) -> Result<Destination> {
         let (device, to) = (&self.device, &message.to);
         let gids = device.net.gids();
         let header = header_of(&message.mad);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use ibverbs_os::thread;
 use rustc_hash::FxHashMap;
 
@@ -77,7 +77,7 @@ struct Send {
 
 /// Opens a port of a device: returns a new descriptor without agents. Starts the thread if there is none.
 /// Fails as the system calls do that open the device.
-pub fn open(config: &Config, port: u8, flags: i32) -> Result<OwnedFd, Errno> {
+pub fn open(config: &Config, port: u8, flags: i32) -> Result<OwnedFd> {
     // A message is read as a whole.
     let opened = DeviceFile::open(libc::SOCK_SEQPACKET, flags)?;
     let (program, writer, file) = (opened.program, opened.own, opened.id);
@@ -93,7 +93,7 @@ pub fn open(config: &Config, port: u8, flags: i32) -> Result<OwnedFd, Errno> {
 }
 
 /// Starts the thread of a new state.
-fn start() -> Result<ProcessState, Errno> {
+fn start() -> Result<ProcessState> {
     let epoll = Arc::new(Epoll::new()?);
     let (prefix, socket) = bind_prefix()?;
     let named = NamedSocket::new(socket);
@@ -119,10 +119,7 @@ fn start() -> Result<ProcessState, Errno> {
 }
 
 /// Calls `call` with the state, if the descriptor is one of this process; else EACCES.
-fn with_file<T>(
-    file: FileId,
-    call: impl FnOnce(&mut ProcessState) -> Result<T, Errno>,
-) -> Result<T, Errno> {
+fn with_file<T>(file: FileId, call: impl FnOnce(&mut ProcessState) -> Result<T>) -> Result<T> {
     let mut locked = STATE.lock();
     let state = locked.as_mut().ok_or(EACCES)?;
     if !state.files.contains_key(&file) {
@@ -132,27 +129,27 @@ fn with_file<T>(
 }
 
 /// The layout of a descriptor's messages.
-pub fn layout_of(file: FileId) -> Result<Layout, Errno> {
+pub fn layout_of(file: FileId) -> Result<Layout> {
     with_file(file, |state| state.agents.layout_of(file).ok_or(EACCES))
 }
 
 /// Registers an agent, and returns its number. `second`: by REGISTER_AGENT2.
-pub fn register(file: FileId, request: &Register, second: bool) -> Result<u32, Errno> {
+pub fn register(file: FileId, request: &Register, second: bool) -> Result<u32> {
     with_file(file, |state| state.register(file, request, second))
 }
 
 /// Removes an agent.
-pub fn unregister(file: FileId, slot: u32) -> Result<(), Errno> {
+pub fn unregister(file: FileId, slot: u32) -> Result<()> {
     with_file(file, |state| state.agents.unregister(file, slot))
 }
 
 /// Gives the descriptor's messages a P_Key index from now on.
-pub fn enable_pkey(file: FileId) -> Result<(), Errno> {
+pub fn enable_pkey(file: FileId) -> Result<()> {
     with_file(file, |state| state.agents.enable_pkey(file))
 }
 
 /// Sends a message of a program.
-pub fn send(file: FileId, message: Message) -> Result<(), Errno> {
+pub fn send(file: FileId, message: Message) -> Result<()> {
     let sends = with_file(file, |state| {
         let before = state.agents.deadline();
         let send = state.send(file, message)?;
@@ -179,7 +176,7 @@ impl ProcessState {
         port: u8,
         file: FileId,
         writer: Owned<OwnedFd>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         self.close_hung_up();
         let at = self.port(config, port)?;
         self.next_number = self.next_number.wrapping_add(1);
@@ -191,7 +188,7 @@ impl ProcessState {
     }
 
     /// The place of a port in the list, which opens its device if that is not open yet.
-    fn port(&mut self, config: &Config, number: u8) -> Result<u32, Errno> {
+    fn port(&mut self, config: &Config, number: u8) -> Result<u32> {
         let is_it = |port: &OpenPort| port.device.name == config.name && port.number == number;
         if let Some(at) = self.ports.iter().position(is_it) {
             return Ok(at as u32);
@@ -226,7 +223,7 @@ impl ProcessState {
     }
 
     /// Accepts connections to a name.
-    fn listen(&mut self, named: &Arc<NamedSocket>) -> Result<(), Errno> {
+    fn listen(&mut self, named: &Arc<NamedSocket>) -> Result<()> {
         let fd = named.socket.as_raw_fd();
         names::listen(fd)?;
         self.next_number = self.next_number.wrapping_add(1);
@@ -235,7 +232,7 @@ impl ProcessState {
         Ok(())
     }
 
-    fn register(&mut self, file: FileId, request: &Register, second: bool) -> Result<u32, Errno> {
+    fn register(&mut self, file: FileId, request: &Register, second: bool) -> Result<u32> {
         self.close_hung_up();
         let at = self.agents.port_of(file).ok_or(EACCES)?;
         let device = Arc::clone(&self.ports[at as usize].device);
@@ -249,7 +246,7 @@ impl ProcessState {
     }
 
     /// Takes the names of requests at all addresses of a device. EINVAL if another process has one.
-    fn reserve(&mut self, device: &Device, wanted: &Registration) -> Result<Reserved, Errno> {
+    fn reserve(&mut self, device: &Device, wanted: &Registration) -> Result<Reserved> {
         let mut reserved = Vec::new();
         for gid in addresses(device) {
             let name = of_requests(wanted, &gid);
@@ -270,7 +267,7 @@ impl ProcessState {
     }
 
     /// Handles a message of a program: returns what is to be sent, or delivers what this process answers.
-    fn send(&mut self, file: FileId, mut message: Message) -> Result<Option<Send>, Errno> {
+    fn send(&mut self, file: FileId, mut message: Message) -> Result<Option<Send>> {
         self.agents.prepare(file, &mut message)?;
         let at = self.agents.port_of(file).ok_or(EACCES)?;
         let destination = self.ports[at as usize].route(at, &message)?;

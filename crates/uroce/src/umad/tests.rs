@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::agents::{Agents, FileId};
 use super::datagram::tests::request;
@@ -40,7 +40,7 @@ fn register(class: u8, methods: u128) -> Register {
     }
 }
 
-fn add(agents: &mut Agents<()>, file: FileId, request: &Register) -> Result<u32, Errno> {
+fn add(agents: &mut Agents<()>, file: FileId, request: &Register) -> Result<u32> {
     agents.register(file, (request, false), true, Some(()))
 }
 
@@ -64,12 +64,7 @@ const PATH: Path = Path {
 };
 
 /// Sends a request; returns it as it leaves.
-fn send(
-    agents: &mut Agents<()>,
-    file: FileId,
-    mut message: Message,
-    now: Time,
-) -> Result<Mad, Errno> {
+fn send(agents: &mut Agents<()>, file: FileId, mut message: Message, now: Time) -> Result<Mad> {
     agents.prepare(file, &mut message)?;
     let mad = message.mad;
     agents.sent(file, message, Some(PATH), now)?;

@@ -1,6 +1,6 @@
 //! Messages and requests of programs as bytes (rdma/ib_user_mad.h, ABI version 5). Pure.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::datagram::{HEADER_LEN, MAD_LEN, Mad, RMPP_HEADER_LEN, bytes, put};
 use roce::engine::Gid;
@@ -143,7 +143,7 @@ impl Message {
 
     /// Parses what a program writes. EINVAL for a message that is too short, and for one that is longer than
     /// a MAD: it would have to be sent in segments.
-    pub fn parse(message: &[u8], layout: Layout) -> Result<Message, Errno> {
+    pub fn parse(message: &[u8], layout: Layout) -> Result<Message> {
         if !(Message::min_len(layout)..=Message::max_len(layout)).contains(&message.len()) {
             return Err(EINVAL);
         }

@@ -1,6 +1,6 @@
 //! Tests of `completion.rs`.
 
-use super::super::tests::{mr, new_qp, receive, request, rules, shadow_with_qp};
+use super::super::tests::{mr, new_qp, qp_mut, receive, request, rules, shadow_with_qp};
 use super::*;
 use crate::diagnose::shadow::Remote;
 
@@ -16,7 +16,7 @@ fn failed(shadow: &mut Shadow, wr_id: u64, status: u32) -> Vec<Rule> {
 
 fn shadow_with(requests: Vec<SendRequest>) -> Shadow {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-    shadow.qps.get_mut(&30).unwrap().sends.record(requests);
+    qp_mut(&mut shadow).sends.record(requests);
     shadow
 }
 
@@ -72,23 +72,13 @@ fn local_keys() {
         failed(&mut shadow, 1, IBV_WC_LOC_PROT_ERR),
         [Rule::KeyUnknown]
     );
-    shadow
-        .qps
-        .get_mut(&30)
-        .unwrap()
-        .receives
-        .post([receive(2, 8)]);
+    qp_mut(&mut shadow).receives.post([receive(2, 8)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_PROT_ERR),
         [Rule::KeySwapped]
     );
     // The keys are right: something else is wrong, which is not known here.
-    shadow
-        .qps
-        .get_mut(&30)
-        .unwrap()
-        .sends
-        .record([request(3, 7)]);
+    qp_mut(&mut shadow).sends.record([request(3, 7)]);
     assert_eq!(
         failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR),
         [Rule::RequestFailed]
@@ -104,17 +94,12 @@ fn rxe_flushes_requests_with_wrong_keys() {
     );
     // The program, or an earlier error, has moved the queue pair to ERR.
     let mut shadow = shadow_with(vec![request(1, 99)]);
-    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_ERR;
+    qp_mut(&mut shadow).state = IBV_QPS_ERR;
     assert_eq!(flushed(&mut shadow), []);
     let mut shadow = shadow_with(vec![request(1, 7)]);
     shadow.mrs.add(40, mr(7, 8));
     assert_eq!(flushed(&mut shadow), []);
-    shadow
-        .qps
-        .get_mut(&30)
-        .unwrap()
-        .receives
-        .post([receive(2, 99)]);
+    qp_mut(&mut shadow).receives.post([receive(2, 99)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_QP_OP_ERR),
         [Rule::KeyUnknown]
@@ -124,12 +109,7 @@ fn rxe_flushes_requests_with_wrong_keys() {
 #[test]
 fn messages_that_are_too_long() {
     let mut shadow = shadow_with(vec![]);
-    shadow
-        .qps
-        .get_mut(&30)
-        .unwrap()
-        .receives
-        .post([receive(2, 7)]);
+    qp_mut(&mut shadow).receives.post([receive(2, 7)]);
     assert_eq!(
         failed(&mut shadow, 2, IBV_WC_LOC_LEN_ERR),
         [Rule::ReceiveTooSmall]

@@ -1,7 +1,7 @@
 //! Tests of `objects.rs`.
 
 use super::super::Pd;
-use super::super::tests::{new_qp, request, rules};
+use super::super::tests::{new_qp, qp_mut, request, rules};
 use super::*;
 
 const PD: Pd = Pd {
@@ -64,12 +64,12 @@ fn regions_and_handles_in_use() {
     let mut shadow = shadow();
     assert!(shadow.take_mr(40).1.is_empty());
     shadow.mrs.add(40, MR);
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.sends.record([request(5, 7)]);
     // A queue pair that is not connected does not access memory.
     assert!(shadow.take_mr(40).1.is_empty());
     shadow.mrs.add(40, MR);
-    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
+    qp_mut(&mut shadow).state = IBV_QPS_RTS;
     assert_eq!(rules(&shadow.take_mr(40).1), [Rule::MrInUse]);
     assert!(shadow.ah_in_use(99).is_empty());
     let to = SendRequest {

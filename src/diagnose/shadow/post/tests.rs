@@ -1,6 +1,6 @@
 //! Tests of `post.rs`.
 
-use super::super::tests::{new_qp, request, rules, shadow_with_qp};
+use super::super::tests::{new_qp, qp_mut, request, rules, shadow_with_qp};
 use super::*;
 use crate::diagnose::shadow::{NewQp, Receive, Sges};
 
@@ -48,13 +48,7 @@ fn full_queues() {
 #[test]
 fn completed_requests_are_not_counted_as_outstanding() {
     let mut shadow = shadow_with_qp(IBV_QPS_RTS);
-    shadow
-        .qps
-        .get_mut(&30)
-        .unwrap()
-        .created_mut()
-        .cap
-        .max_send_wr = 2;
+    qp_mut(&mut shadow).created_mut().cap.max_send_wr = 2;
     let sends = (1..4).map(|id| SendRequest {
         signaled: id == 1,
         ..request(id, 7)
@@ -80,7 +74,7 @@ fn limits_and_states() {
         post(&mut shadow, vec![many], libc::EINVAL),
         [Rule::SgeLimit]
     );
-    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTR;
+    qp_mut(&mut shadow).state = IBV_QPS_RTR;
     let early = post(&mut shadow, vec![request(1, 7)], libc::EINVAL);
     assert_eq!(early, [Rule::PostState]);
     assert_eq!(post(&mut shadow, vec![request(1, 7)], 0), []);
@@ -104,7 +98,7 @@ fn threads_overlap_only_within_a_domain() {
     };
     begin(&mut shadow, 1);
     assert_eq!(begin(&mut shadow, 2).1, []);
-    shadow.qps.get_mut(&30).unwrap().one_thread = super::super::overlap::OneThread::required(true);
+    qp_mut(&mut shadow).one_thread = super::super::overlap::OneThread::required(true);
     let (posted, found) = begin(&mut shadow, 1);
     assert_eq!(found, []);
     assert_eq!(begin(&mut shadow, 2).1, [Rule::ThreadDomain]);
@@ -125,7 +119,7 @@ fn receives() {
     assert_eq!(shadow.qps[&30].receives.posted(), 2);
     let many = refuse(&mut shadow, 0, 9, libc::EINVAL);
     assert_eq!(many, [Rule::SgeLimit]);
-    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RESET;
+    qp_mut(&mut shadow).state = IBV_QPS_RESET;
     let early = refuse(&mut shadow, 0, 1, libc::EINVAL);
     assert_eq!(early, [Rule::PostState]);
 }

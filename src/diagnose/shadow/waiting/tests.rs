@@ -1,6 +1,6 @@
 //! Tests of `waiting.rs`.
 
-use super::super::tests::{receive, request, shadow_with_qp};
+use super::super::tests::{qp_mut, receive, request, shadow_with_qp};
 use super::*;
 
 fn none(_cq: usize) -> Option<usize> {
@@ -24,7 +24,7 @@ fn the_cq_of_no_queue_pair() {
     assert_eq!(shadow.wait(none).no_completion(99), None);
     let waits = shadow.wait(two).no_completion(99).unwrap().0;
     assert!(waits.starts_with("no queue pair") && waits.contains("2 completions wait"));
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.receives.post([receive(1, 7)]);
     let waits = shadow.wait(none).no_completion(99).unwrap().0;
     assert!(
@@ -41,17 +41,17 @@ fn requests() {
         signaled: false,
         ..request(1, 7)
     };
-    shadow.qps.get_mut(&30).unwrap().sends.record([unsignaled]);
+    qp_mut(&mut shadow).sends.record([unsignaled]);
     assert!(why(&shadow).contains("none is signaled"));
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.sends.record([request(2, 7)]);
     assert!(why(&shadow).contains("timeout 0 never notices"));
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.evidence.own = vec![("rcvd_rnr_err", 3)];
     assert!(why(&shadow).contains("3 RNR NAKs"));
-    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_SQD;
+    qp_mut(&mut shadow).state = IBV_QPS_SQD;
     assert!(why(&shadow).contains("is in SQD"));
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.building.push(request(3, 7), "ibv_wr_send");
     assert!(why(&shadow).contains("ibv_wr_complete, which was not called"));
 }
@@ -92,20 +92,20 @@ fn fewer_completions_than_requests() {
 #[test]
 fn receives_of_an_idle_server_are_right() {
     let mut shadow = shadow_with_qp(IBV_QPS_INIT);
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.receives.post([receive(1, 7)]);
     assert!(why(&shadow).contains("is in INIT"));
-    shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
+    qp_mut(&mut shadow).state = IBV_QPS_RTS;
     assert_eq!(why(&shadow), "");
     for (counter, text) in [
         ("qkey_violation", "a Q_Key that is not its own"),
         ("datagram_too_long", "40 bytes for the GRH"),
         ("datagram_no_recv", "no receive was posted"),
     ] {
-        shadow.qps.get_mut(&30).unwrap().evidence.own = vec![(counter, 2)];
+        qp_mut(&mut shadow).evidence.own = vec![(counter, 2)];
         assert!(why(&shadow).contains(text), "{}", why(&shadow));
     }
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.receives.clear();
     qp.evidence.own = vec![("send_rnr_err", 2)];
     assert!(why(&shadow).contains("answered 2 messages"));
@@ -114,7 +114,7 @@ fn receives_of_an_idle_server_are_right() {
 #[test]
 fn a_queue_pair_in_error() {
     let mut shadow = shadow_with_qp(IBV_QPS_ERR);
-    shadow.qps.get_mut(&30).unwrap().first_error = Some(super::super::qp::FirstError {
+    qp_mut(&mut shadow).first_error = Some(super::super::qp::FirstError {
         wr_id: 3,
         operation: "SEND",
         status: 12,
@@ -144,7 +144,7 @@ fn events() {
     assert!(why(&shadow, none).contains("was not armed again"));
     shadow.armed(20, true);
     assert!(why(&shadow, two).contains("solicited completions only"));
-    let qp = shadow.qps.get_mut(&30).unwrap();
+    let qp = qp_mut(&mut shadow);
     qp.sends.record([request(1, 7)]);
     assert!(why(&shadow, none).contains("are not acknowledged"));
 }

@@ -5,7 +5,7 @@
 use super::super::last_words;
 use super::Debian;
 use crate::process::Ended;
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::verdict::{Details, Failure, Verdict, ensure};
 
 /// An archive with a newer version of each, made of the packages in apt's cache.
 const ARCHIVE: &str = r#"
@@ -100,7 +100,7 @@ fn would(ended: &Ended, what: &str) -> bool {
 
 /// Reports whether the command ended as it should.
 fn report(debian: &Debian, name: &str, ended: &Ended, right: bool, why: &str) -> Verdict {
-    let verdict = ensure(right, why).map_err(|failure| failure.with(last_words(ended)));
+    let verdict = ensure(right, why).with(last_words(ended));
     debian.cx.report(name, verdict)
 }
 

@@ -55,8 +55,7 @@ fn messages_of_every_operation_arrive() {
 
 #[test]
 fn zero_length_messages_are_delivered() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(1)) {
         network.post_recv(1, recv_wr(1, &[]));
         network.post_recv(1, recv_wr(2, &[]));
         // The R_Key of a zero-length message is not checked (9.7.4.1.5).
@@ -114,54 +113,22 @@ fn a_lost_tail_is_retransmitted_before_the_ack_timeout() {
 
 #[test]
 fn atomics_execute_and_return_the_original_value() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(1)) {
         let (va, rkey) = (BASE + 64, KEY);
         network.sides[1].hca.region(KEY).bytes[64..72].copy_from_slice(&40u64.to_ne_bytes());
         let kinds = [
             SendOp::FetchAdd { va, rkey, add: 2 },
-            SendOp::CmpSwap {
-                va,
-                rkey,
-                compare: 42,
-                swap: 7,
-            },
-            SendOp::CmpSwap {
-                va,
-                rkey,
-                compare: 42,
-                swap: 8,
-            },
-            SendOp::FetchAdd {
-                va,
-                rkey,
-                add: u64::MAX,
-            },
+            cmp_swap(va, rkey, 42, 7),
+            cmp_swap(va, rkey, 42, 8),
+            fetch_add(va, rkey, u64::MAX),
         ];
         for (i, kind) in kinds.into_iter().enumerate() {
             network.post_send(0, send_wr(i as u64, kind, &[sge(i as u64 * 8, 8)]));
         }
         let data = *b"12345678";
-        network.post_send(
-            0,
-            send_wr(
-                4,
-                SendOp::AtomicWrite {
-                    va: va + 8,
-                    rkey,
-                    data,
-                },
-                &[],
-            ),
-        );
-        let flush = SendOp::Flush {
-            va,
-            rkey,
-            len: 16,
-            placement: 3,
-            selectivity: 0,
-        };
-        network.post_send(0, send_wr(5, flush, &[]));
+        network.post_send(0, send_wr(4, atomic_write(va + 8, rkey, data), &[]));
+        let of_range = flush(va, rkey, 16, 3);
+        network.post_send(0, send_wr(5, of_range, &[]));
         network.run();
         assert_eq!(
             sends(&network, 0),
@@ -200,8 +167,7 @@ fn atomics_execute_and_return_the_original_value() {
 /// Annex A19.4.1.
 #[test]
 fn flush_of_a_region_ignores_the_range() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(1)) {
         for (id, selectivity) in [(0, IBV_FLUSH_MR), (1, IBV_FLUSH_RANGE)] {
             let kind = SendOp::Flush {
                 va: BASE,
@@ -256,19 +222,11 @@ fn packets_fit_the_active_mtu() {
 /// 10.8.3.3.
 #[test]
 fn a_fenced_wqe_waits_for_reads() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(1)) {
         fill(&mut network, 1);
         let (va, rkey) = (BASE, KEY);
         network.post_send(0, send_wr(1, SendOp::Read { va, rkey }, &[sge(0, 200_000)]));
-        let mut write = send_wr(
-            2,
-            SendOp::Write {
-                va: va + 300_000,
-                rkey,
-            },
-            &[sge(0, 200_000)],
-        );
+        let mut write = send_wr(2, write(va + 300_000, rkey), &[sge(0, 200_000)]);
         write.flags.fence = true;
         network.post_send(0, write);
         network.run();
@@ -280,8 +238,7 @@ fn a_fenced_wqe_waits_for_reads() {
 
 #[test]
 fn local_operations_execute_in_order() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(1)) {
         network.sides[0].hca.add(7, 0, 100);
         network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
         let bind = Bind {
@@ -306,8 +263,7 @@ fn local_operations_execute_in_order() {
 
 #[test]
 fn send_with_invalidate_invalidates_the_rkey() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(1)) {
         network.sides[1].hca.add(7, 0, 100);
         for id in 1..3 {
             network.post_recv(1, recv_wr(id, &[sge(0, 10)]));

@@ -87,10 +87,7 @@ fn draining_completes_started_wqes_only() {
     assert_eq!(peer.hca.events, []);
     // Without `en_sqd_async_notify` there is no event.
     let mut peer = Peer::in_rts(ATTRIBUTES);
-    let change = QpChange {
-        state: Some(QpState::Sqd),
-        ..QpChange::default()
-    };
+    let change = to_state(QpState::Sqd);
     peer.qp.modify(&change, peer.now, &mut peer.hca);
     assert_eq!((peer.qp.sq_draining(), peer.hca.events.len()), (false, 0));
 }
@@ -149,8 +146,7 @@ fn a_modify_while_draining_keeps_the_drained_event() {
 /// A request that waits after an RNR NAK has begun, so that draining takes until it is answered.
 #[test]
 fn what_waits_for_a_receive_is_drained() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(100))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(100)) {
         network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 3000)]));
         while network.sides[0].qp.counters().rcvd_rnr_err == 0 {
             assert!(network.step());

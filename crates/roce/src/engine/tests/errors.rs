@@ -49,19 +49,15 @@ fn rnr_naks_are_retried_rnr_retry_times() {
 /// 9.7.6.1.3.
 #[test]
 fn a_dead_peer_fails_after_retry_cnt_ack_timeouts() {
-    for (code, retries) in [(14, 0), (14, 2), (18, 7), (1, 3)] {
-        let change = QpChange {
-            timeout: Some(code),
-            retry_cnt: Some(retries),
-            ..QpChange::default()
-        };
+    for (code, retry_cnt) in [(14, 0), (14, 2), (18, 7), (1, 3)] {
+        let change = retries(code, retry_cnt);
         let mut network = Network::rc_with(1024, dead(), change);
         let begin = network.now;
         network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
         network.run();
         assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
         let timeout = Duration::from_nanos(4096 << code.max(11));
-        let expected = timeout * (u32::from(retries) + 1);
+        let expected = timeout * (u32::from(retry_cnt) + 1);
         assert_eq!(network.now.since(begin), expected);
     }
 }
@@ -100,104 +96,19 @@ fn a_forbidden_access_gets_a_nak() {
         for (kind, sges, (status, event)) in [
             (SendOp::Write { va, rkey: wrong }, &eight, access),
             (SendOp::Write { va, rkey: wrong }, &long, access),
-            (
-                SendOp::Write {
-                    va: end - 4999,
-                    rkey,
-                },
-                &long,
-                access,
-            ),
+            (write(end - 4999, rkey), &long, access),
             (SendOp::Write { va: end - 7, rkey }, &eight, access),
             (SendOp::Write { va: u64::MAX, rkey }, &eight, access),
             (SendOp::Read { va, rkey: wrong }, &eight, access),
-            (
-                SendOp::Read {
-                    va: end - 4999,
-                    rkey,
-                },
-                &long,
-                access,
-            ),
-            (
-                SendOp::FetchAdd {
-                    va,
-                    rkey: wrong,
-                    add: 1,
-                },
-                &eight,
-                access,
-            ),
-            (
-                SendOp::FetchAdd {
-                    va: va + 4,
-                    rkey,
-                    add: 1,
-                },
-                &eight,
-                invalid,
-            ),
-            (
-                SendOp::CmpSwap {
-                    va: end,
-                    rkey,
-                    compare: 0,
-                    swap: 0,
-                },
-                &eight,
-                access,
-            ),
-            (
-                SendOp::AtomicWrite {
-                    va: va + 1,
-                    rkey,
-                    data: [1; 8],
-                },
-                &eight,
-                invalid,
-            ),
-            (
-                SendOp::AtomicWrite {
-                    va,
-                    rkey: wrong,
-                    data: [1; 8],
-                },
-                &eight,
-                access,
-            ),
-            (
-                SendOp::Flush {
-                    va,
-                    rkey: wrong,
-                    len: 1,
-                    placement: 1,
-                    selectivity: 0,
-                },
-                &eight,
-                access,
-            ),
-            (
-                SendOp::Flush {
-                    va: end - 8,
-                    rkey,
-                    len: 9,
-                    placement: 2,
-                    selectivity: 0,
-                },
-                &eight,
-                access,
-            ),
-            (
-                SendOp::Flush {
-                    va,
-                    rkey,
-                    len: 1,
-                    placement: 0,
-                    selectivity: 0,
-                },
-                &eight,
-                invalid,
-            ),
+            (read(end - 4999, rkey), &long, access),
+            (fetch_add(va, wrong, 1), &eight, access),
+            (fetch_add(va + 4, rkey, 1), &eight, invalid),
+            (cmp_swap(end, rkey, 0, 0), &eight, access),
+            (atomic_write(va + 1, rkey, [1; 8]), &eight, invalid),
+            (atomic_write(va, wrong, [1; 8]), &eight, access),
+            (flush(va, wrong, 1, 1), &eight, access),
+            (flush(end - 8, rkey, 9, 2), &eight, access),
+            (flush(va, rkey, 1, 0), &eight, invalid),
         ] {
             let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
             fill(&mut network, 0);
@@ -220,18 +131,8 @@ fn a_forbidden_access_gets_a_nak() {
             SendOp::Write { va, rkey },
             SendOp::Read { va, rkey },
             SendOp::FetchAdd { va, rkey, add: 1 },
-            SendOp::AtomicWrite {
-                va,
-                rkey,
-                data: [1; 8],
-            },
-            SendOp::Flush {
-                va,
-                rkey,
-                len: 1,
-                placement: 1,
-                selectivity: 0,
-            },
+            atomic_write(va, rkey, [1; 8]),
+            flush(va, rkey, 1, 1),
         ] {
             let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
             network.modify(
@@ -334,8 +235,7 @@ fn err_flushes_both_queues_in_order() {
 /// 11.6.2: the fatal event is raised once, and the queue pair moves to ERR.
 #[test]
 fn a_cq_overrun_is_fatal() {
-    for shared in [false, true] {
-        let mut network = Network::rc(1024, lossless(us(1))).sharing(shared);
+    for mut network in Network::both_ways(1024, us(1)) {
         network.sides[1].hca.room = Some(1);
         for id in 1..4 {
             network.post_recv(1, recv_wr(id, &[]));

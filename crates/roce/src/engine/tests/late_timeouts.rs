@@ -13,11 +13,7 @@ const TIMEOUT: Duration = Duration::from_nanos(4096 << 14);
 
 /// One request to a peer that never responds.
 fn unanswered_request(retry_cnt: u8) -> Network {
-    let change = QpChange {
-        timeout: Some(14),
-        retry_cnt: Some(retry_cnt),
-        ..QpChange::default()
-    };
+    let change = retries(14, retry_cnt);
     let mut network = Network::rc_with(1024, dead(), change);
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network
@@ -72,11 +68,7 @@ fn a_late_timeout_consumes_no_retry() {
 /// A process that always runs some ms late, on a busy host, reports a dead peer about when another one does.
 #[test]
 fn a_long_timeout_counts_although_it_is_a_little_late() {
-    let change = QpChange {
-        timeout: Some(18),
-        retry_cnt: Some(5),
-        ..QpChange::default()
-    };
+    let change = retries(18, 5);
     let mut network = Network::rc_with(1024, dead(), change);
     let begin = network.now;
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
@@ -135,11 +127,7 @@ fn run_idle(network: &mut Network, end: Time) {
 #[test]
 fn an_idle_peer_is_waited_for() {
     for retry_cnt in [0, 2, 7] {
-        let mut network = untaken_request(QpChange {
-            timeout: Some(14),
-            retry_cnt: Some(retry_cnt),
-            ..QpChange::default()
-        });
+        let mut network = untaken_request(retries(14, retry_cnt));
         let begin = network.now;
         run_idle(&mut network, begin.after(ms(3900)));
         assert_eq!(sends(&network, 0), []);
@@ -152,11 +140,7 @@ fn an_idle_peer_is_waited_for() {
 /// If all retries last longer than that, they are what counts.
 #[test]
 fn an_idle_peer_is_not_given_up_before_its_retries() {
-    let change = QpChange {
-        timeout: Some(18),
-        retry_cnt: Some(5),
-        ..QpChange::default()
-    };
+    let change = retries(18, 5);
     let mut network = untaken_request(change);
     let begin = network.now;
     run_idle(&mut network, begin.after(ms(60_000)));
@@ -168,11 +152,7 @@ fn an_idle_peer_is_not_given_up_before_its_retries() {
 /// A request that has no room on its way to the peer was not sent, and fails when its retries are used up.
 #[test]
 fn a_request_without_room_fails_in_time() {
-    let change = QpChange {
-        timeout: Some(14),
-        retry_cnt: Some(1),
-        ..QpChange::default()
-    };
+    let change = retries(14, 1);
     let mut network = Network::rc_with(1024, dead(), change);
     let begin = network.now;
     let Side { qp, hca } = &mut network.sides[0];

@@ -149,6 +149,23 @@ pub fn attributes(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
     }
 }
 
+/// A change of the state alone.
+pub fn to_state(state: QpState) -> QpChange {
+    QpChange {
+        state: Some(state),
+        ..QpChange::default()
+    }
+}
+
+/// Another `timeout` and `retry_cnt`.
+pub fn retries(timeout: u8, retry_cnt: u8) -> QpChange {
+    QpChange {
+        timeout: Some(timeout),
+        retry_cnt: Some(retry_cnt),
+        ..QpChange::default()
+    }
+}
+
 impl Network {
     /// Two queue pairs in RTS.
     pub fn new(configs: [QpConfig; 2], changes: [QpChange; 2], impair: Box<Impair>) -> Network {
@@ -222,6 +239,11 @@ impl Network {
             shared_from: shared.then_some(self.now),
             ..self
         }
+    }
+
+    /// Without shared memory, and with it; without losses.
+    pub fn both_ways(mtu: u32, delay: Duration) -> [Network; 2] {
+        [false, true].map(|shared| Network::rc(mtu, lossless(delay)).sharing(shared))
     }
 
     pub fn modify(&mut self, side: usize, change: &QpChange) {
@@ -518,5 +540,41 @@ pub fn recv_wr(wr_id: u64, sges: &[Sge]) -> RecvWr {
     RecvWr {
         wr_id,
         sges: sges.iter().copied().collect(),
+    }
+}
+
+pub fn write(va: u64, rkey: u32) -> SendOp {
+    SendOp::Write { va, rkey }
+}
+
+pub fn read(va: u64, rkey: u32) -> SendOp {
+    SendOp::Read { va, rkey }
+}
+
+pub fn fetch_add(va: u64, rkey: u32, add: u64) -> SendOp {
+    SendOp::FetchAdd { va, rkey, add }
+}
+
+pub fn cmp_swap(va: u64, rkey: u32, compare: u64, swap: u64) -> SendOp {
+    SendOp::CmpSwap {
+        va,
+        rkey,
+        compare,
+        swap,
+    }
+}
+
+pub fn atomic_write(va: u64, rkey: u32, data: [u8; 8]) -> SendOp {
+    SendOp::AtomicWrite { va, rkey, data }
+}
+
+/// A FLUSH of a range.
+pub fn flush(va: u64, rkey: u32, len: u32, placement: u8) -> SendOp {
+    SendOp::Flush {
+        va,
+        rkey,
+        len,
+        placement,
+        selectivity: 0,
     }
 }

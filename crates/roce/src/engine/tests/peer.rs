@@ -34,6 +34,14 @@ impl Peer {
         Peer::in_rtr_with(config(Service::Rc, 0), change)
     }
 
+    /// The same with this number of responder resources.
+    pub fn responder(max_dest_rd_atomic: u8) -> Peer {
+        Peer::in_rtr(QpChange {
+            max_dest_rd_atomic: Some(max_dest_rd_atomic),
+            ..QpChange::default()
+        })
+    }
+
     pub fn in_rtr_with(config: QpConfig, change: QpChange) -> Peer {
         let mut peer = Peer {
             qp: Qp::new(config),
@@ -56,6 +64,14 @@ impl Peer {
     /// A queue pair in RTS.
     pub fn in_rts(change: QpChange) -> Peer {
         Peer::in_rts_with(config(Service::Rc, 0), change)
+    }
+
+    /// The same with this number of outstanding READs and atomics.
+    pub fn requester(max_rd_atomic: u8) -> Peer {
+        Peer::in_rts(QpChange {
+            max_rd_atomic: Some(max_rd_atomic),
+            ..ATTRIBUTES
+        })
     }
 
     pub fn in_rts_with(config: QpConfig, change: QpChange) -> Peer {

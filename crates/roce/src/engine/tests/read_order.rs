@@ -7,10 +7,7 @@ use crate::wire::{AtomicEth, Headers, NakCode, Operation, Part, Reth};
 
 /// A queue pair in RTR whose memory counts in bytes.
 fn peer(max_dest_rd_atomic: u8) -> Peer {
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(max_dest_rd_atomic),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(max_dest_rd_atomic);
     peer.hca.region(KEY).bytes = original(0, LEN);
     peer
 }

@@ -143,10 +143,7 @@ fn long_reads_are_split_into_requests() {
     assert_eq!(requests(&mut peer)[0], (66 << 10, 62 << 10));
 
     // Short READs are sent at once, up to `max_rd_atomic`.
-    let mut peer = Peer::in_rts(QpChange {
-        max_rd_atomic: Some(3),
-        ..ATTRIBUTES
-    });
+    let mut peer = Peer::requester(3);
     for id in 0..5 {
         peer.post_read(id, 10);
     }
@@ -154,10 +151,7 @@ fn long_reads_are_split_into_requests() {
     peer.read_response(Part::Only, 0, &[1; 10]);
     assert_eq!(peer.sent(), [3]);
     // `max_rd_atomic` 0: READs fail.
-    let mut peer = Peer::in_rts(QpChange {
-        max_rd_atomic: Some(0),
-        ..ATTRIBUTES
-    });
+    let mut peer = Peer::requester(0);
     peer.post_read(0, 10);
     assert_eq!(peer.sent(), []);
     assert_eq!(peer.send_completions(), [(0, IBV_WC_LOC_QP_OP_ERR)]);
@@ -408,10 +402,7 @@ fn a_lost_send_completion_is_fatal() {
 /// An ATOMIC WRITE counts against `max_rd_atomic` until it is acknowledged itself.
 #[test]
 fn atomic_writes_occupy_rd_atomic_until_the_response() {
-    let mut peer = Peer::in_rts(QpChange {
-        max_rd_atomic: Some(1),
-        ..ATTRIBUTES
-    });
+    let mut peer = Peer::requester(1);
     let (va, rkey, data) = (BASE, KEY, [1; 8]);
     peer.post_send(0, 10);
     for id in 1..4 {

@@ -170,10 +170,7 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
         assert_eq!((peer.responses(), peer.hca.events.len()), (vec![], 0));
     }
     for state in [QpState::Err, QpState::Reset, QpState::Init] {
-        let change = QpChange {
-            state: Some(state),
-            ..QpChange::default()
-        };
+        let change = to_state(state);
         peer.qp.modify(&change, peer.now, &mut peer.hca);
         peer.send(Part::Only, 0, b"");
         assert_eq!(peer.responses(), []);
@@ -470,10 +467,7 @@ fn atomic_writes_must_have_eight_bytes() {
 /// An ATOMIC WRITE occupies a responder resource.
 #[test]
 fn atomic_write_without_rd_atomic_resources_is_invalid() {
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(0),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(0);
     peer.atomic_write(0, 8, 1);
     assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)]);
     assert_eq!(peer.hca.atomics, 0);

@@ -183,19 +183,13 @@ fn a_duplicate_of_a_waiting_read_restarts_it() {
 #[test]
 fn new_reads_discard_the_oldest_resource() {
     let response = |at| (Operation::ReadResponse, Part::Only, at, OK);
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(1),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(1);
     peer.read(0, BASE, 10);
     assert_eq!(peer.responses(), [response(0)]);
     peer.read(0, BASE, 10);
     peer.read(1, BASE, 10);
     assert_eq!(peer.responses(), [response(1)]);
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(2),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(2);
     peer.read(0, BASE, 10);
     peer.read(1, BASE, 10);
     peer.responses();
@@ -287,18 +281,12 @@ fn the_response_queue_is_bounded() {
 /// 9.7.4.1.3.
 #[test]
 fn reads_beyond_max_dest_rd_atomic_get_a_nak() {
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(1),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(1);
     peer.read(0, BASE, 1);
     peer.read(1, BASE, 1);
     let responses = peer.responses();
     assert_eq!(responses[1..], [nak(1, NakCode::InvalidRequest)]);
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(0),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(0);
     peer.read(0, BASE, 1);
     assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)]);
 }
@@ -306,10 +294,7 @@ fn reads_beyond_max_dest_rd_atomic_get_a_nak() {
 /// A duplicate of a waiting atomic adds no response either.
 #[test]
 fn duplicate_atomics_occupy_no_resource() {
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(3),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(3);
     let response = |at| (Operation::AtomicAck, Part::Only, at, OK);
     for at in 0..3 {
         peer.fetch_add(at);

@@ -303,15 +303,7 @@ impl Transfer {
             MessageKind::Swap => {
                 let va = BASE + CHAIN;
                 let (compare, swap) = (swaps, swaps + 1);
-                (
-                    SendOp::CmpSwap {
-                        va,
-                        rkey,
-                        compare,
-                        swap,
-                    },
-                    word,
-                )
+                (cmp_swap(va, rkey, compare, swap), word)
             }
             MessageKind::AtomicWrite => {
                 let data = (index + 1).to_ne_bytes();

@@ -168,10 +168,7 @@ fn reads_are_not_retransmitted_alone() {
 /// Early requests that wait are executed in the order of the PSNs, and once.
 #[test]
 fn early_requests_are_executed_in_order() {
-    let mut peer = Peer::in_rtr(QpChange {
-        max_dest_rd_atomic: Some(4),
-        ..QpChange::default()
-    });
+    let mut peer = Peer::responder(4);
     for id in 0..4 {
         peer.post_recv(id);
     }

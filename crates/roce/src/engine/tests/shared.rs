@@ -84,13 +84,7 @@ fn each_direction_is_bound_alone() {
 #[test]
 fn a_message_with_a_missing_fragment_is_sent_again() {
     for dropped in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3], &[1, 3]] {
-        for op in [
-            SendOp::Send,
-            SendOp::Write {
-                va: BASE + 200_000,
-                rkey: KEY,
-            },
-        ] {
+        for op in [SendOp::Send, write(BASE + 200_000, KEY)] {
             let mut network = shared();
             fill(&mut network, 0);
             network.fragment_len = 1000;
@@ -214,15 +208,7 @@ fn a_lost_response_is_requested_again() {
             !loses
         });
         post(&mut network, 1, op, len);
-        post(
-            &mut network,
-            2,
-            SendOp::Write {
-                va: va + 1000,
-                rkey,
-            },
-            10,
-        );
+        post(&mut network, 2, write(va + 1000, rkey), 10);
         network.run();
         assert_eq!(lost.get(), 1);
         assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::address::{Address, scope_of};
 use super::id::{Id, IdState, space};
@@ -25,7 +25,7 @@ const IB_SPACE_MASK: u64 = 0xffff_ffff_ffff_0000;
 const IB_SPACES: [u16; 3] = [space::IB, space::TCP, space::UDP];
 
 impl<H: CmOs> Manager<H> {
-    pub(super) fn bind_ip(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+    pub(super) fn bind_ip(&mut self, file: FileId, input: Input<'_>) -> Result<()> {
         let address = Address::parse(input.from(8)).ok_or(EINVAL)?;
         if address.ip().is_none() {
             return Err(EINVAL);
@@ -34,7 +34,7 @@ impl<H: CmOs> Manager<H> {
         self.kernel_ids().bind_anywhere(number, address)
     }
 
-    pub(super) fn bind_command(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+    pub(super) fn bind_command(&mut self, file: FileId, input: Input<'_>) -> Result<()> {
         let address = Address::parse(input.from(8)).ok_or(EINVAL)?;
         if input.u16(6) != 0 || usize::from(input.u16(4)) != address.len() {
             return Err(EINVAL);
@@ -55,7 +55,7 @@ impl<H: CmOs> Manager<H> {
         }
     }
 
-    pub(super) fn listen(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+    pub(super) fn listen(&mut self, file: FileId, input: Input<'_>) -> Result<()> {
         let number = self.ids.find(file, input.u32(0))?;
         let backlog = backlog_of(input);
         if self.ids.existing(number)?.state == IdState::Idle {
@@ -94,7 +94,7 @@ pub(super) struct Binder<'a, H: CmOs> {
 impl<H: CmOs> Binder<'_, H> {
     /// Binds an id to an address of a device of uroce or a wildcard address, and to a port number. `reserve`:
     /// no other process may have the number.
-    pub fn bind(&mut self, number: u32, address: Address, reserve: bool) -> Result<(), Errno> {
+    pub fn bind(&mut self, number: u32, address: Address, reserve: bool) -> Result<()> {
         if self.ids.existing(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }
@@ -137,7 +137,7 @@ impl<H: CmOs> Binder<'_, H> {
 
     /// The device that has an address; None for a wildcard address, and for a loopback address that no
     /// device has. EADDRNOTAVAIL if the host does not have it, ENODEV if no device has.
-    fn device_at(&mut self, address: &Address) -> Result<Option<usize>, Errno> {
+    fn device_at(&mut self, address: &Address) -> Result<Option<usize>> {
         if address.is_unspecified() {
             return Ok(None);
         }
@@ -159,7 +159,7 @@ impl<H: CmOs> Binder<'_, H> {
         space: u16,
         address: &Address,
         reserve: bool,
-    ) -> Result<Port, Errno> {
+    ) -> Result<Port> {
         if address.port() == 0 {
             return self.take_any_port(number, space, address, reserve);
         }
@@ -185,7 +185,7 @@ impl<H: CmOs> Binder<'_, H> {
         space: u16,
         address: &Address,
         reserve: bool,
-    ) -> Result<Port, Errno> {
+    ) -> Result<Port> {
         let (first, last) = self.os.ephemeral_ports();
         let count = u32::from(last.saturating_sub(first)) + 1;
         let start = self.os.random() % count;
@@ -211,7 +211,7 @@ impl<H: CmOs> Binder<'_, H> {
     }
 
     /// Keeps other processes from the port at the id's address, or at all addresses of all devices.
-    fn reserve(&mut self, number: u32, port: Port) -> Result<(), Errno> {
+    fn reserve(&mut self, number: u32, port: Port) -> Result<()> {
         let id = self.ids.existing(number)?;
         let (address, family_only) = (id.src.ok_or(EINVAL)?, id.family_only);
         let Some(ip) = address.ip() else {
@@ -279,7 +279,7 @@ pub(super) fn is_v4(gid: &Gid) -> bool {
 }
 
 /// The port space that an id uses with an address.
-fn port_space(of_id: u16, address: &Address) -> Result<u16, Errno> {
+fn port_space(of_id: u16, address: &Address) -> Result<u16> {
     let Address::Ib(ib) = address else {
         return Ok(of_id);
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::id::{IdState, QpAttributes, UDP_QKEY, qp_type};
 use super::input::{ConnectionParameters, Input};
@@ -30,12 +30,7 @@ fn errno(error: cm::Error) -> Errno {
 }
 
 impl<H: CmOs> Manager<H> {
-    pub(super) fn connect(
-        &mut self,
-        file: FileId,
-        input: Input<'_>,
-        now: Time,
-    ) -> Result<(), Errno> {
+    pub(super) fn connect(&mut self, file: FileId, input: Input<'_>, now: Time) -> Result<()> {
         let params = ConnectionParameters::parse(input, 0, 280);
         if !params.valid {
             return Err(EINVAL);
@@ -75,12 +70,7 @@ impl<H: CmOs> Manager<H> {
         Ok(())
     }
 
-    pub(super) fn accept(
-        &mut self,
-        file: FileId,
-        input: Input<'_>,
-        now: Time,
-    ) -> Result<(), Errno> {
+    pub(super) fn accept(&mut self, file: FileId, input: Input<'_>, now: Time) -> Result<()> {
         let params = ConnectionParameters::parse(input, 8, 288);
         let number = self.ids.find_bound(file, input.u32(280))?;
         let guid = self.device_of(number).ok_or(ENODEV)?.node_guid;
@@ -111,7 +101,7 @@ impl<H: CmOs> Manager<H> {
         params: &ConnectionParameters<'_>,
         guid: [u8; 8],
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let id = self.ids.get_mut(number).ok_or(EINVAL)?;
         let connection = id.connection.ok_or(EINVAL)?;
         let options = id.options;
@@ -142,12 +132,7 @@ impl<H: CmOs> Manager<H> {
         Ok(())
     }
 
-    pub(super) fn reject(
-        &mut self,
-        file: FileId,
-        input: Input<'_>,
-        now: Time,
-    ) -> Result<(), Errno> {
+    pub(super) fn reject(&mut self, file: FileId, input: Input<'_>, now: Time) -> Result<()> {
         let reason = match input.u8(5).into() {
             0 | reason::CONSUMER => reason::CONSUMER,
             reason::VENDOR_OPTION => reason::VENDOR_OPTION,
@@ -165,7 +150,7 @@ impl<H: CmOs> Manager<H> {
         reason: u16,
         private: &[u8],
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let id = self.ids.existing(number)?;
         let connection = id.connection.ok_or(EINVAL)?;
         if id.is_datagram() {
@@ -184,12 +169,7 @@ impl<H: CmOs> Manager<H> {
     }
 
     /// Disconnects, or confirms that the peer has. Succeeds without a connection too, as in the kernel.
-    pub(super) fn disconnect(
-        &mut self,
-        file: FileId,
-        input: Input<'_>,
-        now: Time,
-    ) -> Result<(), Errno> {
+    pub(super) fn disconnect(&mut self, file: FileId, input: Input<'_>, now: Time) -> Result<()> {
         let number = self.ids.find_bound(file, input.u32(0))?;
         let connection = self.ids.existing(number)?.connection.ok_or(EINVAL)?;
         let _ = self.agent.act(connection, |peer| peer.disconnect(now));
@@ -201,11 +181,11 @@ impl<H: CmOs> Manager<H> {
         &mut self,
         connection: u32,
         step: impl FnOnce(&mut Connection) -> Result<Mad, cm::Error>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         self.agent.act(connection, step).map_err(errno)
     }
 
-    pub(super) fn notify(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+    pub(super) fn notify(&mut self, file: FileId, input: Input<'_>) -> Result<()> {
         let number = self.ids.find_bound(file, input.u32(0))?;
         let connection = self.ids.existing(number)?.connection.ok_or(EINVAL)?;
         if input.u32(4) != COMM_EST {

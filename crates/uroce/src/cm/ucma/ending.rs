@@ -10,9 +10,7 @@ use roce::cm::agent::IDS_PER_PREFIX;
 fn connected() -> (Process, Process) {
     let (mut server, mut client) = pair();
     listen(&mut server, TCP);
-    let id = resolved(&mut client, TCP);
-    connect(&mut client, id, 0).unwrap();
-    client.exchange(&mut server);
+    let id = ask(&mut client, &mut server, TCP, 0);
     let request = next(&mut server).unwrap();
     accept(&mut server, request.id, 0).unwrap();
     server.exchange(&mut client);
@@ -57,8 +55,7 @@ fn a_process_has_the_prefixes_of_its_connections() {
     connect_all(&mut client);
     assert_eq!(has(&mut client), [true, true, false]);
     for id in first {
-        let destroy = [vec![0; 8], two(id, 0)].concat();
-        client.call(1, Command::DestroyId, &destroy, 4).unwrap();
+        destroy(&mut client, id).unwrap();
     }
     connect_all(&mut client);
     assert_eq!(has(&mut client), [false, true, true]);

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use rustc_hash::FxHashMap;
 
 use super::os::{CmOs, FileId};
@@ -81,8 +81,8 @@ impl EventQueues {
         &mut self,
         os: &mut impl CmOs,
         file: FileId,
-        read: impl FnOnce(&[u8; EVENT_LEN]) -> Result<(), Errno>,
-    ) -> Result<PendingEvent, Errno> {
+        read: impl FnOnce(&[u8; EVENT_LEN]) -> Result<()>,
+    ) -> Result<PendingEvent> {
         let events = self.files.get_mut(&file).ok_or(Errno(libc::EBADF))?;
         let next = events.front().ok_or(Errno(libc::EAGAIN));
         let got = next.and_then(|event| read(&event.bytes));

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
@@ -95,7 +95,7 @@ impl CmOs for Fake {
         }]
     }
 
-    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno> {
+    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr> {
         let kernel = self.kernel.as_ref().map(|kernel| kernel.ip());
         let own = kernel.filter(|ip| same_network(*ip, to.ip()));
         let own = own.unwrap_or(self.ip);
@@ -116,7 +116,7 @@ impl CmOs for Fake {
         self.is_alone && to.ip() != self.ip
     }
 
-    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<ReservedPorts, Errno> {
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<ReservedPorts> {
         let mut reserved = ReservedPorts {
             ports: Rc::clone(&self.ports),
             own: Vec::new(),
@@ -130,7 +130,7 @@ impl CmOs for Fake {
         Ok(reserved)
     }
 
-    fn reserve_prefix(&mut self) -> Result<(u32, ReservedPorts), Errno> {
+    fn reserve_prefix(&mut self) -> Result<(u32, ReservedPorts)> {
         let prefix = self.next_prefix;
         self.next_prefix += 0x100;
         let reserved = ReservedPorts {
@@ -140,7 +140,7 @@ impl CmOs for Fake {
         Ok((prefix, reserved))
     }
 
-    fn listen(&mut self, _: &ReservedPorts) -> Result<(), Errno> {
+    fn listen(&mut self, _: &ReservedPorts) -> Result<()> {
         Ok(())
     }
 
@@ -170,7 +170,7 @@ impl CmOs for Fake {
         command: Command,
         input: Vec<u8>,
         buffer: Buffer<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let kernel = self.kernel.as_mut().ok_or(Errno(libc::ENODEV))?;
         match buffer {
             Buffer::Program(len) => self.response = kernel.call(file, command, &input, len)?,
@@ -237,7 +237,7 @@ impl Process {
         command: Command,
         input: &[u8],
         out_len: usize,
-    ) -> Result<Vec<u8>, Errno> {
+    ) -> Result<Vec<u8>> {
         self.call_with_option(file, command, input, out_len, &[1, 0, 0, 0])
     }
 
@@ -248,7 +248,7 @@ impl Process {
         input: &[u8],
         out_len: usize,
         option: &[u8],
-    ) -> Result<Vec<u8>, Errno> {
+    ) -> Result<Vec<u8>> {
         let mut response = Vec::new();
         let mut respond = |bytes: &[u8]| {
             response.extend_from_slice(bytes);

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use ibverbs_os::unix::{Peer, own_user};
 use rustc_hash::FxHashMap;
 
@@ -25,7 +25,7 @@ const ECONNREFUSED: Errno = Errno(libc::ECONNREFUSED);
 static CONNECTIONS: Mutex<Option<FxHashMap<u32, Arc<Owned<OwnedFd>>>>> = Mutex::new(None);
 
 /// Passes a message on to the process that it is for. ECONNREFUSED if there is none. Does not block.
-pub fn forward(message: &Incoming, recipient: Recipient) -> Result<(), Errno> {
+pub fn forward(message: &Incoming, recipient: Recipient) -> Result<()> {
     let gets = |peer: &Peer| match recipient {
         Recipient::Id(_) => true,
         Recipient::Service(service_id) => {
@@ -50,7 +50,7 @@ fn send(
     recipient: Recipient,
     takes: impl Fn(&Peer) -> bool,
     blocking: Blocking,
-) -> Result<(), Errno> {
+) -> Result<()> {
     match recipient {
         Recipient::Id(id) => send_to_process(prefix_of(id), message, takes, blocking),
         Recipient::Service(service_id) => {
@@ -84,7 +84,7 @@ fn send_to_process(
     message: &Incoming,
     takes: impl Fn(&Peer) -> bool,
     blocking: Blocking,
-) -> Result<(), Errno> {
+) -> Result<()> {
     let kept = CONNECTIONS
         .lock()
         .get_or_insert_default()

@@ -4,7 +4,7 @@
 //! Invariant: a port is listed for an id from [`IdTable::take_port`] until the id is removed or leaves it,
 //! and for no other one.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::id::{Id, IdState};
 use super::os::{FileId, Port};
@@ -79,7 +79,7 @@ impl<R> IdTable<R> {
     }
 
     /// The id with this number, to be changed. ENOENT if there is none.
-    pub fn existing(&mut self, number: u32) -> Result<&mut Id<R>, Errno> {
+    pub fn existing(&mut self, number: u32) -> Result<&mut Id<R>> {
         self.ids.get_mut(number).ok_or(Errno(libc::ENOENT))
     }
 
@@ -90,7 +90,7 @@ impl<R> IdTable<R> {
 
     /// The number of an id that the program names at a descriptor. ENOENT if there is none, EINVAL if it is
     /// another descriptor's, EIO if its device is gone.
-    pub fn find(&self, file: FileId, number: u32) -> Result<u32, Errno> {
+    pub fn find(&self, file: FileId, number: u32) -> Result<u32> {
         let number = self.find_any(file, number)?;
         match self.ids.get(number) {
             Some(id) if id.state == IdState::Removed => Err(Errno(libc::EIO)),
@@ -99,7 +99,7 @@ impl<R> IdTable<R> {
     }
 
     /// [`IdTable::find`], whether the device is gone or not.
-    pub fn find_any(&self, file: FileId, number: u32) -> Result<u32, Errno> {
+    pub fn find_any(&self, file: FileId, number: u32) -> Result<u32> {
         match self.ids.get(number) {
             None => Err(Errno(libc::ENOENT)),
             Some(id) if id.file != file => Err(Errno(libc::EINVAL)),
@@ -108,7 +108,7 @@ impl<R> IdTable<R> {
     }
 
     /// [`IdTable::find`]; EINVAL if the id is not bound to a device.
-    pub fn find_bound(&self, file: FileId, number: u32) -> Result<u32, Errno> {
+    pub fn find_bound(&self, file: FileId, number: u32) -> Result<u32> {
         let number = self.find(file, number)?;
         match self.ids.get(number) {
             Some(id) if id.device.is_some() => Ok(number),

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use ibverbs_os::unix::Peer;
 use rustc_hash::FxHashMap;
 
@@ -116,7 +116,7 @@ impl Inbound {
         token: Token,
         listener: &Arc<NamedSocket>,
         now: Time,
-        accept: impl Fn(RawFd) -> Result<Owned<OwnedFd>, Errno>,
+        accept: impl Fn(RawFd) -> Result<Owned<OwnedFd>>,
     ) {
         let socket = listener.socket.as_raw_fd();
         for _ in 0..ACCEPTED_MAX {

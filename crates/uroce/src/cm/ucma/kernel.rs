@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::EINVAL;
 use super::address::Address;
@@ -49,7 +49,7 @@ impl<H: CmOs> Manager<H> {
         command: Command,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Option<Result<(), Errno>> {
+    ) -> Option<Result<()>> {
         let is_ours = matches!(
             command,
             Command::DestroyId | Command::MigrateId | Command::WriteCmEvent
@@ -83,7 +83,7 @@ impl<H: CmOs> Manager<H> {
         command: Command,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         caller.need(4)?;
         let multicast = self.memberships.add(&mut self.ids, number, input.u64(8))?;
         let mut bytes = input.0.to_vec();
@@ -160,19 +160,19 @@ impl<H: CmOs> KernelIds<'_, H> {
         command: Command,
         input: &[u8],
         buffer: Buffer<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let id = self.0.ids.existing(number)?;
         KernelCm(self.0.os).forward(id, command, input, buffer)
     }
 
     /// [`KernelCm::create_bound`].
-    fn create_bound(&mut self, number: u32, address: &Address) -> Result<u32, Errno> {
+    fn create_bound(&mut self, number: u32, address: &Address) -> Result<u32> {
         let id = self.0.ids.existing(number)?;
         KernelCm(self.0.os).create_bound(number, id, address)
     }
 
     /// Binds an id to an address of a device of uroce or of the kernel, or to a wildcard address of both.
-    pub fn bind_anywhere(&mut self, number: u32, address: Address) -> Result<(), Errno> {
+    pub fn bind_anywhere(&mut self, number: u32, address: Address) -> Result<()> {
         if self.0.ids.existing(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }
@@ -189,7 +189,7 @@ impl<H: CmOs> KernelIds<'_, H> {
         }
     }
 
-    fn bind_in_kernel(&mut self, number: u32, address: Address) -> Result<(), Errno> {
+    fn bind_in_kernel(&mut self, number: u32, address: Address) -> Result<()> {
         let kernel = self.create_bound(number, &address)?;
         self.0.ids.existing(number)?.devices = Devices::Kernel(kernel);
         Ok(())
@@ -197,7 +197,7 @@ impl<H: CmOs> KernelIds<'_, H> {
 
     /// Binds an id to a wildcard address on both sides. The kernel chooses the port number, because other
     /// processes may have bound one that uroce does not know of.
-    fn bind_both(&mut self, number: u32, address: Address) -> Result<(), Errno> {
+    fn bind_both(&mut self, number: u32, address: Address) -> Result<()> {
         for _ in 0..PORT_TRIES {
             let kernel = match self.create_bound(number, &address) {
                 Ok(kernel) => kernel,
@@ -226,7 +226,7 @@ impl<H: CmOs> KernelIds<'_, H> {
     }
 
     /// Lets the kernel's counterpart of an id listen, if there is one.
-    pub fn listen(&mut self, number: u32, backlog: u32) -> Result<(), Errno> {
+    pub fn listen(&mut self, number: u32, backlog: u32) -> Result<()> {
         let id = self.0.ids.existing(number)?;
         if id.devices.in_kernel().is_none() {
             return Ok(());
@@ -237,7 +237,7 @@ impl<H: CmOs> KernelIds<'_, H> {
     }
 
     /// Accepts a connection in the kernel.
-    fn accept(&mut self, number: u32, input: Input<'_>) -> Result<(), Errno> {
+    fn accept(&mut self, number: u32, input: Input<'_>) -> Result<()> {
         let mut bytes = input.0.to_vec();
         put(&mut bytes, 0, &cookie(number).to_ne_bytes());
         self.forward(number, Command::Accept, &bytes, Buffer::Program(0))?;
@@ -248,7 +248,7 @@ impl<H: CmOs> KernelIds<'_, H> {
     }
 
     /// Sets an option of the kernel's counterpart of an id, too, if there is one.
-    pub fn set_option(&mut self, number: u32, input: Input<'_>, value: &[u8]) -> Result<(), Errno> {
+    pub fn set_option(&mut self, number: u32, input: Input<'_>, value: &[u8]) -> Result<()> {
         match self.0.ids.existing(number)?.devices {
             Devices::Both(_) => {
                 self.forward(number, Command::SetOption, input.0, Buffer::Option(value))
@@ -265,7 +265,7 @@ impl<H: CmOs> KernelIds<'_, H> {
         src: Option<Address>,
         dst: Address,
         timeout: Duration,
-    ) -> Option<Result<(), Errno>> {
+    ) -> Option<Result<()>> {
         let id = self.0.ids.get(number)?;
         let src = src.filter(|src| id.state == IdState::Idle && !src.is_any());
         let may_move = match id.state {
@@ -318,7 +318,7 @@ impl<H: CmOs> KernelIds<'_, H> {
         src: Option<Address>,
         dst: Address,
         timeout: Duration,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let id = self.0.ids.existing(number)?;
         let (file, before, bound) = (id.file, id.devices, id.src);
         let kernel = match before.in_kernel() {

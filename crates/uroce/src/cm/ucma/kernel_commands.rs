@@ -1,7 +1,7 @@
 //! Commands to the kernel's rdma_cm, as bytes, through the descriptor behind one of the program's. Which ids
 //! are the kernel's is the business of [`super::kernel`].
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::Result;
 
 use super::EINVAL;
 use super::address::Address;
@@ -45,7 +45,7 @@ impl<H: CmOs> KernelCm<'_, H> {
         command: Command,
         input: &[u8],
         buffer: Buffer<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let kernel = id.devices.in_kernel().ok_or(EINVAL)?;
         let mut bytes = input.to_vec();
         let at = command.id_at().ok_or(EINVAL)?;
@@ -55,7 +55,7 @@ impl<H: CmOs> KernelCm<'_, H> {
 
     /// Makes the kernel's counterpart of the id with this number, with the same options. Returns the kernel's
     /// number. ENODEV if there is no rdma_cm in the kernel.
-    pub fn create<R>(&mut self, number: u32, id: &Id<R>) -> Result<u32, Errno> {
+    pub fn create<R>(&mut self, number: u32, id: &Id<R>) -> Result<u32> {
         let input = ReplyWriter::default().u64(cookie(number)).u64(0);
         let input = input
             .u16(id.space)
@@ -76,12 +76,7 @@ impl<H: CmOs> KernelCm<'_, H> {
     }
 
     /// [`KernelCm::create`], bound to an address.
-    pub fn create_bound<R>(
-        &mut self,
-        number: u32,
-        id: &Id<R>,
-        address: &Address,
-    ) -> Result<u32, Errno> {
+    pub fn create_bound<R>(&mut self, number: u32, id: &Id<R>, address: &Address) -> Result<u32> {
         let kernel = self.create(number, id)?;
         let input = ReplyWriter::default()
             .u32(kernel)
@@ -104,7 +99,7 @@ impl<H: CmOs> KernelCm<'_, H> {
     }
 
     /// The port number of an id of the kernel.
-    pub fn port(&mut self, file: FileId, kernel: u32) -> Result<u16, Errno> {
+    pub fn port(&mut self, file: FileId, kernel: u32) -> Result<u16> {
         let mut response = [0; QUERY_LEN];
         let input = ReplyWriter::default().u64(0).u32(kernel).u32(0);
         let buffer = Buffer::Response(&mut response);
@@ -114,7 +109,7 @@ impl<H: CmOs> KernelCm<'_, H> {
     }
 
     /// Ends a membership.
-    pub fn leave(&mut self, file: FileId, membership: u32) -> Result<(), Errno> {
+    pub fn leave(&mut self, file: FileId, membership: u32) -> Result<()> {
         let input = ReplyWriter::default().u64(0).u32(membership).u32(0);
         let mut response = [0; 4];
         let buffer = Buffer::Response(&mut response);
@@ -122,7 +117,7 @@ impl<H: CmOs> KernelCm<'_, H> {
     }
 
     /// Moves an id to the descriptor behind another file, if the kernel has it.
-    pub fn migrate<R>(&mut self, id: &Id<R>, from: FileId, to: FileId) -> Result<(), Errno> {
+    pub fn migrate<R>(&mut self, id: &Id<R>, from: FileId, to: FileId) -> Result<()> {
         let Some(kernel) = id.devices.in_kernel() else {
             return Ok(());
         };

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::epoll::{Epoll, Token};
 use super::input::{Command, ReplyWriter};
@@ -27,7 +27,7 @@ pub enum KernelFile {
 impl KernelFile {
     /// Opens it if it was not needed yet. The thread gets a token with this number when the kernel has an
     /// event. ENODEV if there is no rdma_cm that the program may use.
-    pub fn open(&mut self, epoll: &Epoll, number: u32) -> Result<RawFd, Errno> {
+    pub fn open(&mut self, epoll: &Epoll, number: u32) -> Result<RawFd> {
         if let KernelFile::Unused = self {
             *self = match open(epoll, number) {
                 Ok(fd) => KernelFile::Open(fd),
@@ -44,7 +44,7 @@ impl KernelFile {
     }
 }
 
-fn open(epoll: &Epoll, number: u32) -> Result<Owned<OwnedFd>, Errno> {
+fn open(epoll: &Epoll, number: u32) -> Result<Owned<OwnedFd>> {
     let _kernel_files = Bypass::new();
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path is a C string.
@@ -54,12 +54,7 @@ fn open(epoll: &Epoll, number: u32) -> Result<Owned<OwnedFd>, Errno> {
 }
 
 /// Writes a command to the kernel's rdma_cm. Fails as write(2) does.
-pub fn write(
-    fd: RawFd,
-    command: Command,
-    mut input: Vec<u8>,
-    buffer: Buffer<'_>,
-) -> Result<(), Errno> {
+pub fn write(fd: RawFd, command: Command, mut input: Vec<u8>, buffer: Buffer<'_>) -> Result<()> {
     let (at, address, out_len) = match buffer {
         Buffer::Program(len) => (None, 0, len),
         Buffer::Response(bytes) => (

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::EINVAL;
 use super::address::Address;
@@ -27,7 +27,7 @@ pub(super) struct Requested {
 impl<R> IdTable<R> {
     /// Whether an id may have a port that other ids of this process have. EADDRINUSE if one has the
     /// same address, EADDRNOTAVAIL if one of the two is a wildcard.
-    pub fn check_port(&self, number: u32, port: Port, reuse: bool) -> Result<(), Errno> {
+    pub fn check_port(&self, number: u32, port: Port, reuse: bool) -> Result<()> {
         let owners = self.with_port(port);
         let Some(own) = self.get(number) else {
             return Err(EINVAL);

@@ -3,7 +3,7 @@
 //! (`event_queue.rs`), neighbours (`neighbour.rs`), connections on the wire ([`Agent`]), reserved prefixes
 //! (`prefixes.rs`). The files of commands have its other methods; no data are theirs.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::EINVAL;
 use super::event_queue::{EventQueues, PendingEvent};
@@ -29,27 +29,27 @@ pub struct Caller<'a> {
     /// The length of the program's buffer for the response.
     pub out_len: usize,
     /// Copies the response to the program. EFAULT if its buffer is not writable.
-    pub respond: &'a mut dyn FnMut(&[u8]) -> Result<(), Errno>,
+    pub respond: &'a mut dyn FnMut(&[u8]) -> Result<()>,
     /// The value of an option.
     pub option: &'a [u8],
     /// The file of the descriptor in MIGRATE_ID; the error if it is no such file.
-    pub other_file: Result<FileId, Errno>,
+    pub other_file: Result<FileId>,
 }
 
 impl Caller<'_> {
     /// Copies a response of a fixed length. ENOSPC if the buffer is shorter.
-    pub fn reply(&mut self, reply: ReplyWriter) -> Result<(), Errno> {
+    pub fn reply(&mut self, reply: ReplyWriter) -> Result<()> {
         self.reply_some(reply.0.len(), reply)
     }
 
     /// Copies as much of the response as fits the buffer. ENOSPC if that is less than `min` bytes.
-    pub fn reply_some(&mut self, min: usize, reply: ReplyWriter) -> Result<(), Errno> {
+    pub fn reply_some(&mut self, min: usize, reply: ReplyWriter) -> Result<()> {
         self.need(min)?;
         (self.respond)(&reply.0[..self.out_len.min(reply.0.len())])
     }
 
     /// ENOSPC if the buffer is shorter than this.
-    pub fn need(&self, len: usize) -> Result<(), Errno> {
+    pub fn need(&self, len: usize) -> Result<()> {
         if self.out_len < len {
             Err(ENOSPC)
         } else {
@@ -89,7 +89,7 @@ impl<H: CmOs> Manager<H> {
     }
 
     /// [`Prefixes::reserve`].
-    pub(super) fn reserve_id(&mut self) -> Result<(), Errno> {
+    pub(super) fn reserve_id(&mut self) -> Result<()> {
         self.prefixes.reserve(&mut self.os, &mut self.agent)
     }
 
@@ -144,7 +144,7 @@ impl<H: CmOs> Manager<H> {
         input: Input<'_>,
         caller: &mut Caller<'_>,
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         if let Some(executed) = self.execute_in_kernel(file, command, input, caller) {
             return executed;
         }
@@ -211,7 +211,7 @@ impl<H: CmOs> Manager<H> {
         input: Input<'_>,
         caller: &mut Caller<'_>,
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         use super::id::{qp_type, space};
         caller.need(4)?;
         let port_space = input.u16(16);
@@ -252,7 +252,7 @@ impl<H: CmOs> Manager<H> {
         id.events_reported
     }
 
-    fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<(), Errno> {
+    fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<()> {
         caller.need(EVENT_LEN_MIN)?;
         let event = self.events.read(&mut self.os, file, |bytes| {
             caller.reply_some(EVENT_LEN_MIN, ReplyWriter(bytes.to_vec()))
@@ -268,12 +268,7 @@ impl<H: CmOs> Manager<H> {
     }
 
     /// Moves an id and its unread events to the file that the command is written to.
-    fn migrate(
-        &mut self,
-        file: FileId,
-        input: Input<'_>,
-        caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    fn migrate(&mut self, file: FileId, input: Input<'_>, caller: &mut Caller<'_>) -> Result<()> {
         caller.need(4)?;
         let from = caller.other_file?;
         let number = self.ids.find(from, input.u32(8))?;

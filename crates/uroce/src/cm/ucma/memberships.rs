@@ -1,6 +1,6 @@
 //! [`Memberships`]: the memberships of a process in multicast groups. Pure.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::Result;
 
 use super::id::Id;
 use super::id_table::IdTable;
@@ -23,7 +23,7 @@ pub(super) struct Memberships {
 
 impl Memberships {
     /// Adds a membership of an id. Returns its number. ENOENT if there is no such id.
-    pub fn add<R>(&mut self, ids: &mut IdTable<R>, id: u32, uid: u64) -> Result<u32, Errno> {
+    pub fn add<R>(&mut self, ids: &mut IdTable<R>, id: u32, uid: u64) -> Result<u32> {
         let owner = ids.existing(id)?;
         let membership = self.all.insert(Membership {
             id,
@@ -69,6 +69,8 @@ impl Memberships {
 
 #[cfg(test)]
 mod tests {
+    use ibverbs_abi::Errno;
+
     use super::super::id::qp_type;
     use super::*;
 

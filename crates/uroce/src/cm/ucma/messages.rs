@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::Result;
 
 use super::EINVAL;
 use super::address::Address;
@@ -22,7 +22,7 @@ pub const IP_HEADER: usize = 36;
 const PKEY: u16 = 0xffff;
 
 /// Private data behind `offset` zeros, and zeros behind it. EINVAL if it does not fit.
-pub fn padded<const LEN: usize>(offset: usize, private: &[u8]) -> Result<[u8; LEN], Errno> {
+pub fn padded<const LEN: usize>(offset: usize, private: &[u8]) -> Result<[u8; LEN]> {
     let mut bytes = [0; LEN];
     let place = bytes.get_mut(offset..offset + private.len());
     place.ok_or(EINVAL)?.copy_from_slice(private);
@@ -35,7 +35,7 @@ pub fn sidr_req_of<R>(
     id: &Id<R>,
     comm_id: u32,
     params: &ConnectionParameters<'_>,
-) -> Result<SidrReq, Errno> {
+) -> Result<SidrReq> {
     let dst = id.dst.ok_or(EINVAL)?;
     let mut private = padded::<SIDR_REQ_PRIVATE>(IP_HEADER, params.private)?;
     private[..IP_HEADER].copy_from_slice(&ip_header(id)?);
@@ -55,7 +55,7 @@ pub fn req_of<R>(
     params: &ConnectionParameters<'_>,
     path: &PathRecord,
     device: &DeviceInfo,
-) -> Result<Req, Errno> {
+) -> Result<Req> {
     let dst = id.dst.ok_or(EINVAL)?;
     let mut private = padded::<REQ_PRIVATE>(IP_HEADER, params.private)?;
     private[..IP_HEADER].copy_from_slice(&ip_header(id)?);
@@ -95,11 +95,7 @@ pub fn req_of<R>(
 }
 
 /// The REP with which an id accepts. The caller sets the IDs. EINVAL if the private data do not fit.
-pub fn rep_of<R>(
-    id: &Id<R>,
-    params: &ConnectionParameters<'_>,
-    guid: [u8; 8],
-) -> Result<Rep, Errno> {
+pub fn rep_of<R>(id: &Id<R>, params: &ConnectionParameters<'_>, guid: [u8; 8]) -> Result<Rep> {
     let is_xrc = id.qp_type == qp_type::XRC_RECV;
     Ok(Rep {
         ids: Ids {
@@ -122,7 +118,7 @@ pub fn rep_of<R>(
 }
 
 /// The header that carries the IP addresses and the source port (annex A11.6).
-pub fn ip_header<R>(id: &Id<R>) -> Result<[u8; IP_HEADER], Errno> {
+pub fn ip_header<R>(id: &Id<R>) -> Result<[u8; IP_HEADER]> {
     let address = |address: Option<Address>| address.and_then(|address| address.ip());
     let (src, dst) = (address(id.src), address(id.dst));
     let (src, dst) = (src.ok_or(EINVAL)?, dst.ok_or(EINVAL)?);

@@ -91,7 +91,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use std::os::fd::{OwnedFd, RawFd};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use crate::cancellation;
 use input::{COMMANDS, Command, Input};
@@ -115,7 +115,7 @@ const EBADF: Errno = Errno(libc::EBADF);
 
 /// Opens the device file: a descriptor for [`write`]. `flags` are those of open(2); O_NONBLOCK and O_CLOEXEC
 /// count. Fails as socketpair(2) does, and with EAGAIN if no thread can be started.
-pub fn open(flags: c_int) -> Result<OwnedFd, Errno> {
+pub fn open(flags: c_int) -> Result<OwnedFd> {
     let _no_cancellation = cancellation::disable();
     process::open(flags)
 }
@@ -131,7 +131,7 @@ pub fn open(flags: c_int) -> Result<OwnedFd, Errno> {
 /// # Safety
 /// A command names memory of the program for its response, which is written if it is mapped. The program
 /// passes memory that it owns, as with the kernel.
-pub unsafe fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Option<Result<isize, Errno>> {
+pub unsafe fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Option<Result<isize>> {
     let file = state::file_of(fd)?;
     let errno = Errno::last();
     // SAFETY: the caller passes a command with memory of the program.
@@ -152,7 +152,7 @@ unsafe fn write_to(
     fd: RawFd,
     buffer: *const c_void,
     len: usize,
-) -> Result<isize, Errno> {
+) -> Result<isize> {
     loop {
         let result = {
             let _no_cancellation = cancellation::disable();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::address::Address;
 use super::event_queue::PendingEvent;
@@ -25,7 +25,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let address = Address::parse(input.from(16)).ok_or(EINVAL)?;
         self.join(file, input.u32(44), input.u64(8), address, caller)
     }
@@ -35,7 +35,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let address = Address::parse(input.from(24)).ok_or(EINVAL)?;
         let known_flags = matches!(input.u16(22), FULL_MEMBER | SEND_ONLY);
         if usize::from(input.u16(20)) != address.len() || !known_flags {
@@ -51,7 +51,7 @@ impl<H: CmOs> Manager<H> {
         uid: u64,
         address: Address,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         caller.need(4)?;
         let number = self.ids.find_bound(file, number)?;
         let device = self.device_of(number).ok_or(ENODEV)?;
@@ -87,7 +87,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         caller.need(4)?;
         let number = input.u32(8);
         let multicast = self.memberships.get(number).ok_or(Errno(libc::ENOENT))?;

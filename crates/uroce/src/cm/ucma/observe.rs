@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
-use ibverbs_abi::{CmFailure, CmNotice, Errno};
+use ibverbs_abi::{CmFailure, CmNotice, Result};
 
 use super::id::IdState;
 use super::input::{Command, Input};
@@ -56,7 +56,7 @@ fn private_data_len(command: Command, input: &Input<'_>) -> Option<u8> {
 }
 
 /// A command has been executed; `response` is what the program has got.
-pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, response: &[u8]) {
+pub fn executed(command: Command, input: &Input<'_>, result: Result<()>, response: &[u8]) {
     let Some(hook) = HOOK.get() else { return };
     let word = |at: usize| {
         let bytes = response.get(at..at + 4)?;

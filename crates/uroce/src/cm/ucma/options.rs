@@ -1,6 +1,6 @@
 //! The command SET_OPTION: options of ids.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::EINVAL;
 use super::events::{EventType, Notice};
@@ -28,7 +28,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let number = self.ids.find(file, input.u32(8))?;
         let value = caller.option;
         match (input.u32(12), input.u32(16)) {
@@ -75,7 +75,7 @@ impl<H: CmOs> Manager<H> {
         self.kernel_ids().set_option(number, input, value)
     }
 
-    fn set_path(&mut self, number: u32, value: &[u8]) -> Result<(), Errno> {
+    fn set_path(&mut self, number: u32, value: &[u8]) -> Result<()> {
         if value.len() % PATH_LEN != 0 {
             return Err(EINVAL);
         }
@@ -94,10 +94,10 @@ impl<H: CmOs> Manager<H> {
     }
 }
 
-fn byte(value: &[u8]) -> Result<[u8; 1], Errno> {
+fn byte(value: &[u8]) -> Result<[u8; 1]> {
     value.try_into().map_err(|_| EINVAL)
 }
 
-fn int(value: &[u8]) -> Result<i32, Errno> {
+fn int(value: &[u8]) -> Result<i32> {
     value.try_into().map(i32::from_ne_bytes).map_err(|_| EINVAL)
 }

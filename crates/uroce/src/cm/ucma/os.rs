@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::Result;
 
 use super::input::Command;
 use roce::engine::Gid;
@@ -80,7 +80,7 @@ pub trait CmOs {
 
     /// The address that packets to `to` leave from, or the error that they cannot. `from` is the source
     /// address, if it is given.
-    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno>;
+    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr>;
 
     /// Whether packets that leave through an interface from one address to another wait for the
     /// link-layer address of the next hop. Makes the kernel ask for it.
@@ -88,14 +88,14 @@ pub trait CmOs {
 
     /// Reserves a port number at these addresses of this host, or at none. EADDRINUSE if another process
     /// has it at one of them.
-    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation, Errno>;
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation>;
 
     /// Reserves a prefix of communication IDs that no other process has: from now on messages for them reach
     /// this process.
-    fn reserve_prefix(&mut self) -> Result<(u32, Self::Reservation), Errno>;
+    fn reserve_prefix(&mut self) -> Result<(u32, Self::Reservation)>;
 
     /// Lets peers' requests to a port that this process has reserved reach it from now on.
-    fn listen(&mut self, reserved: &Self::Reservation) -> Result<(), Errno>;
+    fn listen(&mut self, reserved: &Self::Reservation) -> Result<()>;
 
     /// The numbers that are chosen from for a port number 0; as they were when first asked for.
     fn ephemeral_ports(&mut self) -> (u16, u16);
@@ -118,7 +118,7 @@ pub trait CmOs {
         command: Command,
         input: Vec<u8>,
         buffer: Buffer<'_>,
-    ) -> Result<(), Errno>;
+    ) -> Result<()>;
 
     /// The descriptor that [`CmOs::kernel`] writes to.
     fn kernel_descriptor(&mut self, file: FileId) -> Option<RawFd>;

@@ -1,7 +1,7 @@
 //! [`Prefixes`]: the prefixes of communication IDs that a process has reserved. Other processes of the host
 //! find it by them.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::Result;
 use rustc_hash::FxHashMap;
 
 use super::os::CmOs;
@@ -32,7 +32,7 @@ impl<R> Prefixes<R> {
         &mut self,
         os: &mut impl CmOs<Reservation = R>,
         agent: &mut Agent,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         if !agent.needs_prefix() {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use ibverbs_os::thread;
 use rustc_hash::FxHashMap;
 
@@ -106,7 +106,7 @@ fn on_mad(received: ReceivedMad) {
 }
 
 /// Opens the device file: returns a new descriptor without ids. Starts the thread if there is none.
-pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
+pub fn open(flags: i32) -> Result<OwnedFd> {
     register_exit_handler();
     serve();
     let opened = DeviceFile::open(libc::SOCK_STREAM, flags)?;
@@ -132,7 +132,7 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
 }
 
 /// Starts the thread of a new state.
-fn start() -> Result<ProcessState, Errno> {
+fn start() -> Result<ProcessState> {
     let epoll = Arc::new(Epoll::new()?);
     let system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
     let serial = STARTED.fetch_add(1, Ordering::Relaxed) + 1;
@@ -166,7 +166,7 @@ pub fn execute(
     command: Command,
     input: Input<'_>,
     caller: &mut Caller<'_>,
-) -> Result<(), Errno> {
+) -> Result<()> {
     let mut locked = STATE.lock();
     let state = locked.as_mut().ok_or(Errno(libc::EACCES))?;
     let os = state.manager.os();

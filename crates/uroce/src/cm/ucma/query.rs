@@ -3,6 +3,7 @@
 //!
 //! Not here: ids on the kernel's devices, for which the kernel answers (`kernel.rs`).
 
+use ibverbs_abi::Result;
 use ibverbs_abi::*;
 
 use super::address::{Address, IbAddress};
@@ -49,7 +50,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         caller.need(ROUTE_LEN_MIN)?;
         let number = self.ids.find(file, input.u32(8))?;
         let device = self.device_of(number);
@@ -80,7 +81,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let number = self.ids.find(file, input.u32(8))?;
         let device = self.device_of(number);
         let id = self.ids.existing(number)?;
@@ -133,7 +134,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         caller: &mut Caller<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         caller.need(size_of::<ib_uverbs_qp_attr>())?;
         let state = input.u32(12);
         if state > IBV_QPS_ERR {
@@ -188,7 +189,7 @@ fn connected<R>(
     remote_qpn: u32,
     id: &Id<R>,
     device: &DeviceInfo,
-) -> Result<ib_uverbs_qp_attr, Errno> {
+) -> Result<ib_uverbs_qp_attr> {
     use connection::State::*;
     let requested = matches!(cm_state, ReqReceived);
     let replied = matches!(

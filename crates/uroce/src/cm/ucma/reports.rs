@@ -1,6 +1,6 @@
 //! Reports events of ids to the program. [`super::events`] has their bytes.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::Result;
 
 use super::EINVAL;
 use super::event_queue::PendingEvent;
@@ -41,7 +41,7 @@ impl<H: CmOs> Manager<H> {
     }
 
     /// WRITE_CM_EVENT: an event of the program's own.
-    pub(super) fn write_event(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+    pub(super) fn write_event(&mut self, file: FileId, input: Input<'_>) -> Result<()> {
         let kind = match input.u32(8) {
             kind if kind == EventType::User as u32 => EventType::User,
             kind if kind == EventType::Internal as u32 => EventType::Internal,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::address::{Address, scope_of};
 use super::bind::{find_device, is_v4};
@@ -29,12 +29,7 @@ struct Egress {
 }
 
 impl<H: CmOs> Manager<H> {
-    pub(super) fn resolve_ip(
-        &mut self,
-        file: FileId,
-        input: Input<'_>,
-        now: Time,
-    ) -> Result<(), Errno> {
+    pub(super) fn resolve_ip(&mut self, file: FileId, input: Input<'_>, now: Time) -> Result<()> {
         let is_given = input.u16(0) != 0;
         let src = Address::parse(input.from(0));
         let dst = Address::parse(input.from(28)).filter(|dst| dst.ip().is_some());
@@ -51,7 +46,7 @@ impl<H: CmOs> Manager<H> {
         file: FileId,
         input: Input<'_>,
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let (src_len, dst_len) = (usize::from(input.u16(8)), usize::from(input.u16(10)));
         let src = Address::parse(input.from(16)).filter(|_| src_len != 0);
         let dst = Address::parse(input.from(16 + 128)).ok_or(EINVAL)?;
@@ -69,7 +64,7 @@ impl<H: CmOs> Manager<H> {
         dst: Address,
         timeout: Duration,
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         if let Some(resolving) = self.kernel_ids().resolve(number, src, dst, timeout) {
             return resolving;
         }
@@ -135,18 +130,14 @@ impl<H: CmOs> Manager<H> {
         Ok(())
     }
 
-    fn address_error(&mut self, number: u32, dst: Address, error: Errno) -> Result<(), Errno> {
+    fn address_error(&mut self, number: u32, dst: Address, error: Errno) -> Result<()> {
         self.ids.existing(number)?.dst = Some(dst);
         self.report(number, Notice::failed(EventType::AddrError, -error.0));
         Ok(())
     }
 
     /// RESOLVE_IB_SERVICE: a service is known to the subnet administration only, which RoCE has not.
-    pub(super) fn resolve_ib_service(
-        &mut self,
-        file: FileId,
-        input: Input<'_>,
-    ) -> Result<(), Errno> {
+    pub(super) fn resolve_ib_service(&mut self, file: FileId, input: Input<'_>) -> Result<()> {
         let number = self.ids.find(file, input.u32(0))?;
         match self.ids.existing(number)?.state {
             IdState::AddressResolved => Err(Errno(libc::EOPNOTSUPP)),
@@ -154,7 +145,7 @@ impl<H: CmOs> Manager<H> {
         }
     }
 
-    pub(super) fn resolve_route(&mut self, number: u32) -> Result<(), Errno> {
+    pub(super) fn resolve_route(&mut self, number: u32) -> Result<()> {
         let device = self.device_of(number).ok_or(ENODEV)?;
         let id = self.ids.existing(number)?;
         let (IdState::AddressResolved, Some(route)) = (id.state, id.route) else {
@@ -206,7 +197,7 @@ fn find_source<H: CmOs>(
     device: Option<usize>,
     bound: &Address,
     to: SocketAddr,
-) -> Result<Egress, Errno> {
+) -> Result<Egress> {
     let devices = os.devices();
     let ifindex = |device: usize| devices.get(device).map_or(0, |device| device.ifindex);
     let source = |device: usize, ip| Egress {

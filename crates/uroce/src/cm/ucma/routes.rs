@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use ibverbs_netlink::{RtnlClient, rtnl::Route};
 
 use crate::descriptors::Owned;
@@ -50,7 +50,7 @@ impl Routes {
     }
 
     /// [`super::os::CmOs::route`].
-    pub fn source(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno> {
+    pub fn source(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr> {
         match from {
             None => self.source_by_netlink(to),
             Some(_) => None,
@@ -113,7 +113,7 @@ impl Routes {
 
 /// The source address that a socket gets when it is connected, or has. Errors are those of bind(2) and
 /// connect(2).
-fn source_by_socket(from: Option<IpAddr>, mut to: SocketAddr) -> Result<IpAddr, Errno> {
+fn source_by_socket(from: Option<IpAddr>, mut to: SocketAddr) -> Result<IpAddr> {
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -139,7 +139,7 @@ mod tests {
 
     const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    fn ask(routes: &mut Routes) -> Result<IpAddr, Errno> {
+    fn ask(routes: &mut Routes) -> Result<IpAddr> {
         let source = routes.source(None, SocketAddr::new(LOOPBACK, 1));
         routes.forget();
         source

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use rustc_hash::FxHashMap;
 
 use super::epoll::Epoll;
@@ -126,7 +126,7 @@ pub fn is_known(file: FileId) -> bool {
 }
 
 /// The file of a descriptor that a command names. ENOENT if it is closed, EINVAL if it is another one.
-pub fn file_of_other(fd: RawFd) -> Result<FileId, Errno> {
+pub fn file_of_other(fd: RawFd) -> Result<FileId> {
     // SAFETY: fcntl with F_GETFD takes no pointers.
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         return Err(Errno(libc::ENOENT));

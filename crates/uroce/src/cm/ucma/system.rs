@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};
@@ -145,7 +145,7 @@ impl System {
     }
 
     /// Accepts connections to a name. Does nothing if that has been done.
-    pub fn start(&mut self, listener: &Arc<NamedSocket>) -> Result<(), Errno> {
+    pub fn start(&mut self, listener: &Arc<NamedSocket>) -> Result<()> {
         if listener.listens.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
@@ -287,7 +287,7 @@ impl CmOs for System {
         self.open_devices().iter().map(info_of).collect()
     }
 
-    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno> {
+    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr> {
         self.routes.source(from, to)
     }
 
@@ -295,7 +295,7 @@ impl CmOs for System {
         self.routes.await_neighbour(ifindex, from, to)
     }
 
-    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>, Errno> {
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>> {
         let mut reserved = Vec::new();
         for gid in at {
             let key = (port, *gid);
@@ -310,14 +310,14 @@ impl CmOs for System {
         Ok(reserved)
     }
 
-    fn reserve_prefix(&mut self) -> Result<(u32, Vec<Arc<NamedSocket>>), Errno> {
+    fn reserve_prefix(&mut self) -> Result<(u32, Vec<Arc<NamedSocket>>)> {
         let (prefix, socket) = names::bind_prefix(random::random)?;
         let listener = NamedSocket::new(socket);
         self.start(&listener)?;
         Ok((prefix, vec![listener]))
     }
 
-    fn listen(&mut self, reserved: &Vec<Arc<NamedSocket>>) -> Result<(), Errno> {
+    fn listen(&mut self, reserved: &Vec<Arc<NamedSocket>>) -> Result<()> {
         reserved
             .iter()
             .try_for_each(|listener| self.start(listener))
@@ -357,7 +357,7 @@ impl CmOs for System {
         command: Command,
         input: Vec<u8>,
         buffer: Buffer<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<()> {
         let end = self.files.get_mut(&file).ok_or(Errno(libc::EBADF))?;
         let fd = end.kernel.open(&self.epoll, end.number)?;
         kernel_file::write(fd, command, input, buffer)
@@ -421,7 +421,7 @@ pub fn hangs_up(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Sets or clears a status flag of a descriptor.
-fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: the descriptor is open, as it is borrowed.
     let failed = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0;
     if failed { Err(Errno::last()) } else { Ok(()) }
@@ -439,7 +439,7 @@ pub struct DeviceFile {
 impl DeviceFile {
     /// Opens a socket pair of that type. `flags` are those of open(2): O_NONBLOCK and O_CLOEXEC count for the
     /// program's end. Fails as socketpair(2) does.
-    pub fn open(socket_type: i32, flags: i32) -> Result<DeviceFile, Errno> {
+    pub fn open(socket_type: i32, flags: i32) -> Result<DeviceFile> {
         let mut fds = [-1; 2];
         let kind = socket_type | libc::SOCK_CLOEXEC;
         let own = names::open(|| {

@@ -1,5 +1,6 @@
 //! Commands of two processes, whose messages are exchanged in memory.
 
+use ibverbs_abi::Result;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::event_queue::EVENT_LEN;
@@ -44,12 +45,7 @@ pub(super) fn create(process: &mut Process, file: u64, space: u16, uid: u64) -> 
     u32::from_ne_bytes(response.unwrap().try_into().unwrap())
 }
 
-pub(super) fn bind(
-    process: &mut Process,
-    id: u32,
-    ip: IpAddr,
-    port: u16,
-) -> Result<Vec<u8>, Errno> {
+pub(super) fn bind(process: &mut Process, id: u32, ip: IpAddr, port: u16) -> Result<Vec<u8>> {
     let mut input = id.to_ne_bytes().to_vec();
     input.extend([16, 0, 0, 0]);
     input.extend(sockaddr(ip, port));
@@ -60,12 +56,7 @@ pub(super) fn two(first: u32, second: u32) -> Vec<u8> {
     [first.to_ne_bytes(), second.to_ne_bytes()].concat()
 }
 
-pub(super) fn resolve(
-    process: &mut Process,
-    id: u32,
-    ip: IpAddr,
-    port: u16,
-) -> Result<Vec<u8>, Errno> {
+pub(super) fn resolve(process: &mut Process, id: u32, ip: IpAddr, port: u16) -> Result<Vec<u8>> {
     let mut input = two(id, 2000);
     input.extend([0, 0, 16, 0, 0, 0, 0, 0]);
     input = padded(input, 16 + 128);
@@ -82,14 +73,14 @@ pub(super) fn parameters(qpn: u32, private: u8) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn connect(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
+pub(super) fn connect(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>> {
     // Each id has a queue pair of its own.
     let mut input = parameters(0x1234 + id, private);
     input.extend(two(id, 0));
     process.call(1, Command::Connect, &padded(input, 288), 0)
 }
 
-pub(super) fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
+pub(super) fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>> {
     let mut input = CHILD_UID.to_ne_bytes().to_vec();
     input.extend(parameters(0x5678, private));
     input.extend(two(id, 0));
@@ -106,7 +97,7 @@ pub(super) struct ReadEvent {
     pub bytes: Vec<u8>,
 }
 
-pub(super) fn next(process: &mut Process) -> Result<ReadEvent, Errno> {
+pub(super) fn next(process: &mut Process) -> Result<ReadEvent> {
     let bytes = process.call(1, Command::GetEvent, &[0; 8], EVENT_LEN)?;
     let input = Input(&bytes);
     Ok(ReadEvent {
@@ -140,7 +131,20 @@ pub(super) fn resolved(client: &mut Process, space: u16) -> u32 {
     id
 }
 
-pub(super) fn init_qp_attr(process: &mut Process, id: u32, state: u32) -> Result<Vec<u8>, Errno> {
+/// Resolves, and asks a server for a connection.
+pub(super) fn ask(client: &mut Process, server: &mut Process, space: u16, private: u8) -> u32 {
+    let id = resolved(client, space);
+    connect(client, id, private).unwrap();
+    client.exchange(server);
+    id
+}
+
+/// The response: how many events the program has read.
+pub(super) fn destroy(process: &mut Process, id: u32) -> Result<Vec<u8>> {
+    process.call(1, Command::DestroyId, &[vec![0; 8], two(id, 0)].concat(), 4)
+}
+
+pub(super) fn init_qp_attr(process: &mut Process, id: u32, state: u32) -> Result<Vec<u8>> {
     let input = [vec![0; 8], two(id, state)].concat();
     process.call(1, Command::InitQpAttr, &input, 144)
 }
@@ -149,9 +153,7 @@ pub(super) fn init_qp_attr(process: &mut Process, id: u32, state: u32) -> Result
 fn a_connection_from_both_ends() {
     let (mut server, mut client) = pair();
     let listening = listen(&mut server, TCP);
-    let id = resolved(&mut client, TCP);
-    connect(&mut client, id, 56).unwrap();
-    client.exchange(&mut server);
+    let id = ask(&mut client, &mut server, TCP, 56);
     let request = next(&mut server).unwrap();
     assert_eq!(
         (request.uid, request.event, request.status),
@@ -205,23 +207,18 @@ fn a_connection_from_both_ends() {
         assert!(!process.manager.os().readable[&1]);
     }
     // Events of the connection that the program has read, as DESTROY_ID reports them.
-    let destroy = [vec![0; 8], two(id, 0)].concat();
-    let reported = client.call(1, Command::DestroyId, &destroy, 4).unwrap();
+    let reported = destroy(&mut client, id).unwrap();
     assert_eq!(reported, 5_u32.to_ne_bytes());
 }
 
 #[test]
 fn rejections() {
     let (mut server, mut client) = pair();
-    let id = resolved(&mut client, TCP);
-    connect(&mut client, id, 0).unwrap();
-    client.exchange(&mut server);
+    ask(&mut client, &mut server, TCP, 0);
     let rejected = next(&mut client).unwrap();
     assert_eq!((rejected.event, rejected.status), (8, 8), "nobody listens");
     listen(&mut server, TCP);
-    let id = resolved(&mut client, TCP);
-    connect(&mut client, id, 0).unwrap();
-    client.exchange(&mut server);
+    ask(&mut client, &mut server, TCP, 0);
     let request = next(&mut server).unwrap();
     let mut input = request.id.to_ne_bytes().to_vec();
     input.extend([148, 0, 0, 0]);
@@ -247,9 +244,7 @@ fn rejections() {
 fn datagrams() {
     let (mut server, mut client) = pair();
     listen(&mut server, UDP);
-    let id = resolved(&mut client, UDP);
-    connect(&mut client, id, 180).unwrap();
-    client.exchange(&mut server);
+    ask(&mut client, &mut server, UDP, 180);
     let request = next(&mut server).unwrap();
     assert_eq!(request.event, 4);
     // Private data is behind the address handle.
@@ -312,8 +307,7 @@ fn port_numbers() {
     assert_eq!(bind(&mut second, d, SERVER, PORT), Err(EADDRINUSE));
     assert_eq!(bind(&mut second, d, any, PORT), Err(EADDRNOTAVAIL));
     // It is free again when the id is destroyed, and when the process ends.
-    let destroy = [vec![0; 8], two(a, 0)].concat();
-    first.call(1, Command::DestroyId, &destroy, 4).unwrap();
+    destroy(&mut first, a).unwrap();
     bind(&mut second, d, SERVER, PORT).unwrap();
     drop(second);
     bind(&mut first, c, SERVER, PORT).unwrap();
@@ -416,8 +410,7 @@ fn a_removed_device() {
     client.manager.device_removed(0, client.now);
     assert_eq!(kinds(&mut client), [14, 11]);
     assert_eq!(connect(&mut client, id, 0), Err(Errno(libc::EIO)));
-    let destroy = [vec![0; 8], two(id, 0)].concat();
-    client.call(1, Command::DestroyId, &destroy, 4).unwrap();
+    destroy(&mut client, id).unwrap();
 }
 
 #[test]
@@ -497,8 +490,7 @@ fn ids_wait_together_for_a_neighbour() {
         ids.push(id);
     }
     assert_eq!(client.manager.os().asked, 1);
-    let destroy = [vec![0; 8], two(ids[1], 0)].concat();
-    client.call(1, Command::DestroyId, &destroy, 4).unwrap();
+    destroy(&mut client, ids[1]).unwrap();
     client.manager.os().is_alone = false;
     run_timers(&mut client);
     assert_eq!(client.manager.os().asked, 2);

@@ -1,7 +1,7 @@
 //! Reading and writing the program's memory at addresses that it passes in commands: EFAULT if it is not
 //! mapped, as from the kernel, and no crash.
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, Result};
 
 use super::HEADER_LEN;
 
@@ -12,7 +12,7 @@ pub const START_MAX: usize = 328;
 
 /// Reads the command that a program writes: as many of the first [`START_MAX`] bytes as it says that there
 /// are, or, if these are not all readable, the header alone. EFAULT if that is not readable.
-pub fn read_start(at: usize, len: usize) -> Result<([u8; START_MAX], usize), Errno> {
+pub fn read_start(at: usize, len: usize) -> Result<([u8; START_MAX], usize)> {
     let mut bytes = [0; START_MAX];
     for len in [len.min(START_MAX), HEADER_LEN.min(len)] {
         if read_into(at, &mut bytes[..len]).is_ok() {
@@ -23,7 +23,7 @@ pub fn read_start(at: usize, len: usize) -> Result<([u8; START_MAX], usize), Err
 }
 
 /// Reads as many bytes as `to` has. EFAULT if they are not all readable.
-pub fn read_into(at: usize, to: &mut [u8]) -> Result<(), Errno> {
+pub fn read_into(at: usize, to: &mut [u8]) -> Result<()> {
     let len = to.len();
     if len == 0 {
         return Ok(());
@@ -46,7 +46,7 @@ pub fn read_into(at: usize, to: &mut [u8]) -> Result<(), Errno> {
 }
 
 /// Reads a part's address and length, as writev(2) gets it. EFAULT if it is not readable.
-pub fn read_iovec(at: *const libc::iovec) -> Result<libc::iovec, Errno> {
+pub fn read_iovec(at: *const libc::iovec) -> Result<libc::iovec> {
     const WORD: usize = size_of::<usize>();
     let mut bytes = [0; 2 * WORD];
     read_into(at.addr(), &mut bytes)?;
@@ -59,7 +59,7 @@ pub fn read_iovec(at: *const libc::iovec) -> Result<libc::iovec, Errno> {
 }
 
 /// Writes bytes to an address. EFAULT if it is not writable; some may be written then.
-pub fn write_user(at: usize, bytes: &[u8]) -> Result<(), Errno> {
+pub fn write_user(at: usize, bytes: &[u8]) -> Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
@@ -88,7 +88,7 @@ pub fn write_user(at: usize, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 /// Writes a value to an address of the program, as [`write_user`] does.
-pub fn write_value<T: Copy>(to: *mut T, value: &T) -> Result<(), Errno> {
+pub fn write_value<T: Copy>(to: *mut T, value: &T) -> Result<()> {
     // SAFETY: the value is readable for its size. Its padding is copied only.
     let bytes = unsafe {
         core::slice::from_raw_parts(core::ptr::from_ref(value).cast::<u8>(), size_of::<T>())

@@ -1,5 +1,6 @@
 //! Tests of GET_EVENT of a descriptor that another thread closes, as rping's main thread does.
 
+use ibverbs_abi::Result;
 use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::Ordering;
@@ -19,7 +20,7 @@ const WHILE: Duration = Duration::from_millis(100);
 /// Held by each test: the last one ends all connections of the process.
 static ONE_TEST: Mutex<()> = Mutex::new(());
 
-fn get_event(file: os::FileId, fd: RawFd) -> Result<isize, Errno> {
+fn get_event(file: os::FileId, fd: RawFd) -> Result<isize> {
     let mut event = [0_u8; EVENT_LEN];
     let mut message = [0_u8; 16];
     message[..4].copy_from_slice(&Command::GetEvent.number().to_ne_bytes());
@@ -33,7 +34,7 @@ fn get_event(file: os::FileId, fd: RawFd) -> Result<isize, Errno> {
 extern "C" fn nothing(_: c_int) {}
 
 /// A thread that calls GET_EVENT. SIGUSR2 interrupts it.
-fn waiting_thread(file: os::FileId, fd: RawFd) -> (JoinHandle<()>, Receiver<Result<isize, Errno>>) {
+fn waiting_thread(file: os::FileId, fd: RawFd) -> (JoinHandle<()>, Receiver<Result<isize>>) {
     // SAFETY: zeros are a valid sigaction; the handler does nothing.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
@@ -45,7 +46,7 @@ fn waiting_thread(file: os::FileId, fd: RawFd) -> (JoinHandle<()>, Receiver<Resu
     (thread, result)
 }
 
-fn goes_on_until_a_signal((thread, result): (JoinHandle<()>, Receiver<Result<isize, Errno>>)) {
+fn goes_on_until_a_signal((thread, result): (JoinHandle<()>, Receiver<Result<isize>>)) {
     assert_eq!(result.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
     loop {
         // SAFETY: the thread is not joined yet.

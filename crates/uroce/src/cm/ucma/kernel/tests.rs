@@ -51,10 +51,6 @@ fn connect_to(client: &mut Process, ip: IpAddr, port: u16) -> u32 {
     id
 }
 
-fn destroy(process: &mut Process, id: u32) -> Result<Vec<u8>, Errno> {
-    process.call(1, Command::DestroyId, &[vec![0; 8], two(id, 0)].concat(), 4)
-}
-
 fn kernel_ids(own: &mut Process) -> usize {
     kernel(own).manager.ids.iter().count()
 }
