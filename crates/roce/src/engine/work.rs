@@ -358,7 +358,7 @@ pub struct Completion {
     pub wc_flags: u32,
     /// UD: the index of the packet's P_Key.
     pub pkey_index: u16,
-    /// The service level; of a datagram, the type of its IP header (see `qp/ud.rs`).
+    /// The service level; of a datagram, the type of its IP header (see `responder/datagram.rs`).
     pub sl: u8,
     /// The completion raises an event on a completion queue that is armed for solicited completions. Every
     /// error does.

@@ -388,9 +388,7 @@ impl Inner {
     /// those. Returns whether none is left.
     pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
         let (engine, mut hca) = self.split(qp);
-        if engine.has_early_packets() {
-            engine.deliver_early(&mut hca);
-        }
+        engine.deliver_early(&mut hca);
         !engine.has_early_packets()
     }
 }

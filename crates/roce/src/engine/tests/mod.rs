@@ -21,6 +21,7 @@ mod responses;
 mod retransmission;
 mod schedules;
 mod selective;
+mod send_side;
 mod shared;
 mod unreliable;
 mod values;
