@@ -214,7 +214,7 @@ impl<'a> Batch<'a> {
     ) {
         match preempted {
             Some(qp) => self.device.keep_missed(&qp, copy, from),
-            None => self.device.net.dropped.count_without_queue_pair(),
+            None => self.device.net.ingress.dropped.count_without_queue_pair(),
         }
     }
 
