@@ -20,6 +20,7 @@
 //! | `config` | `IBV_UROCE`: which devices are configured |
 //! | `profile`, `pci` | what a device says of itself and refuses; where it is plugged in. Pure |
 //! | `descriptors` | the file descriptors of uroce, which a child of fork gives up |
+//! | `epoll` | an epoll instance |
 //! | `nofault` | accesses to the program's memory that report a fault in place of a signal |
 //! | `process` | which process this is, across forks |
 //! | `random` | random numbers that cannot be guessed, across forks too |
@@ -38,10 +39,10 @@
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //! | `internals` | what fuzz targets drive directly (cargo feature `internals`). No stability is promised |
 //!
-//! Layers, lowest first: `arch`, `bypass`, `c_library`, `cancellation`, `config`, `descriptors`, `model`,
-//! `nofault`, `pci`, `process`, `profile`, `random`, `restart`, `sync`, `tick`; `capture`; `direct`; `shm`,
-//! `memory`, `transport`; `device`; `cm`; `umad`; `provider`; `view`; `internals`. No module imports from a
-//! layer above its own (`scripts/lint-layers`). All but `internals` are private.
+//! Layers, lowest first: `arch`, `bypass`, `c_library`, `cancellation`, `config`, `descriptors`, `epoll`,
+//! `model`, `nofault`, `pci`, `process`, `profile`, `random`, `restart`, `sync`, `tick`; `capture`; `direct`;
+//! `shm`, `memory`, `transport`; `device`; `cm`; `umad`; `provider`; `view`; `internals`. No module imports
+//! from a layer above its own (`scripts/lint-layers`). All but `internals` are private.
 
 #![deny(missing_docs)]
 
@@ -56,6 +57,7 @@ mod config;
 mod descriptors;
 mod device;
 mod direct;
+mod epoll;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod memory;

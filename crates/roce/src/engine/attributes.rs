@@ -1,7 +1,7 @@
 //! The attributes of a queue pair: those that it is created with, and those that `modify` sets.
 
-use super::Gid;
-use crate::wire::{Psn, Transport, gid_of, ip_of};
+use super::{Addresses, Gid};
+use crate::wire::{PORT, Psn, Transport, gid_of, ip_of, port_of};
 
 /// The transport service of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,20 @@ pub enum QpState {
     Err,
 }
 
+impl QpState {
+    /// Whether the send queue makes progress.
+    #[inline]
+    pub(super) fn sends(self) -> bool {
+        matches!(self, QpState::Rts | QpState::Sqd)
+    }
+
+    /// Whether received packets have an effect.
+    #[inline]
+    pub(super) fn receives(self) -> bool {
+        !matches!(self, QpState::Reset | QpState::Init | QpState::Err)
+    }
+}
+
 /// The attributes of a queue pair that never change.
 #[derive(Clone, Copy, Debug)]
 pub struct QpConfig {
@@ -79,7 +93,7 @@ pub struct Limits {
 }
 
 /// The route to a peer: what an address handle holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressVector {
     /// The destination's GID.
     pub dgid: Gid,
@@ -98,10 +112,8 @@ impl AddressVector {
     pub fn new(dgid: Gid) -> AddressVector {
         AddressVector {
             dgid,
-            sgid_index: 0,
-            traffic_class: 0,
             hop_limit: 64,
-            flow_label: 0,
+            ..AddressVector::default()
         }
     }
 }
@@ -211,21 +223,22 @@ impl Attributes {
         }
     }
 
+    /// 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
+    /// queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
+    #[inline]
+    pub fn is_of_peer(&self, from: &Addresses) -> bool {
+        let peer_port = port_of(self.dest_qpn);
+        from.src == self.peer && (peer_port == PORT || from.src_port == peer_port)
+    }
+
     /// The attributes of a new queue pair, all zero, with the largest path MTU.
     pub fn new(config: QpConfig) -> Attributes {
-        let av = AddressVector {
-            dgid: [0; 16],
-            sgid_index: 0,
-            traffic_class: 0,
-            hop_limit: 0,
-            flow_label: 0,
-        };
         Attributes {
             config,
             qkey: 0,
             pkey_index: 0,
             access: 0,
-            av,
+            av: AddressVector::default(),
             peer: [0; 16],
             path_mtu: 4096,
             active_mtu: 4096,

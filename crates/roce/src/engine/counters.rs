@@ -59,58 +59,48 @@ pub struct Counters {
     pub rp_cnp_handled: u64,
 }
 
+impl Counters {
+    /// A packet or fragment of `len` bytes leaves.
+    #[inline]
+    pub(super) fn on_sent(&mut self, len: usize) {
+        self.sent_pkts += 1;
+        self.sent_bytes += len as u64;
+    }
+
+    /// A packet or fragment of `len` bytes has arrived.
+    #[inline]
+    pub(super) fn on_received(&mut self, len: usize) {
+        self.rcvd_pkts += 1;
+        self.rcvd_bytes += len as u64;
+    }
+
+    /// The counters under the names of their fields.
+    pub fn named(mut self) -> [(&'static str, u64); 24] {
+        self.fields().map(|(name, count)| (name, *count))
+    }
+
+    fn fields(&mut self) -> [(&'static str, &mut u64); 24] {
+        macro_rules! fields {
+            ($($field:ident)*) => {{
+                // Without `..`, so that no counter is left out.
+                let Counters { $($field),* } = self;
+                [$((stringify!($field), $field)),*]
+            }};
+        }
+        fields! {
+            sent_pkts sent_bytes rcvd_pkts rcvd_bytes duplicate_request out_of_seq_request rcvd_rnr_err
+            send_rnr_err rcvd_seq_err ack_deferred retry_exceeded_err retry_rnr_exceeded_err
+            completer_retry_err rdma_sends rdma_recvs direct_ops qkey_violation datagram_too_long
+            datagram_no_recv dropped_in_state dropped_not_of_peer np_ecn_marked_roce_packets np_cnp_sent
+            rp_cnp_handled
+        }
+    }
+}
+
 impl AddAssign for Counters {
     fn add_assign(&mut self, other: Counters) {
-        // Without `..`, so that no counter is left out.
-        let Counters {
-            sent_pkts,
-            sent_bytes,
-            rcvd_pkts,
-            rcvd_bytes,
-            duplicate_request,
-            out_of_seq_request,
-            rcvd_rnr_err,
-            send_rnr_err,
-            rcvd_seq_err,
-            ack_deferred,
-            retry_exceeded_err,
-            retry_rnr_exceeded_err,
-            completer_retry_err,
-            rdma_sends,
-            rdma_recvs,
-            direct_ops,
-            qkey_violation,
-            datagram_too_long,
-            datagram_no_recv,
-            dropped_in_state,
-            dropped_not_of_peer,
-            np_ecn_marked_roce_packets,
-            np_cnp_sent,
-            rp_cnp_handled,
-        } = other;
-        self.sent_pkts += sent_pkts;
-        self.sent_bytes += sent_bytes;
-        self.rcvd_pkts += rcvd_pkts;
-        self.rcvd_bytes += rcvd_bytes;
-        self.duplicate_request += duplicate_request;
-        self.out_of_seq_request += out_of_seq_request;
-        self.rcvd_rnr_err += rcvd_rnr_err;
-        self.send_rnr_err += send_rnr_err;
-        self.rcvd_seq_err += rcvd_seq_err;
-        self.ack_deferred += ack_deferred;
-        self.retry_exceeded_err += retry_exceeded_err;
-        self.retry_rnr_exceeded_err += retry_rnr_exceeded_err;
-        self.completer_retry_err += completer_retry_err;
-        self.rdma_sends += rdma_sends;
-        self.rdma_recvs += rdma_recvs;
-        self.direct_ops += direct_ops;
-        self.qkey_violation += qkey_violation;
-        self.datagram_too_long += datagram_too_long;
-        self.datagram_no_recv += datagram_no_recv;
-        self.dropped_in_state += dropped_in_state;
-        self.dropped_not_of_peer += dropped_not_of_peer;
-        self.np_ecn_marked_roce_packets += np_ecn_marked_roce_packets;
-        self.np_cnp_sent += np_cnp_sent;
-        self.rp_cnp_handled += rp_cnp_handled;
+        for ((_, count), (_, more)) in self.fields().into_iter().zip(other.named()) {
+            *count += more;
+        }
     }
 }

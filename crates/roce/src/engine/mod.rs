@@ -6,10 +6,12 @@
 //!
 //! | module | responsible for |
 //! |---|---|
-//! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
-//! | `attributes` | the attributes of a queue pair, as it is created and modified |
+//! | `qp` | the queue pair: its states, and the wiring of `send_side` and `responder` |
+//! | `attributes`, `addresses` | attributes as they are created and modified; where packets go |
+//! | `send_side` | posted WRs, their packets and completions: the wiring of the parts below |
 //! | `work`, `packet_copy` | work requests and completions; received packets that are delivered later |
 //! | `requester`, `send_queue`, `slots` | which request packet is sent next, what is in flight, and losses |
+//! | `drain` | WQEs that may not begin |
 //! | `slot_count` | when a slot of the send queue is free again |
 //! | `completer` | responses: acknowledgments, NAKs, retries, and the ack timeout (attribute `timeout`) |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
@@ -25,17 +27,19 @@
 //! | `emit` | a packet's headers and payload in the send buffer |
 //!
 //! Each part owns its fields. The caller calls [`Qp`], `qp` calls the parts, and these call [`Hca`] to access
-//! memory; no part calls `qp`. The entry points of a part return what the queue pair has to do: only `qp`
-//! changes the state, completes send WRs and raises events. The responder completes receives.
+//! memory; no part calls `qp`. The send side completes send WRs, the responder receives. The entry points of
+//! both return errors: only `qp` changes the state, and raises the events of a change.
 //!
 //! A [`Qp`] is used by one thread at a time. Order of calls: after each `post_send`, `receive`,
 //! `handle_timeout` and `modify`, call [`Qp::transmit`] until it returns None, then read
 //! [`Qp::next_timeout`].
 
+mod addresses;
 mod attributes;
 mod completer;
 mod congestion;
 mod counters;
+mod drain;
 mod emit;
 mod encoding;
 mod hca;
@@ -51,6 +55,7 @@ mod response_queue;
 mod retries;
 mod rtt;
 mod send_queue;
+mod send_side;
 mod shm;
 mod slot_count;
 mod slots;
@@ -61,13 +66,14 @@ mod work;
 
 use std::time::Duration;
 
+pub use addresses::{Addresses, Transmit};
 pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service, Target};
 pub use counters::Counters;
 pub use hca::{
     Access, Hca, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
 pub use packet_copy::PacketCopy;
-pub use qp::{Addresses, Qp, Transmit};
+pub use qp::Qp;
 pub use requester::Pace;
 pub use retries::PeerActivity;
 pub use shm::{Fragment, FragmentCopy, FragmentWriter, HEAD_LEN};

@@ -3,6 +3,7 @@
 use crate::wire::{Bth, Packet};
 
 /// A packet that is delivered later.
+#[derive(Debug)]
 pub struct PacketCopy {
     bth: Bth,
     /// Headers and payload.

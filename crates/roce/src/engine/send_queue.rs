@@ -5,6 +5,7 @@
 
 use ibverbs_abi::*;
 
+use super::drain::Drain;
 use super::slot_count::{PolledSends, SlotCount};
 use super::slots::Slots;
 use super::{Completion, Data, Hca, LocalError, MAX_MESSAGE_LEN, SendFlags, SendOp, SendWr};
@@ -226,6 +227,17 @@ pub fn execute_local(wr: &SendWr, hca: &mut impl Hca) -> WqeState {
     }
 }
 
+/// The finding of [`SendQueue::next_finished`] at the head of the send queue.
+pub enum Finished {
+    /// A WQE completed successfully and was removed.
+    Success {
+        completion: Completion,
+        signaled: bool,
+    },
+    /// The oldest WQE is still there and has to fail with that status.
+    Failed(ibv_wc_status),
+}
+
 /// The WQEs that have not completed, oldest first. Their packet numbers are contiguous.
 #[derive(Debug, Default)]
 pub struct SendQueue {
@@ -235,6 +247,7 @@ pub struct SendQueue {
     /// The number of the newest message, modulo 2^24.
     message: u32,
     slots: SlotCount,
+    drain: Drain,
 }
 
 impl SendQueue {
@@ -318,6 +331,45 @@ impl SendQueue {
         }
     }
 
+    /// Removes the oldest WQE if it is complete: executed, or acknowledged. None: it is neither complete nor
+    /// failed.
+    #[inline]
+    pub fn next_finished(&mut self, is_acked: impl FnOnce(&Wqe) -> bool) -> Option<Finished> {
+        let wqe = self.front()?;
+        match wqe.state {
+            WqeState::Pending if !is_acked(wqe) => return None,
+            WqeState::Executed | WqeState::Pending => {}
+            WqeState::Failed(status) => {
+                let begins = !self.drain.stops(wqe.first);
+                return begins.then_some(Finished::Failed(status));
+            }
+        }
+        let signaled = wqe.wr.flags.signaled;
+        let completion = self.pop_front(IBV_WC_SUCCESS)?;
+        Some(Finished::Success {
+            completion,
+            signaled,
+        })
+    }
+
+    /// The WQEs that may not begin.
+    #[inline]
+    pub fn drain(&self) -> &Drain {
+        &self.drain
+    }
+
+    /// The WQEs that may not begin, to change which.
+    #[inline]
+    pub fn drain_mut(&mut self) -> &mut Drain {
+        &mut self.drain
+    }
+
+    /// Whether draining has ended. Returns true once.
+    pub fn take_drained(&mut self) -> bool {
+        let first = self.front().map(|wqe| wqe.first);
+        self.drain.take_drained(first)
+    }
+
     /// Removes the oldest WQE and returns its completion with that status, which is reported if that is an
     /// error: for others see [`SendQueue::report`].
     pub fn pop_front(&mut self, status: ibv_wc_status) -> Option<Completion> {
@@ -354,10 +406,11 @@ impl SendQueue {
         self.slots.free(polled);
     }
 
-    /// Removes all WQEs and returns their completions, oldest first. The next WQE's first packet is
-    /// `next`.
+    /// Ends draining, removes all WQEs and returns their completions, oldest first. The next WQE's first
+    /// packet is `next`.
     pub fn flush(&mut self, next: u64) -> impl Iterator<Item = Completion> {
         self.end = next;
+        self.drain.resume();
         core::iter::from_fn(|| self.pop_front(IBV_WC_WR_FLUSH_ERR))
     }
 }

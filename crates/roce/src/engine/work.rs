@@ -140,7 +140,7 @@ impl SendWr {
     }
 
     /// Whether only reliable services have the operation.
-    pub fn is_only_reliable(&self) -> bool {
+    pub(crate) fn is_only_reliable(&self) -> bool {
         use SendOp::*;
         !matches!(
             self.op,
@@ -271,7 +271,7 @@ pub enum SendOp {
 
 impl SendOp {
     /// The AtomicETH of an atomic operation.
-    pub fn atomic_eth(&self) -> Option<AtomicEth> {
+    pub(crate) fn atomic_eth(&self) -> Option<AtomicEth> {
         let (va, rkey, swap_add, compare) = match *self {
             SendOp::CmpSwap {
                 va,
@@ -358,7 +358,7 @@ pub struct Completion {
     pub wc_flags: u32,
     /// UD: the index of the packet's P_Key.
     pub pkey_index: u16,
-    /// The service level; of a datagram, the type of its IP header (see `qp/ud.rs`).
+    /// The service level; of a datagram, the type of its IP header (see `responder/datagram.rs`).
     pub sl: u8,
     /// The completion raises an event on a completion queue that is armed for solicited completions. Every
     /// error does.

@@ -126,11 +126,11 @@ impl Device {
             queue_pairs: self.queue_pairs.counters(),
             send_err: read(&self.net.unsent),
             link_downed: read(&self.link_downed),
-            malformed: read(&self.net.dropped.malformed),
-            icrc: read(&self.net.dropped.icrc),
-            pkey: read(&self.net.dropped.pkey),
-            interface: read(&self.net.dropped.interface),
-            without_qp: read(&self.net.dropped.queue_pair),
+            malformed: read(&self.net.ingress.dropped.malformed),
+            icrc: read(&self.net.ingress.dropped.icrc),
+            pkey: read(&self.net.ingress.dropped.pkey),
+            interface: read(&self.net.ingress.dropped.interface),
+            without_qp: read(&self.net.ingress.dropped.queue_pair),
         }
     }
 

@@ -141,7 +141,8 @@ impl Faults {
             None => batch.deliver(packet, from),
             Some(PacketFault::Drop) => {}
             Some(PacketFault::Corrupt) => {
-                device.net.dropped.icrc.fetch_add(1, Ordering::Relaxed);
+                let dropped = &device.net.ingress.dropped;
+                dropped.icrc.fetch_add(1, Ordering::Relaxed);
             }
             Some(PacketFault::Duplicate) => {
                 batch.deliver(packet, from);

@@ -138,7 +138,7 @@ impl Device {
     /// Sends a MAD to queue pair 1 of the device with this GID; subnet management to queue pair 0. Like
     /// every datagram it may be lost.
     pub fn send_mad(&self, sgid_index: u8, dgid: Gid, traffic_class: u8, mad: &[u8; MAD_LEN]) {
-        let Some(source) = self.net.mad_source(sgid_index) else {
+        let Some(source) = self.net.table().mad_source(sgid_index) else {
             return;
         };
         let qpn = special_qpn(mad);

@@ -19,7 +19,7 @@ impl PacketHooks {
     /// Opens the faults and the recording of a new device; None if it has neither.
     pub(super) fn open(net: &Net) -> Option<PacketHooks> {
         let faults = Faults::open();
-        (faults.is_some() || net.tap().is_some()).then_some(PacketHooks { faults })
+        (faults.is_some() || net.ingress.tap().is_some()).then_some(PacketHooks { faults })
     }
 
     /// Returns the consumer of a batch's packets.

@@ -87,7 +87,7 @@ impl PeerChannels {
             return;
         }
         let port = port_of(qp.qpn);
-        for ip in net.addresses_of(port) {
+        for ip in net.table().addresses_of(port) {
             self.channels.listen(ip, port);
         }
         if qp.service == Service::Ud {
@@ -175,7 +175,7 @@ impl PeerChannels {
         if inner.channel.is_for(generation, destination) {
             return inner.channel.get().is_some();
         }
-        let flow = net.flow(qp.qpn, &av, dest_qpn);
+        let flow = net.table().flow(qp.qpn, &av, dest_qpn);
         let channel = flow.and_then(|flow| {
             let channel = self.channels.find(&flow);
             if channel.is_none() {
@@ -249,7 +249,7 @@ impl PeerChannels {
 }
 
 fn ends(net: &Net, flow: &Flow) -> Option<Ends> {
-    let ([gid, peer_gid], in_grh) = net.gids_of(flow)?;
+    let ([gid, peer_gid], in_grh) = net.table().gids_of(flow)?;
     Some(Ends {
         flow: *flow,
         gid,
@@ -260,7 +260,8 @@ fn ends(net: &Net, flow: &Flow) -> Option<Ends> {
 
 fn flow_to_peer(net: &Net, qp: &QueuePair, engine: &Qp) -> Option<Flow> {
     let attributes = engine.attributes();
-    net.flow(qp.qpn, &attributes.av?, attributes.dest_qpn?)
+    net.table()
+        .flow(qp.qpn, &attributes.av?, attributes.dest_qpn?)
 }
 
 /// The next packets of a queue pair take this channel; without one, UDP: then it returns false. Packets

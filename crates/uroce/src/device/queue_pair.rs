@@ -381,18 +381,18 @@ impl Inner {
         let connected = matches!(self.engine.state(), Rtr | Rts | Sqd | Sqe);
         let peer = (connected && qp.service != Service::Ud).then(|| {
             let attributes = self.engine.attributes();
-            let flow = net.flow(qp.qpn, &attributes.av?, attributes.dest_qpn?);
-            net.connect(&flow?)
+            let (av, dest_qpn) = (attributes.av?, attributes.dest_qpn?);
+            let flow = net.table().flow(qp.qpn, &av, dest_qpn)?;
+            net.ingress.connect(&flow)
         });
         let before = core::mem::replace(&mut self.peer, peer.flatten());
-        before.into_iter().for_each(|peer| net.disconnect(peer));
+        net.ingress.disconnect(before);
     }
 
     /// Destroys the queue pair: from now on [`QueuePair::lock_unless_preempted`] fails.
     pub fn destroy(&mut self, net: &Net) {
         self.destroyed = true;
-        let peer = self.peer.take();
-        peer.into_iter().for_each(|peer| net.disconnect(peer));
+        net.ingress.disconnect(self.peer.take());
     }
 
     /// Whether a receive has completed since the last call.

@@ -214,7 +214,7 @@ impl<'a> Batch<'a> {
     ) {
         match preempted {
             Some(qp) => self.device.keep_missed(&qp, copy, from),
-            None => self.device.net.dropped.count_without_queue_pair(),
+            None => self.device.net.ingress.dropped.count_without_queue_pair(),
         }
     }
 
@@ -388,9 +388,7 @@ impl Inner {
     /// those. Returns whether none is left.
     pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
         let (engine, mut hca) = self.split(qp);
-        if engine.has_early_packets() {
-            engine.deliver_early(&mut hca);
-        }
+        engine.deliver_early(&mut hca);
         !engine.has_early_packets()
     }
 }

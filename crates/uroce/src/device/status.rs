@@ -11,7 +11,7 @@ use super::Device;
 use super::counters::DeviceCounters;
 use super::open_devices::OPEN_DEVICES;
 use super::queue_pair::QueuePair;
-use roce::engine::{Counters, QpState, Service};
+use roce::engine::{QpState, Service};
 use roce::wire::ip_of;
 
 /// A device that this process has open.
@@ -116,7 +116,7 @@ impl QueuePair {
             qkey: attributes.qkey.unwrap_or(0),
             max_dest_rd_atomic: attributes.max_dest_rd_atomic.unwrap_or(0).into(),
             has_srq: self.srq.is_some(),
-            counters: named(&engine.counters()),
+            counters: engine.counters().named().into(),
         }
     }
 }
@@ -140,23 +140,5 @@ fn state_name(state: QpState) -> &'static str {
         QpState::Sqd => "SQD",
         QpState::Sqe => "SQE",
         QpState::Err => "ERR",
-    }
-}
-
-/// The counters of a queue pair, under the names of the fields.
-fn named(counters: &Counters) -> Vec<(&'static str, u64)> {
-    macro_rules! fields {
-        ($($field:ident)*) => {{
-            // Without `..`, so that no counter is left out.
-            let Counters { $($field),* } = *counters;
-            vec![$((stringify!($field), $field)),*]
-        }};
-    }
-    fields! {
-        sent_pkts sent_bytes rcvd_pkts rcvd_bytes duplicate_request out_of_seq_request rcvd_rnr_err
-        send_rnr_err rcvd_seq_err ack_deferred retry_exceeded_err retry_rnr_exceeded_err
-        completer_retry_err rdma_sends rdma_recvs direct_ops qkey_violation datagram_too_long
-        datagram_no_recv dropped_in_state dropped_not_of_peer np_ecn_marked_roce_packets np_cnp_sent
-        rp_cnp_handled
     }
 }

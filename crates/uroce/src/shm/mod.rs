@@ -32,7 +32,7 @@ mod segment;
 mod tests;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -40,8 +40,8 @@ use rustc_hash::FxHashMap;
 
 pub use channel::{Channel, Ends, Sender, Unlocked};
 
-use crate::descriptors::{self, Owned};
 use crate::direct::Exports;
+use crate::epoll::Epoll;
 use crate::sync::{Changes, Mutex, RwLock};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
@@ -76,7 +76,7 @@ pub trait Receiver {
 
 /// The channels of a device. Thread-safe.
 pub struct Channels {
-    epoll: Owned<OwnedFd>,
+    epoll: Epoll,
     /// The index of the device's interface.
     ifindex: u32,
     peers: Peers,
@@ -173,17 +173,8 @@ struct ChannelTable {
 impl Channels {
     /// A device without channels. Fails as epoll_create1(2).
     pub fn new(ifindex: u32, peers: Peers, exports: Option<Arc<Exports>>) -> io::Result<Channels> {
-        let epoll = descriptors::open(|| {
-            // SAFETY: epoll_create1 has no preconditions.
-            let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-            if epoll < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: epoll_create1 has just returned the descriptor, so nothing else owns it.
-            Ok(unsafe { OwnedFd::from_raw_fd(epoll) })
-        })?;
         Ok(Channels {
-            epoll,
+            epoll: Epoll::new()?,
             ifindex,
             peers,
             exports,
@@ -200,7 +191,7 @@ impl Channels {
 
     /// An epoll descriptor, readable when [`Channels::serve`] has something to do.
     pub fn fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+        self.epoll.fd()
     }
 
     /// A number that changes whenever [`Channels::find`] may return something else.

@@ -264,7 +264,9 @@ impl Channels {
 
     /// Makes [`Channels::fd`] readable with a descriptor, which stays open until it is dropped.
     pub(super) fn watch(&self, fd: &OwnedFd) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN | libc::EPOLLRDHUP)
+        let events = libc::EPOLLIN | libc::EPOLLRDHUP;
+        self.epoll
+            .add(fd.as_raw_fd(), events, fd.as_raw_fd() as u64)
     }
 
     /// Watches the listeners again that were left alone for [`PAUSE`].
@@ -275,23 +277,9 @@ impl Channels {
                 .is_some_and(|since| since.elapsed() >= PAUSE)
             {
                 listener.paused = None;
-                let _ = self.control(libc::EPOLL_CTL_MOD, &listener.fd, libc::EPOLLIN);
+                let fd = listener.fd.as_raw_fd();
+                self.epoll.change(fd, libc::EPOLLIN, fd as u64);
             }
-        }
-    }
-
-    fn control(&self, operation: i32, fd: &OwnedFd, events: i32) -> io::Result<()> {
-        let fd = fd.as_raw_fd();
-        let mut event = libc::epoll_event {
-            events: events as u32,
-            u64: fd as u64,
-        };
-        // SAFETY: the event is readable during the call.
-        let result = unsafe { libc::epoll_ctl(self.fd(), operation, fd, &mut event) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
         }
     }
 
@@ -299,8 +287,7 @@ impl Channels {
     /// keep its channel after it has left the list: [`Channels::fd`] would stay readable without anything to
     /// do.
     pub(super) fn unwatch(&self, fd: RawFd) {
-        // SAFETY: EPOLL_CTL_DEL reads no event.
-        unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut()) };
+        self.epoll.remove(fd);
     }
 
     /// Handles what has come through the connections: offers, answers, hang-ups. Does not block. Returns
@@ -401,7 +388,8 @@ impl Channels {
                     log::debug!("uroce: no channels to {ip} port {port} for now: {error}");
                     let listener = &mut state.listeners[listener];
                     listener.paused = Some(Instant::now());
-                    let _ = self.control(libc::EPOLL_CTL_MOD, &listener.fd, 0);
+                    let fd = listener.fd.as_raw_fd();
+                    self.epoll.change(fd, 0, fd as u64);
                     return;
                 }
             };

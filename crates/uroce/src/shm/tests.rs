@@ -1,4 +1,5 @@
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 

@@ -1,28 +1,22 @@
-//! Receiving: reads datagrams by recvmmsg, splits those that the kernel has coalesced (UDP_GRO),
-//! verifies packets and passes them to a [`Consumer`].
+//! Receiving: reads datagrams by recvmmsg, and passes their packets to a [`Consumer`].
 //!
-//! Not here: the queue pair that a packet is for (`device/receiving.rs`), the IPv4 identifications
-//! that it may have (`ip_id.rs`).
-//!
-//! Invariant: each datagram is passed on, or counted in `Dropped` by the reason why not.
+//! Not here: those that the kernel has coalesced (UDP_GRO), and which packets are valid (`ingress.rs`).
 
 use std::mem::{MaybeUninit, zeroed};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
 
 use ibverbs_abi::Errno;
 
-use super::cmsg::{self, ControlBuffer, RecvMeta};
-use super::ip_id::{IpIds, LAST_LOW_ID, Millis, is_low, may_follow};
+use super::cmsg::{self, ControlBuffer};
+use super::ingress::{Arrival, Consumer};
 use super::net::{CHANNELS_TOKEN, MONITOR_TOKEN, Net};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
 use super::zeroed_pages;
 use crate::cancellation;
-use crate::capture::{Direction, Frame};
 use roce::engine::Addresses;
-use roce::wire::{Flow, Fragmentation, MULTICAST_QPN, Packet, Transport, grh::IpHeader, ip_of};
+use roce::wire::Packet;
 
 /// The longest datagram, also of those that UDP_GRO has coalesced.
 const DATAGRAM_MAX: usize = 1 << 16;
@@ -30,15 +24,6 @@ const DATAGRAM_MAX: usize = 1 << 16;
 const SOCKETS_PER_CALL: usize = 16;
 /// Calls that receive only from the socket with the most recent packets, before one calls epoll_wait for all.
 const LAST_SOCKET_CALLS: u32 = 8;
-/// The bits of the traffic class that are the ECN field (RFC 3168); all set: "congestion experienced".
-const CE: u8 = 3;
-/// The bits of a P_Key that must match the default partition's, 0xffff. The bit above says whether the sender
-/// is a full or a limited member.
-const PKEY_MASK: u16 = 0x7fff;
-/// The index of the loopback interface, in every network namespace.
-const LOOPBACK: u32 = 1;
-/// The comment of packets that are dropped for that reason.
-const WRONG_INTERFACE: &str = "dropped: came in through another interface";
 
 /// Buffers to receive into, and which socket to try first. One per thread that makes progress, reused.
 pub struct Inbox {
@@ -77,15 +62,6 @@ impl Inbox {
     }
 }
 
-/// Takes received packets.
-pub trait Consumer {
-    /// The comment on a packet, if packets are recorded. [`Consumer::packet`] follows.
-    fn note(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<&'static str>;
-
-    /// Takes a packet.
-    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
-}
-
 /// A consumer without comments.
 struct Plain<'a>(&'a mut dyn FnMut(&Packet<'_>, &Addresses));
 
@@ -111,7 +87,7 @@ impl Net {
 
     /// Receives a bounded number of datagrams without blocking. Passes each packet with valid length,
     /// headers, ICRC, destination address and P_Key (0xffff) to `each`, and counts the others in
-    /// [`Net::dropped`]. Returns the number of datagrams.
+    /// `Dropped`. Returns the number of datagrams.
     ///
     /// Not every call checks every socket, so 0 does not mean that no packet is waiting: [`Net::fd`] is
     /// readable as long as one is.
@@ -121,7 +97,7 @@ impl Net {
         let last = table.receiver(inbox.last_socket);
         if last.is_some_and(|socket| !socket.is_ours()) {
             // With the socket, the program has closed the epoll descriptor.
-            self.lost.store(true, Ordering::Relaxed);
+            self.sockets.lose();
             return 0;
         }
         if inbox.last_socket_calls < LAST_SOCKET_CALLS {
@@ -134,7 +110,7 @@ impl Net {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; SOCKETS_PER_CALL];
         let ready = cancellation::epoll_poll(epoll, &mut events);
         if ready < 0 && Errno::last() != Errno(libc::EINTR) {
-            self.lost.store(true, Ordering::Relaxed);
+            self.sockets.lose();
         }
         let mut count = 0;
         for event in events.iter().take(ready.max(0) as usize) {
@@ -212,236 +188,10 @@ impl Net {
                 from,
                 meta,
             };
-            self.split(&arrival, datagram, &mut inbox.last_ip_id, each);
+            self.ingress
+                .split(&arrival, datagram, &mut inbox.last_ip_id, each);
         }
         count
-    }
-
-    /// Handles the packets of a datagram: several if UDP_GRO has coalesced it.
-    fn split(
-        &self,
-        arrival: &Arrival,
-        datagram: &[u8],
-        last_ip_id: &mut u16,
-        each: &mut dyn Consumer,
-    ) {
-        let packet_len = match arrival.meta.gro_size {
-            0 => datagram.len().max(1),
-            gro_size => gro_size,
-        };
-        // A datagram to an address of this host comes in through the device's interface or the loopback
-        // interface. What comes in through others may have any source address.
-        if ![self.ifindex(), LOOPBACK].contains(&arrival.meta.ifindex) {
-            self.dropped.interface.fetch_add(1, Ordering::Relaxed);
-            for packet in datagram.chunks(packet_len) {
-                self.record(arrival, packet, Fragmentation::SENT, Some(WRONG_INTERFACE));
-            }
-            return;
-        }
-        // uroce's datagrams have IP identification 0, and count up within a GSO buffer. Other senders count
-        // up from datagram to datagram.
-        let mut next_id = match *last_ip_id {
-            0 => 0,
-            last => last.wrapping_add(1),
-        };
-        let mut previous = None;
-        for (i, packet) in datagram.chunks(packet_len).enumerate() {
-            let Some(id) = self.deliver(arrival, packet, next_id, previous, each) else {
-                continue;
-            };
-            if i == 0 || *last_ip_id != 0 {
-                *last_ip_id = id;
-            }
-            previous = Some(id);
-            next_id = id.wrapping_add(1);
-        }
-    }
-
-    /// Checks a packet and passes it to `each`. Returns its IP identification, which the ICRC shows; the
-    /// check is faster if that is `expected_id`. None if the packet is dropped. `previous`: the
-    /// identification of the packet before it, if UDP_GRO has coalesced the two.
-    fn deliver(
-        &self,
-        arrival: &Arrival,
-        datagram: &[u8],
-        expected_id: u16,
-        previous: Option<u16>,
-        each: &mut dyn Consumer,
-    ) -> Option<u16> {
-        let (packet, fragmentation) = match self.verify(arrival, datagram, expected_id, previous) {
-            Ok(verified) => verified,
-            Err(rejected) => {
-                self.count_drop(arrival, datagram, &rejected);
-                return None;
-            }
-        };
-        let src = arrival.table.sender_gid(arrival.socket, arrival.from.ip());
-        let local = &arrival.socket.local;
-        let dst = local.peer_gid();
-        let meta = &arrival.meta;
-        let grh = match packet.deth() {
-            Some(_) => IpHeader {
-                src: local.in_grh(ip_of(&src)),
-                dst: local.in_grh(ip_of(&dst)),
-                traffic_class: meta.traffic_class,
-                hop_limit: meta.hop_limit,
-                flow_label: meta.flow_label,
-                fragmentation,
-                datagram_len: datagram.len(),
-            }
-            .grh(),
-            None => [0; 40],
-        };
-        let addresses = Addresses {
-            src,
-            dst,
-            src_port: arrival.from.port(),
-            is_marked: meta.traffic_class & CE == CE,
-            grh,
-            pkey_index: 0,
-        };
-        if self.tap.is_some() {
-            let note = each.note(&packet, &addresses);
-            self.record(arrival, datagram, fragmentation, note);
-        }
-        each.packet(&packet, &addresses);
-        Some(fragmentation.id)
-    }
-
-    /// Checks a packet: headers, ICRC, destination, P_Key. Returns it with the identification that its sender
-    /// used.
-    #[inline]
-    fn verify<'a>(
-        &self,
-        arrival: &Arrival,
-        datagram: &'a [u8],
-        expected_id: u16,
-        previous: Option<u16>,
-    ) -> Result<(Packet<'a>, Fragmentation), Rejected> {
-        let sent = Fragmentation::SENT;
-        let packet = Packet::parse(datagram).map_err(|_| Rejected(DropReason::Malformed, sent))?;
-        let found = arrival.flow().check_expecting(datagram, expected_id);
-        let fragmentation = found.ok_or(Rejected(DropReason::Icrc, sent))?;
-        if !self.may_have(arrival, &packet, fragmentation, datagram.len(), previous) {
-            return Err(Rejected(DropReason::Icrc, fragmentation));
-        }
-        // A queue pair's own number is valid at the device's addresses only, the multicast number in groups
-        // only.
-        let to_group = arrival.socket.local.ip.is_multicast();
-        if to_group != (packet.bth.dest_qpn == MULTICAST_QPN) {
-            return Err(Rejected(DropReason::Malformed, fragmentation));
-        }
-        if packet.bth.pkey & PKEY_MASK != PKEY_MASK {
-            return Err(Rejected(DropReason::Pkey, fragmentation));
-        }
-        Ok((packet, fragmentation))
-    }
-
-    /// The time at which a datagram arrived. A process that the host does not run for a while
-    /// receives packets at once that were sent with pauses, in which the sender may have skipped
-    /// identifications.
-    fn arrival_time(&self, meta: &RecvMeta) -> Millis {
-        let now = self.opened.elapsed();
-        let ago = meta.arrived.map_or(Duration::ZERO, |arrived| {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            now.unwrap_or_default().saturating_sub(arrived)
-        });
-        Millis(now.saturating_sub(ago).as_millis() as u64)
-    }
-
-    #[cold]
-    fn count_drop(&self, arrival: &Arrival, datagram: &[u8], rejected: &Rejected) {
-        let Rejected(reason, fragmentation) = rejected;
-        let (counter, note) = match reason {
-            DropReason::Malformed => (&self.dropped.malformed, "dropped: malformed"),
-            DropReason::Icrc => (&self.dropped.icrc, "dropped: wrong ICRC"),
-            DropReason::Pkey => (&self.dropped.pkey, "dropped: unknown P_Key"),
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        self.record(arrival, datagram, *fragmentation, Some(note));
-    }
-
-    /// Records a received packet, if packets are recorded.
-    #[cold]
-    fn record(
-        &self,
-        arrival: &Arrival,
-        datagram: &[u8],
-        fragmentation: Fragmentation,
-        note: Option<&str>,
-    ) {
-        let Some(tap) = &self.tap else { return };
-        let meta = &arrival.meta;
-        let frame = Frame {
-            flow: arrival.flow(),
-            traffic_class: meta.traffic_class,
-            hop_limit: meta.hop_limit,
-            flow_label: meta.flow_label,
-            fragmentation,
-            datagram,
-        };
-        tap.record(SystemTime::now(), Direction::Received, &frame, note);
-    }
-
-    /// Whether the sender may have sent the packet with these values in the IPv4 header. If not, the packet
-    /// was damaged: see `ip_id.rs`.
-    fn may_have(
-        &self,
-        arrival: &Arrival,
-        packet: &Packet,
-        found: Fragmentation,
-        len: usize,
-        previous: Option<u16>,
-    ) -> bool {
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (arrival.from.ip(), arrival.socket.local.ip)
-        else {
-            return true;
-        };
-        let low = found.dont_fragment && found.id <= LAST_LOW_ID;
-        if low && is_low(found, len) && may_follow(found.id, previous) {
-            return arrival.socket.ids != IpIds::Others;
-        }
-        let now = self.arrival_time(&arrival.meta);
-        let mut senders = self.senders.lock();
-        match arrival.socket.ids {
-            // Senders that count reach these values too, when their numbers wrap around.
-            IpIds::Low | IpIds::Any if low => senders.continues((src, dst), found, now),
-            IpIds::Others | IpIds::Any if !low => {
-                let transport = packet.bth.opcode.parts().map(|parts| parts.0);
-                let unreliable = matches!(transport, Some(Transport::Uc | Transport::Ud));
-                senders.accepts((src, dst), found, now, unreliable)
-            }
-            _ => false,
-        }
-    }
-}
-
-/// Why a packet is dropped, and the IPv4 identification that it seems to have.
-struct Rejected(DropReason, Fragmentation);
-
-enum DropReason {
-    /// See [`super::net::Dropped`].
-    Malformed,
-    Icrc,
-    Pkey,
-}
-
-/// The origin of a datagram, and the socket through which it came.
-struct Arrival<'a> {
-    table: &'a SocketTable,
-    socket: &'a Socket,
-    from: SocketAddr,
-    meta: RecvMeta,
-}
-
-impl Arrival<'_> {
-    fn flow(&self) -> Flow {
-        Flow {
-            src: self.from.ip(),
-            dst: self.socket.local.ip,
-            src_port: self.from.port(),
-            dst_port: self.socket.port,
-        }
     }
 }
 

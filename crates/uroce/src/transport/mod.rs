@@ -8,8 +8,9 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `net.rs` | [`Net`]: opens sockets and follows the interface; port 4791 for MADs |
-//! | `socket_table.rs` | the sockets, for senders and receivers |
+//! | `net.rs` | [`Net`]: follows the interface, and decides which ports are open |
+//! | `sockets.rs`, `socket_table.rs` | the sockets, also of port 4791 for MADs; their table |
+//! | `ingress.rs` | which received packets are valid; what was dropped |
 //! | `inbox.rs`, `outbox.rs` | receiving and sending in batches (UDP_GRO, UDP_SEGMENT) |
 //! | `ports.rs`, `gid_table.rs` | queue pair numbers; GIDs and their indices (both pure) |
 //! | `udp_owners.rs` | which user has which UDP port, as the kernel says |
@@ -21,6 +22,7 @@
 mod cmsg;
 mod gid_table;
 mod inbox;
+mod ingress;
 mod interface;
 mod ip_id;
 pub mod lid;
@@ -29,6 +31,7 @@ mod outbox;
 mod ports;
 mod socket;
 mod socket_table;
+mod sockets;
 #[cfg(test)]
 mod tests;
 pub mod udp_owners;
@@ -39,10 +42,12 @@ use std::net::IpAddr;
 use std::ptr::{NonNull, slice_from_raw_parts_mut};
 
 pub use gid_table::GidType;
-pub use inbox::{Consumer, Inbox};
+pub use inbox::Inbox;
+pub use ingress::{ConnectedPeer, Consumer};
 pub use interface::open_rtnl;
-pub use net::{ConnectedPeer, GSI_QPN, Net, SMI_QPN};
+pub use net::Net;
 pub use outbox::Outbox;
+pub use socket_table::{GSI_QPN, SMI_QPN};
 
 use crate::config::Config;
 use interface::Interface;

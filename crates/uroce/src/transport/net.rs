@@ -1,43 +1,33 @@
-//! [`Net`]: the network side of a device. It opens sockets, follows the network interface, and has
-//! the GID table, the state of the port and the queue pair numbers.
+//! [`Net`]: the network side of a device. It follows the network interface, and has the GID
+//! table, the state of the port and the queue pair numbers.
 //!
-//! Not here: sending (`outbox.rs`), receiving (`inbox.rs`), the GIDs that follow from an interface
-//! (`gid_table.rs`), the numbers that are free (`ports.rs`).
-//!
-//! Invariant: the table of sockets is replaced as a whole, with `control` locked. A sender or
-//! receiver keeps the table that it has read, and its sockets, until it is done.
+//! Not here: the sockets (`sockets.rs`), sending (`outbox.rs`), receiving (`inbox.rs`), the GIDs that follow
+//! from an interface (`gid_table.rs`), the numbers that are free (`ports.rs`).
 //!
 //! Specification: annex A17 (RoCEv2).
-
-mod channels;
-mod mad_port;
-mod senders;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
-pub use mad_port::{GSI_QPN, SMI_QPN};
-pub use senders::ConnectedPeer;
-
-use super::gid_table::{self, GidAddress, GidKind, GidType};
+use super::gid_table::{self, GidAddress, GidType};
+use super::ingress::Ingress;
 use super::interface::{self, Interface};
-use super::ip_id::Senders;
 use super::ports::{self, QpnAllocator};
-use super::socket::Socket;
-use super::socket_table::{PortSockets, SocketTable};
+use super::socket_table::SocketTable;
+use super::sockets::Sockets;
 use super::{GidEntry, NetChange, PortState};
 use crate::capture::Tap;
 use crate::config::Config;
 use crate::descriptors::{self, Owned};
 use crate::random::random;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::Mutex;
 use roce::engine::Gid;
 use roce::wire::{PORT, gid_of, ip_of};
 
@@ -53,54 +43,24 @@ pub(super) const CHANNELS_TOKEN: u64 = u64::MAX - 1;
 pub struct Net {
     config: Config,
     ifindex: u32,
-    epoll: Owned<OwnedFd>,
-    /// The sockets that senders and receivers need; replaced as a whole, with `control` locked.
-    table: RwLock<Arc<SocketTable>>,
+    /// Changed with `control` locked.
+    pub(super) sockets: Sockets,
+    /// The checks of received datagrams.
+    pub ingress: Ingress,
     /// epoll has reported the monitor as readable.
     pub(super) monitor_readable: AtomicBool,
-    /// See [`Net::fd`].
-    pub(super) lost: AtomicBool,
     /// epoll has reported the channels as readable.
     pub(super) channels_readable: AtomicBool,
-    /// Packets that [`Net::receive`] has dropped, by reason.
-    pub dropped: Dropped,
     /// Packets that could not be sent.
     pub unsent: AtomicU64,
-    /// Where packets are recorded, if they are.
-    pub(super) tap: Option<Tap>,
-    /// Times are counted from here.
-    pub(super) opened: Instant,
-    /// Locked only for packets of senders that number them, which are not uroce's.
-    pub(super) senders: Mutex<Senders>,
     control: Mutex<NetState>,
-}
-
-/// Counters of dropped datagrams.
-#[derive(Debug, Default)]
-pub struct Dropped {
-    /// Headers or lengths that no RoCEv2 packet has.
-    pub malformed: AtomicU64,
-    /// Wrong ICRC, or right only for an IPv4 header that the sender did not send.
-    pub icrc: AtomicU64,
-    /// A P_Key other than the default one.
-    pub pkey: AtomicU64,
-    /// The number of packets that came in through another interface.
-    pub interface: AtomicU64,
-    /// The device has no queue pair of that number.
-    pub queue_pair: AtomicU64,
-}
-
-impl Dropped {
-    /// Counts a packet for a queue pair that the device does not have.
-    #[cold]
-    pub fn count_without_queue_pair(&self) {
-        self.queue_pair.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// The state that sending and receiving do not need.
 struct NetState {
     qpns: QpnAllocator,
+    /// The times of `qpns` are counted from here.
+    opened: Instant,
     /// None where notifications are not permitted.
     monitor: Option<Owned<RtnlMonitor>>,
     /// Opened with the device: its network namespace stays the device's, whichever thread uses it.
@@ -137,27 +97,24 @@ impl Net {
             .ok();
         let mut rtnl = interface::open_rtnl()?;
         let interface = Interface::find_with(&mut rtnl, config)?;
-        let epoll = new_epoll()?;
+        let ifindex = interface.link.index;
+        let sockets = Sockets::new(ifindex)?;
         if let Some(monitor) = &monitor {
-            epoll_add(&epoll, monitor.fd(), MONITOR_TOKEN)?;
+            sockets.watch(monitor.fd(), MONITOR_TOKEN)?;
         }
         let mut gids = Vec::new();
         gid_table::update(&mut gids, &interface.gids);
         let net = Net {
             config: config.clone(),
-            ifindex: interface.link.index,
-            epoll,
-            table: RwLock::default(),
+            ifindex,
+            sockets,
+            ingress: Ingress::new(ifindex, tap),
             monitor_readable: AtomicBool::new(false),
-            lost: AtomicBool::new(false),
             channels_readable: AtomicBool::new(false),
-            dropped: Dropped::default(),
             unsent: AtomicU64::new(0),
-            tap,
-            opened: Instant::now(),
-            senders: Mutex::new(Senders::new()),
             control: Mutex::new(NetState {
                 qpns: QpnAllocator::default(),
+                opened: Instant::now(),
                 monitor,
                 rtnl,
                 state: interface.port_state(config),
@@ -192,41 +149,44 @@ impl Net {
     /// change that `receive` lets [`Net::changes`] know of. None if `receive` has found that the program has
     /// closed it.
     pub fn fd(&self) -> Option<RawFd> {
-        (!self.lost.load(Ordering::Relaxed)).then(|| self.epoll.as_raw_fd())
+        self.sockets.fd()
     }
 
-    pub(super) fn table(&self) -> Arc<SocketTable> {
-        Arc::clone(&self.table.read())
+    /// The sockets as they are now, and what follows from them.
+    pub fn table(&self) -> Arc<SocketTable> {
+        self.sockets.table()
+    }
+
+    /// Makes [`Net::fd`] readable with this descriptor too; [`Net::receive`] notes that for
+    /// [`Net::take_channels_readable`].
+    pub fn watch_channels(&self, fd: RawFd) -> io::Result<()> {
+        self.sockets.watch(fd, CHANNELS_TOKEN)
+    }
+
+    /// Whether the descriptor of [`Net::watch_channels`] was readable since the last call.
+    pub fn take_channels_readable(&self) -> bool {
+        let readable = &self.channels_readable;
+        readable.load(Ordering::Relaxed) && readable.swap(false, Ordering::AcqRel)
     }
 
     /// A number for a new queue pair, random within the range of this process, and not one that was freed in
     /// the last 60 s (`MIN_CYCLE` in `ports.rs` has the exception). ENOMEM if there is none left.
     pub fn alloc_qpn(&self) -> io::Result<u32> {
         let mut control = self.control.lock();
-        if let Some(qpn) = control.qpns.alloc(self.opened.elapsed(), random) {
+        let now = control.opened.elapsed();
+        if let Some(qpn) = control.qpns.alloc(now, random) {
             return Ok(qpn);
         }
         self.open_another_port(&mut control)?;
-        control
-            .qpns
-            .alloc(self.opened.elapsed(), random)
-            .ok_or_else(out_of_qpns)
+        control.qpns.alloc(now, random).ok_or_else(out_of_qpns)
     }
 
     /// Frees the number of a queue pair, and closes its port if no queue pair needs it.
     pub fn free_qpn(&self, qpn: u32) {
         let mut control = self.control.lock();
-        if let Some(port) = control.qpns.free(qpn, self.opened.elapsed()) {
-            self.replace_table(|table| {
-                if let Ok(at) = table.find_port(port) {
-                    let closed = table.ports.remove(at);
-                    closed
-                        .sockets
-                        .iter()
-                        .flatten()
-                        .for_each(|socket| self.remove_receiver(table, socket));
-                }
-            });
+        let now = control.opened.elapsed();
+        if let Some(port) = control.qpns.free(qpn, now) {
+            self.sockets.close_port(port);
         }
     }
 
@@ -257,6 +217,12 @@ impl Net {
         self.open_another_port(&mut control)
     }
 
+    fn open_port(&self, control: &mut NetState, port: u16) -> io::Result<()> {
+        self.sockets.open_port(port, &control.gids)?;
+        control.qpns.add_port(port);
+        Ok(())
+    }
+
     fn open_another_port(&self, control: &mut NetState) -> io::Result<()> {
         for _ in 0..PORT_TRIES {
             let port = ports::candidate_port(random());
@@ -266,91 +232,6 @@ impl Net {
             }
         }
         Err(out_of_qpns())
-    }
-
-    /// Opens a port at all addresses, or at none: EADDRINUSE if another socket has it at one of them.
-    fn open_port(&self, control: &mut NetState, port: u16) -> io::Result<()> {
-        let mut table = SocketTable::clone(&self.table());
-        let Err(at) = table.find_port(port) else {
-            return Err(io::ErrorKind::AddrInUse.into());
-        };
-        let mut sockets = vec![None; control.gids.len()];
-        let mut failed = None;
-        for (socket, local) in sockets.iter_mut().zip(&control.gids) {
-            let Some(local) = local.filter(has_socket) else {
-                continue;
-            };
-            match Socket::open(local, port, self.ifindex) {
-                Ok(new) => *socket = Some(Arc::new(new)),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    return Err(error);
-                }
-                // The port remains usable at the other addresses.
-                Err(error) => {
-                    log::warn!("uroce: no port {port} at {}: {error}", local.ip);
-                    failed = Some(error);
-                }
-            }
-        }
-        if let Some(error) = failed.filter(|_| sockets.iter().all(Option::is_none)) {
-            return Err(error);
-        }
-        for socket in sockets.iter().flatten() {
-            self.add_receiver(&mut table, socket)?;
-        }
-        table.gids.clone_from(&control.gids);
-        let port_sockets = PortSockets::new(port, sockets, &control.gids);
-        table.ports.insert(at, port_sockets);
-        control.qpns.add_port(port);
-        *self.table.write() = Arc::new(table);
-        Ok(())
-    }
-
-    /// Replaces the table by a changed copy. The caller holds the lock of `control`.
-    fn replace_table<T>(&self, change: impl FnOnce(&mut SocketTable) -> T) -> T {
-        let mut table = SocketTable::clone(&self.table());
-        let result = change(&mut table);
-        *self.table.write() = Arc::new(table);
-        result
-    }
-
-    /// Adds a socket to receive from, and its [`Socket::others`]. Returns its epoll token.
-    fn add_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) -> io::Result<usize> {
-        if let Some(others) = &socket.others {
-            self.add_receiver(table, others)?;
-        }
-        let free = table.receivers.iter().position(Option::is_none);
-        let token = free.unwrap_or(table.receivers.len());
-        epoll_add(&self.epoll, socket.fd(), token as u64)?;
-        if token == table.receivers.len() {
-            table.receivers.push(None);
-        }
-        table.receivers[token] = Some(Arc::clone(socket));
-        Ok(token)
-    }
-
-    fn remove_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) {
-        if let Some(others) = &socket.others {
-            self.remove_receiver(table, others);
-        }
-        for receiver in &mut table.receivers {
-            if receiver
-                .as_ref()
-                .is_some_and(|other| Arc::ptr_eq(other, socket))
-            {
-                *receiver = None;
-            }
-        }
-        // Closing the socket would remove it too, but a thread that is sending may keep it open for a while.
-        // SAFETY: `self` and `socket` own the open descriptors; EPOLL_CTL_DEL does not read the event.
-        unsafe {
-            libc::epoll_ctl(
-                self.epoll.as_raw_fd(),
-                libc::EPOLL_CTL_DEL,
-                socket.fd(),
-                std::ptr::null_mut(),
-            );
-        }
     }
 
     /// Reads pending notifications of the interface; updates GID table, port state and sockets. Returns what
@@ -405,49 +286,12 @@ impl Net {
         let wanted = present.map_or(&[][..], |interface| &interface.gids);
         let was_active = std::mem::replace(&mut control.state, state).active;
         let gids_changed = gid_table::update(&mut control.gids, wanted);
-        let gids = &control.gids;
-        self.replace_table(|table| {
-            table.gids.clone_from(gids);
-            let mut ports = std::mem::take(&mut table.ports);
-            for port in &mut ports {
-                self.update_port(table, port, gids);
-            }
-            table.ports = ports;
-        });
+        self.sockets.update(&control.gids);
         NetChange {
             gids: gids_changed,
             became_active: state.active && !was_active,
             became_inactive: was_active && !state.active,
         }
-    }
-
-    /// Makes a port have exactly one socket for each address of the GID table.
-    fn update_port(
-        &self,
-        table: &mut SocketTable,
-        port: &mut PortSockets,
-        gids: &[Option<GidAddress>],
-    ) {
-        port.sockets.resize(gids.len(), None);
-        for (socket, local) in port.sockets.iter_mut().zip(gids) {
-            let local = local.filter(has_socket);
-            if socket.as_ref().map(|socket| socket.local) == local {
-                continue;
-            }
-            if let Some(old) = socket.take() {
-                self.remove_receiver(table, &old);
-            }
-            let Some(local) = local else { continue };
-            let opened = Socket::open(local, port.port, self.ifindex).map(Arc::new);
-            match opened.and_then(|new| self.add_receiver(table, &new).map(|_| new)) {
-                Ok(new) => *socket = Some(new),
-                // Another process has the port at the new address: queue pairs cannot use this GID.
-                Err(error) => {
-                    log::warn!("uroce: no port {} at {}: {error}", port.port, local.ip);
-                }
-            }
-        }
-        port.update_senders(gids);
     }
 
     /// Joins a multicast group, so that datagrams to it reach this process. Each call needs a
@@ -468,8 +312,7 @@ impl Net {
             ip,
             gid_type: GidType::RoceV2,
         };
-        let socket = Arc::new(Socket::join(group, self.ifindex)?);
-        let token = self.replace_table(|table| self.add_receiver(table, &socket))?;
+        let token = self.sockets.join(group)?;
         control.groups.insert(ip, Group { refcount: 1, token });
         Ok(())
     }
@@ -487,45 +330,15 @@ impl Net {
         }
         let token = group.token;
         control.groups.remove(&ip);
-        self.replace_table(|table| {
-            if let Some(socket) = table.receiver(token).cloned() {
-                self.remove_receiver(table, &socket);
-            }
-        });
+        self.sockets.leave(token);
     }
-}
 
-/// Whether an entry of the GID table has sockets of its own.
-fn has_socket(entry: &GidAddress) -> bool {
-    entry.kind() != GidKind::SecondName
+    /// [`Sockets::claim_mad_port`].
+    pub fn claim_mad_port(&self) -> bool {
+        self.sockets.claim_mad_port(&self.control.lock().gids)
+    }
 }
 
 fn out_of_qpns() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOMEM)
-}
-
-fn new_epoll() -> io::Result<Owned<OwnedFd>> {
-    descriptors::open(|| {
-        // SAFETY: epoll_create1 has no preconditions.
-        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if epoll < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: epoll_create1 has just returned the descriptor, so nothing else owns it.
-        Ok(unsafe { OwnedFd::from_raw_fd(epoll) })
-    })
-}
-
-fn epoll_add(epoll: &OwnedFd, fd: RawFd, token: u64) -> io::Result<()> {
-    let mut event = libc::epoll_event {
-        events: libc::EPOLLIN as u32,
-        u64: token,
-    };
-    // SAFETY: the event is readable during the call.
-    let ret = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
-    if ret == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }

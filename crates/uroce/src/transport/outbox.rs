@@ -42,8 +42,6 @@ pub struct Outbox {
     buffers: Vec<GsoBuffer>,
     /// The sockets, from the first packet of a batch until the batch is sent.
     table: Option<Arc<SocketTable>>,
-    /// The comment of its packets, if they are recorded.
-    note: Option<&'static str>,
 }
 
 /// Consecutive packets of a batch that the kernel gets as one buffer and cuts into datagrams. They have the
@@ -84,7 +82,6 @@ impl Outbox {
             used: 0,
             buffers,
             table: None,
-            note: None,
         })
     }
 
@@ -185,39 +182,9 @@ impl Net {
         packet: &Transmit,
         note: &'static str,
     ) {
-        self.alone(outbox, packet, note, |outbox| {
-            self.push(outbox, src_qpn, packet);
-            self.flush(outbox);
-        });
-    }
-
-    /// A packet that is in [`Outbox::buffer`] is lost: it is only recorded.
-    #[cold]
-    pub fn lose(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit, note: &'static str) {
-        let Some(tap) = &self.tap else { return };
-        self.alone(outbox, packet, note, |outbox| {
-            self.push(outbox, src_qpn, packet);
-            record(tap, outbox);
-            outbox.buffers.clear();
-            (outbox.used, outbox.table) = (0, None);
-        });
-    }
-
-    /// Sends what is in the batch, and lets `handle` make a batch of the packet in [`Outbox::buffer`] alone,
-    /// which is recorded with a comment.
-    fn alone(
-        &self,
-        outbox: &mut Outbox,
-        packet: &Transmit,
-        note: &'static str,
-        handle: impl FnOnce(&mut Outbox),
-    ) {
-        let bytes = outbox.buffer()[..packet.len].to_vec();
-        self.flush(outbox);
-        outbox.buffer()[..packet.len].copy_from_slice(&bytes);
-        outbox.note = Some(note);
-        handle(outbox);
-        outbox.note = None;
+        self.flush_before(outbox, packet);
+        self.push(outbox, src_qpn, packet);
+        self.flush_noted(outbox, note);
     }
 
     /// [`Net::send_noted`] with a wrong ICRC.
@@ -229,10 +196,29 @@ impl Net {
         packet: &Transmit,
         note: &'static str,
     ) {
-        self.alone(outbox, packet, note, |outbox| {
-            self.push_corrupted(outbox, src_qpn, packet);
-            self.flush(outbox);
-        });
+        self.flush_before(outbox, packet);
+        self.push_corrupted(outbox, src_qpn, packet);
+        self.flush_noted(outbox, note);
+    }
+
+    /// A packet that is in [`Outbox::buffer`] is lost: it is only recorded.
+    #[cold]
+    pub fn lose(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit, note: &'static str) {
+        let Some(tap) = self.ingress.tap() else {
+            return;
+        };
+        self.flush_before(outbox, packet);
+        self.push(outbox, src_qpn, packet);
+        record(tap, outbox, Some(note));
+        outbox.buffers.clear();
+        (outbox.used, outbox.table) = (0, None);
+    }
+
+    /// Sends what is in the batch, but not the packet in [`Outbox::buffer`], which stays there.
+    fn flush_before(&self, outbox: &mut Outbox, packet: &Transmit) {
+        let bytes = outbox.buffer()[..packet.len].to_vec();
+        self.flush(outbox);
+        outbox.buffer()[..packet.len].copy_from_slice(&bytes);
     }
 
     /// [`Net::push`] with a wrong ICRC.
@@ -252,13 +238,19 @@ impl Net {
     pub fn flush(&self, outbox: &mut Outbox) {
         outbox.table = None;
         if !outbox.is_empty() {
-            self.flush_buffers(outbox);
+            self.flush_buffers(outbox, None);
         }
     }
 
-    fn flush_buffers(&self, outbox: &mut Outbox) {
-        if let Some(tap) = &self.tap {
-            record(tap, outbox);
+    /// [`Net::flush`] for packets that are recorded with a comment.
+    fn flush_noted(&self, outbox: &mut Outbox, note: &'static str) {
+        outbox.table = None;
+        self.flush_buffers(outbox, Some(note));
+    }
+
+    fn flush_buffers(&self, outbox: &mut Outbox, note: Option<&str>) {
+        if let Some(tap) = self.ingress.tap() {
+            record(tap, outbox, note);
         }
         let mut rest = &outbox.buffers[..];
         while let Some(first) = rest.first() {
@@ -283,7 +275,7 @@ impl Net {
 /// Records the packets of a batch. They are recorded before they are sent, so that none is recorded after its
 /// response; the network may still refuse them.
 #[cold]
-fn record(tap: &Tap, outbox: &Outbox) {
+fn record(tap: &Tap, outbox: &Outbox, note: Option<&str>) {
     let now = SystemTime::now();
     for buffer in &outbox.buffers {
         let packets = &outbox.bytes[buffer.start..buffer.start + buffer.len];
@@ -302,7 +294,7 @@ fn record(tap: &Tap, outbox: &Outbox) {
                 },
                 datagram,
             };
-            tap.record(now, Direction::Sent, &frame, outbox.note);
+            tap.record(now, Direction::Sent, &frame, note);
         }
     }
 }

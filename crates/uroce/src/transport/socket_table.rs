@@ -5,7 +5,13 @@ use std::sync::Arc;
 
 use super::gid_table::{GidAddress, GidKind};
 use super::socket::Socket;
-use roce::engine::Gid;
+use roce::engine::{AddressVector, Gid};
+use roce::wire::{Flow, PORT, first_qpn, ip_of, port_of};
+
+/// The number of the queue pair of subnet management.
+pub const SMI_QPN: u32 = 0;
+/// The number of the queue pair of general services.
+pub const GSI_QPN: u32 = 1;
 
 /// The sockets of a device, and the GID table that they are bound to. Senders and receivers read it without a
 /// lock; [`super::Net`] replaces it as a whole.
@@ -94,4 +100,51 @@ impl SocketTable {
             None => roce::wire::gid_of(ip),
         }
     }
+
+    /// The addresses at which this process has a port.
+    pub fn addresses_of(&self, port: u16) -> Vec<IpAddr> {
+        let gids = self.gids.iter().flatten().filter(|gid| has_socket(gid));
+        gids.map(|gid| gid.ip)
+            .filter(|ip| self.socket_at(*ip, port).is_some())
+            .collect()
+    }
+
+    /// The flow that a unicast packet of queue pair `qpn` would be of. None for multicast, and where the
+    /// packet could not be sent.
+    pub fn flow(&self, qpn: u32, av: &AddressVector, dest_qpn: u32) -> Option<Flow> {
+        let socket = self.sender(port_of(qpn), av.sgid_index)?;
+        let dst = socket.destination(av);
+        (dst.is_ipv4() == socket.local.ip.is_ipv4() && !dst.is_multicast()).then(|| Flow {
+            src: socket.local.ip,
+            dst,
+            src_port: socket.port,
+            dst_port: port_of(dest_qpn),
+        })
+    }
+
+    /// The GIDs of both ends of a flow from this process: its own, and the peer's as
+    /// [`roce::engine::Addresses`] has it; and both as addresses in a GRH. None if the source is not an
+    /// address and port of this process.
+    pub fn gids_of(&self, flow: &Flow) -> Option<([Gid; 2], [IpAddr; 2])> {
+        let socket = self.socket_at(flow.src, flow.src_port)?;
+        let gids = [socket.local.peer_gid(), self.sender_gid(socket, flow.dst)];
+        let in_grh = gids.map(|gid| socket.local.in_grh(ip_of(&gid)));
+        Some((gids, in_grh))
+    }
+
+    /// A queue pair number of a port that this process has at an entry of the GID table: port 4791 if
+    /// possible. None if it has none.
+    pub fn mad_source(&self, gid_index: u8) -> Option<u32> {
+        if self.sender(PORT, gid_index).is_some() {
+            return Some(GSI_QPN);
+        }
+        let mut others = self.ports.iter().filter(|port| port.port != PORT);
+        let other = others.find(|port| self.sender(port.port, gid_index).is_some())?;
+        Some(first_qpn(other.port))
+    }
+}
+
+/// Whether an entry of the GID table has sockets of its own.
+pub fn has_socket(entry: &GidAddress) -> bool {
+    entry.kind() != GidKind::SecondName
 }

@@ -354,8 +354,8 @@ impl ProcessState {
             let is_empty = self
                 .agents
                 .flush(file, |message| write(&end.writer, message));
-            self.epoll
-                .watch_output(fd, Token::File(end.number), !is_empty);
+            let events = if is_empty { 0 } else { libc::EPOLLOUT };
+            self.epoll.watch(fd, Token::File(end.number), events);
         }
     }
 

@@ -1,12 +1,8 @@
 //! WRs that the HCA executes without the peer's responder.
 
 use super::{Hca, Qp, QpState, Service};
-use crate::engine::shm::{Sender, is_executable};
-use crate::engine::{Completion, Gid, SendWr};
+use crate::engine::Gid;
 use crate::wire::Psn;
-
-/// The most bytes that one call copies, apart from its last WR: other threads wait for the queue pair.
-const MAX_DIRECT_LEN: u64 = 8 << 20;
 
 /// The peer of a queue pair, as the packets of its requests show it.
 pub struct Initiator {
@@ -18,65 +14,26 @@ pub struct Initiator {
     pub first_psn: Psn,
 }
 
+/// RDMA WRITEs and READs without packets, if the HCA has the peer's memory. Only uroce uses this.
 impl Qp {
-    /// Whether the HCA may execute a WR that is being posted. All earlier WRs have completed, so their
-    /// effects on the peer come before.
-    #[inline]
-    pub(super) fn may_execute_directly(&self, wr: &SendWr) -> bool {
-        is_executable(wr, &self.attributes)
-            && self.state == QpState::Rts
-            && self.sends.queue().is_empty()
-    }
-
     /// Whether [`Qp::execute_direct`] has something to do.
     #[inline]
     pub fn has_direct(&self) -> bool {
-        let sender = self.sends.sender();
-        self.state == QpState::Rts && sender.is_some_and(Sender::has_direct)
+        self.state == QpState::Rts && self.sends.has_direct()
     }
 
     /// Lets the HCA execute WRs that have waited until all earlier requests were acknowledged. To be called
-    /// before [`Qp::transmit`], which sends them otherwise, and the one behind `MAX_DIRECT_LEN` bytes.
+    /// before [`Qp::transmit`], which sends them otherwise, and those behind some MiB.
     pub fn execute_direct(&mut self, hca: &mut impl Hca) {
-        let mut len = 0;
-        while self.has_direct() && len < MAX_DIRECT_LEN {
-            let Some((sender, queue)) = self.sends.sender_mut() else {
-                return;
-            };
-            let Some(wr) = sender.next_direct(queue, &self.attributes) else {
-                return;
-            };
-            if !hca.execute_directly(wr, self.attributes.target()) {
-                sender.on_refused();
-                return;
-            }
-            len += wr.message_len();
-            self.counters.direct_ops += 1;
-            sender.on_executed(queue);
-            self.complete_sends(hca);
+        if self.state == QpState::Rts {
+            let result = self.sends.execute_direct(&self.attributes, hca);
+            self.settle(result, hca);
         }
-        self.send_waiting();
     }
 
     /// The WRs that have waited are sent.
     pub fn send_waiting(&mut self) {
-        if let Some((sender, _)) = self.sends.sender_mut() {
-            sender.send_waiting();
-        }
-    }
-
-    /// Completes a WR that the HCA has executed.
-    pub(super) fn complete_directly(
-        &mut self,
-        signaled: bool,
-        completion: Completion,
-        hca: &mut impl Hca,
-    ) {
-        self.counters.direct_ops += 1;
-        self.sends.queue_mut().skip();
-        if self.report_send(signaled, completion, hca).is_err() {
-            self.enter_fatal_error(hca);
-        }
+        self.sends.send_waiting();
     }
 
     /// The accesses that the peer may make to memory without this queue pair's responder,

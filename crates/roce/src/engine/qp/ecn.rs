@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Addresses, Clock, Qp, Service, Time};
+use super::{Clock, Counters, Time};
 use crate::engine::emit::{self, Encoded, Layout};
 use crate::wire::{Opcode, Psn};
 
@@ -26,7 +26,10 @@ pub(super) struct Notification {
 
 impl Notification {
     /// A packet of the peer was marked on its way.
-    fn on_marked(&mut self, now: Time) {
+    #[cold]
+    pub fn on_marked(&mut self, clock: impl Clock, counters: &mut Counters) {
+        counters.np_ecn_marked_roce_packets += 1;
+        let now = clock.time();
         let is_early = |last: Time| now.since(last) < CNP_INTERVAL;
         if !self.last.is_some_and(is_early) {
             self.last = Some(now);
@@ -42,7 +45,12 @@ impl Notification {
 
     /// Writes a CNP into `buffer`. None if that is too small.
     #[cold]
-    pub fn next(&mut self, dest_qpn: u32, buffer: &mut [u8]) -> Option<Encoded> {
+    pub fn next(
+        &mut self,
+        dest_qpn: u32,
+        buffer: &mut [u8],
+        counters: &mut Counters,
+    ) -> Option<Encoded> {
         self.is_due = false;
         let headers = emit::headers(Opcode::CNP, dest_qpn, Psn::new(0), buffer);
         let headers_len = headers.size();
@@ -50,35 +58,8 @@ impl Notification {
         let encoded = layout.seal(headers)?;
         buffer.get_mut(headers_len..encoded.len)?.fill(0);
         *buffer.get_mut(BECN.0)? |= BECN.1;
+        counters.np_cnp_sent += 1;
         Some(encoded)
-    }
-}
-
-impl Qp {
-    /// A packet of the peer was marked on its way.
-    #[cold]
-    pub(super) fn on_marked(&mut self, clock: impl Clock) {
-        self.counters.np_ecn_marked_roce_packets += 1;
-        self.notification.on_marked(clock.time());
-    }
-
-    /// A CNP of the peer: this queue pair's packets were marked.
-    #[cold]
-    pub(super) fn on_cnp(&mut self, from: &Addresses) {
-        let service = self.attributes.config.service;
-        if service == Service::Ud || !self.is_of_peer(from) {
-            return;
-        }
-        self.counters.rp_cnp_handled += 1;
-        self.sends.requester_mut().on_congestion();
-    }
-
-    /// Writes a CNP into `buffer`.
-    #[cold]
-    pub(super) fn next_cnp(&mut self, buffer: &mut [u8]) -> Option<Encoded> {
-        let encoded = self.notification.next(self.attributes.dest_qpn, buffer);
-        self.counters.np_cnp_sent += u64::from(encoded.is_some());
-        encoded
     }
 }
 
@@ -88,13 +69,14 @@ mod tests {
 
     #[test]
     fn there_is_one_cnp_for_the_packets_of_50_us() {
-        let mut notification = Notification::default();
+        let (mut notification, mut counters) = (Notification::default(), Counters::default());
         for (at, is_due) in [(0, true), (49_999, false), (50_000, true), (60_000, false)] {
-            notification.on_marked(Time(at));
+            notification.on_marked(Time(at), &mut counters);
             assert_eq!(notification.is_due(), is_due);
             if is_due {
                 let mut buffer = [0xff; 64];
-                let len = notification.next(0x12_3456, &mut buffer).unwrap().len;
+                let len = notification.next(0x12_3456, &mut buffer, &mut counters);
+                let len = len.unwrap().len;
                 assert_eq!((len, buffer[BECN.0] & BECN.1), (28, BECN.1));
                 assert_eq!(
                     (&buffer[5..8], &buffer[12..28]),
@@ -102,5 +84,9 @@ mod tests {
                 );
             }
         }
+        assert_eq!(
+            (counters.np_ecn_marked_roce_packets, counters.np_cnp_sent),
+            (4, 2)
+        );
     }
 }

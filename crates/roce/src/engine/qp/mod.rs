@@ -1,77 +1,27 @@
-//! A queue pair: its state, the calls that drive it, and the wiring of requester, completer and
-//! responder. Only this module changes the state and reports completions of the send queue.
+//! A queue pair: its state, the calls that drive it, and the wiring of send side and responder. Only this
+//! module changes the state.
 
-mod complete;
 mod direct;
 mod dropped;
 mod ecn;
+mod errors;
 mod receive;
-mod reliable;
-mod sends;
 mod shm;
-mod slots;
-mod uc;
-mod ud;
 
 use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
 
 use self::ecn::Notification;
-use self::sends::SendSide;
-use self::uc::EarlyPackets;
 use super::attributes::Attributes;
 use super::counters::Counters;
 use super::emit::Encoded;
-use super::requester::{Pace, UnreliableStep};
-use super::responder::{self, Responder};
-use super::send_queue::SendQueue;
+use super::requester::Pace;
+use super::responder::{self, NextResponse, Responder};
+use super::send_side::{SendError, SendSide};
 use super::{
-    AddressVector, Clock, Gid, Hca, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr,
-    SendWr, Service, Time, UdAddress, WorkQueue,
+    Addresses, Clock, Hca, PeerActivity, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr,
+    Service, Time, Transmit, UdAddress, WorkQueue,
 };
-use crate::wire::{ICRC_LEN, Operation, PORT, Packet};
-
-/// The addresses of a received packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    /// The source address.
-    pub src: Gid,
-    /// The destination address.
-    pub dst: Gid,
-    /// The UDP port that it was sent from.
-    pub src_port: u16,
-    /// A switch has marked it: its ECN field is CE, "congestion experienced".
-    pub is_marked: bool,
-    /// The GRH that a UD receive buffer begins with.
-    pub grh: [u8; 40],
-    /// The index of the packet's P_Key in the P_Key table. The HCA drops packets with an unknown
-    /// P_Key.
-    pub pkey_index: u16,
-}
-
-impl Addresses {
-    /// The addresses of a packet from port 4791, unmarked, with the first P_Key and an empty GRH.
-    pub fn new(src: Gid, dst: Gid) -> Addresses {
-        Addresses {
-            src,
-            dst,
-            src_port: PORT,
-            is_marked: false,
-            grh: [0; 40],
-            pkey_index: 0,
-        }
-    }
-}
-
-/// A packet to send. It is in the buffer that [`Qp::transmit`] was given, without the ICRC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where to send it.
-    pub av: AddressVector,
-    /// Determines the destination's UDP port.
-    pub dest_qpn: u32,
-    /// Bytes in the buffer: headers, payload, padding.
-    pub len: usize,
-}
+use crate::wire::{ICRC_LEN, Packet};
 
 /// A queue pair.
 pub struct Qp {
@@ -79,7 +29,6 @@ pub struct Qp {
     attributes: Attributes,
     sends: SendSide,
     responder: Responder,
-    early: EarlyPackets,
     notification: Notification,
     /// The counts that no part keeps, and those of the parts before the last move to RESET.
     counters: Counters,
@@ -93,7 +42,6 @@ impl Qp {
             attributes: Attributes::new(config),
             sends: SendSide::new(&config),
             responder: Responder::new(&config),
-            early: EarlyPackets::default(),
             notification: Notification::default(),
             counters: Counters::default(),
         }
@@ -185,7 +133,6 @@ impl Qp {
         self.attributes.apply(change);
         if let Some(psn) = change.rq_psn {
             self.responder.start(psn);
-            self.early = EarlyPackets::default();
         }
         if let Some(psn) = change.sq_psn {
             self.sends.start(psn, &self.attributes);
@@ -200,8 +147,7 @@ impl Qp {
             }
             QpState::Sqd => {
                 self.state = QpState::Sqd;
-                self.sends.drain(&self.attributes, now);
-                self.check_drained(hca);
+                self.sends.drain(&self.attributes, now, hca);
             }
             QpState::Rts => {
                 self.sends.resume();
@@ -226,28 +172,27 @@ impl Qp {
     /// no memory.
     #[inline]
     pub fn next_send(&mut self) -> Option<&mut SendWr> {
-        self.sends.queue_mut().next_wr()
+        self.sends.next_wr()
+    }
+
+    /// Whether the send queue has free slots for that number of WRs ([`crate::engine::PolledSends`]).
+    #[inline]
+    pub fn has_send_slots(&mut self, count: u32, hca: &impl Hca) -> bool {
+        self.sends.has_slots(count, &self.attributes, hca)
     }
 
     /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
     #[inline]
     pub fn post_next_send(&mut self, hca: &mut impl Hca) -> bool {
-        if !self.has_send_slots(1, hca) {
-            return false;
-        }
-        let Some(wr) = self.sends.queue().written_wr() else {
-            return false;
-        };
-        if self.may_execute_directly(wr) && hca.execute_directly(wr, self.attributes.target()) {
-            let (signaled, completion) = (wr.flags.signaled, wr.success());
-            self.complete_directly(signaled, completion, hca);
-            return true;
-        }
-        self.sends.queue_mut().push_next(self.attributes.mtu);
+        let posted = self.sends.post_next(self.state, &self.attributes, hca);
+        let is_posted = posted.unwrap_or_else(|error| {
+            self.on_send_error(error, hca);
+            true
+        });
         if matches!(self.state, QpState::Err | QpState::Sqe) {
-            self.flush_sends(hca);
+            self.sends.flush(hca);
         }
-        true
+        is_posted
     }
 
     /// Posts a WR to the receive queue; false if the queue is full, or there is no memory. In ERR the WR
@@ -280,12 +225,20 @@ impl Qp {
             Service::Ud => {
                 return self.transmit_datagram(Pace::Paced(clock.time()), hca, buffer);
             }
-            _ if self.notification.is_due() => self.next_cnp(buffer),
-            Service::Uc if self.sends.is_bound() => None,
+            _ if self.notification.is_due() => {
+                let to = self.attributes.dest_qpn;
+                self.notification.next(to, buffer, &mut self.counters)
+            }
             Service::Uc => self.next_uc_packet(clock.time(), hca, buffer),
             _ => self.next_reliable(clock, hca, buffer),
         };
-        encoded.map(|encoded| self.sent_to_peer(&encoded))
+        let len = encoded?.len;
+        self.counters.on_sent(len + ICRC_LEN);
+        Some(Transmit {
+            av: self.attributes.av,
+            dest_qpn: self.attributes.dest_qpn,
+            len,
+        })
     }
 
     /// [`Qp::transmit`] for a UD queue pair.
@@ -296,17 +249,100 @@ impl Qp {
         hca: &mut impl Hca,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        let packet = self.next_datagram(pace, hca, buffer)?;
-        self.counters.sent_pkts += 1;
-        self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
+        if !self.state.sends() {
+            return None;
+        }
+        let sent = self
+            .sends
+            .next_datagram(&self.attributes, pace, hca, buffer);
+        let packet = self.settle(sent, hca)?;
+        self.complete_sends(hca);
+        self.counters.on_sent(packet.len + ICRC_LEN);
         Some(packet)
+    }
+
+    /// Writes the next packet of an unreliable connection into `buffer`.
+    fn next_uc_packet(
+        &mut self,
+        now: Time,
+        hca: &mut impl Hca,
+        buffer: &mut [u8],
+    ) -> Option<Encoded> {
+        if !self.state.sends() {
+            return None;
+        }
+        let sent = self
+            .sends
+            .next_uc_packet(&self.attributes, now, hca, buffer);
+        let sent = self.settle(sent, hca)?;
+        self.complete_sends(hca);
+        Some(sent)
+    }
+
+    /// Writes the next packet of a reliable connection into `buffer`. Responses go before requests, except
+    /// that one request may go before an ACK (see `ResponseQueue::yields_to_request`).
+    #[inline(always)]
+    fn next_reliable(
+        &mut self,
+        clock: impl Clock,
+        hca: &mut impl Hca,
+        buffer: &mut [u8],
+    ) -> Option<Encoded> {
+        if self.sends.requester().has_unsent() {
+            let responses = self.responder.responses_mut();
+            if responses.queue_mut().yields_to_request() {
+                if let Some(request) = self.next_request(clock, hca, buffer) {
+                    return Some(request);
+                }
+            }
+        }
+        self.next_response(clock, hca, buffer)
+            .or_else(|| self.next_request(clock, hca, buffer))
+    }
+
+    #[inline(always)]
+    fn next_request(
+        &mut self,
+        clock: impl Clock,
+        hca: &mut impl Hca,
+        buffer: &mut [u8],
+    ) -> Option<Encoded> {
+        if !self.state.sends() {
+            return None;
+        }
+        let sent = self.sends.next_packet(&self.attributes, clock, hca, buffer);
+        self.settle(sent, hca)
+    }
+
+    #[inline(always)]
+    fn next_response(
+        &mut self,
+        clock: impl Clock,
+        hca: &mut impl Hca,
+        buffer: &mut [u8],
+    ) -> Option<Encoded> {
+        // No other takes a packet: see `SendSide::on_late_ack`.
+        if self.responder.is_shared() && !self.responder.responses().queue().ack_is_next() {
+            return None;
+        }
+        let next =
+            self.responder
+                .responses_mut()
+                .next_response(&self.attributes, clock, hca, buffer);
+        match next {
+            NextResponse::None => None,
+            NextResponse::Sent(encoded) => Some(encoded),
+            NextResponse::AccessError(nak) => {
+                self.on_read_refused(hca);
+                nak
+            }
+        }
     }
 
     /// Whether [`Qp::transmit`] may have something to do. If not, it returns None and changes nothing.
     #[inline]
     pub fn may_transmit(&self) -> bool {
-        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        self.has_response() || sends && self.sends.has_unsent()
+        self.has_response() || self.state.sends() && self.sends.has_unsent()
     }
 
     /// Whether the requester waits after an RNR NAK.
@@ -337,25 +373,8 @@ impl Qp {
     /// been used. Without an ack timeout it stays outstanding.
     pub fn fail_unreachable(&mut self, hca: &mut impl Hca) {
         if self.can_fail_unreachable() {
-            self.counters.retry_exceeded_err += 1;
-            self.fail_oldest_send(IBV_WC_RETRY_EXC_ERR, hca);
+            self.on_send_error(SendError::Failed(IBV_WC_RETRY_EXC_ERR), hca);
         }
-    }
-
-    /// A packet of that length to the peer of a connected queue pair.
-    pub(super) fn to_peer(&self, len: usize) -> Transmit {
-        Transmit {
-            av: self.attributes.av,
-            dest_qpn: self.attributes.dest_qpn,
-            len,
-        }
-    }
-
-    /// Counts a packet to the peer of a connected queue pair.
-    fn sent_to_peer(&mut self, encoded: &Encoded) -> Transmit {
-        self.counters.sent_pkts += 1;
-        self.counters.sent_bytes += (encoded.len + ICRC_LEN) as u64;
-        self.to_peer(encoded.len)
     }
 
     /// Whether the caller may defer [`Qp::transmit`] until more WQEs are posted: enough packets are in
@@ -367,8 +386,11 @@ impl Qp {
     /// The latest time at which [`Qp::handle_timeout`] and then [`Qp::transmit`] must be called if
     /// nothing happens before; None if no timer runs.
     pub fn next_timeout(&self) -> Option<Time> {
-        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
-        let timer = sends.then(|| self.sends.next_timeout()).flatten();
+        let timer = self
+            .state
+            .sends()
+            .then(|| self.sends.next_timeout())
+            .flatten();
         if self.sends.is_bound() {
             return timer;
         }
@@ -391,26 +413,10 @@ impl Qp {
 
     /// Handles the timers that have expired. `peer`: the one of a connected queue pair.
     pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
-        if matches!(self.state, QpState::Rts | QpState::Sqd) {
+        if self.state.sends() {
             let result = self.sends.on_timeout(&self.attributes, peer, now);
-            if let Err(status) = result {
-                self.fail_oldest_send(status, hca);
-            }
+            self.settle(result, hca);
         }
-    }
-
-    /// Completes and executes send WQEs of an unreliable service until one has a packet that may be
-    /// sent now; false if there is none.
-    fn prepare_unreliable(&mut self, pace: Pace, hca: &mut impl Hca) -> bool {
-        while matches!(self.state, QpState::Rts | QpState::Sqd) {
-            match self.sends.requester_mut().unreliable_step(pace, hca) {
-                UnreliableStep::Blocked => return false,
-                UnreliableStep::Send => return true,
-                UnreliableStep::Complete => self.complete_sends(hca),
-                UnreliableStep::Fail(status) => self.fail_oldest_send(status, hca),
-            }
-        }
-        false
     }
 
     /// Drops the requests that wait for an earlier one, as a responder of another make does. For simulations.

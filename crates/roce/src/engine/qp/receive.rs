@@ -1,8 +1,8 @@
 //! Receiving packets: which part of the queue pair each is for.
 
-use super::{Addresses, Clock, Hca, Operation, Packet, Qp, QpEvent, QpState, Service};
+use super::{Addresses, Clock, Hca, Packet, Qp, QpEvent, QpState, Service};
 use crate::engine::recv_queue::RecvQueue;
-use crate::wire::{Opcode, PORT, port_of};
+use crate::wire::{Opcode, Operation};
 
 impl Qp {
     /// [`Qp::receive`] as if no receive was posted: a SEND or a WRITE with immediate gets an RNR NAK. Injects
@@ -18,14 +18,8 @@ impl Qp {
         self.receive(packet, from, clock, hca);
         self.responder.recv_queue_mut().restore(queue);
         if self.state == QpState::Err {
-            self.flush_receives(hca);
+            self.responder.flush(hca);
         }
-    }
-
-    /// Whether packets have an effect in the current state.
-    #[inline]
-    pub(super) fn may_receive(&self) -> bool {
-        !matches!(self.state, QpState::Reset | QpState::Init | QpState::Err)
     }
 
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
@@ -38,65 +32,95 @@ impl Qp {
         clock: impl Clock,
         hca: &mut impl Hca,
     ) {
-        self.counters.rcvd_pkts += 1;
-        self.counters.rcvd_bytes += packet.datagram_len() as u64;
-        if !self.may_receive() {
+        self.counters.on_received(packet.datagram_len());
+        if !self.state.receives() {
             self.counters.dropped_in_state += 1;
             return;
         }
+        let attributes = &self.attributes;
+        let service = attributes.config.service;
         let Some((transport, operation, part)) = packet.bth.opcode.parts() else {
             if packet.bth.opcode == Opcode::CNP {
                 self.on_cnp(from);
             }
             return;
         };
-        let service = self.attributes.config.service;
         if transport != service.transport() {
             self.counters.dropped_not_of_peer += 1;
             return;
         }
         if service == Service::Ud {
-            self.receive_datagram(operation, packet, from, hca);
-            return;
+            let action = self
+                .responder
+                .on_datagram(operation, packet, from, attributes, hca);
+            return self.on_responder_action(action, hca);
         }
-        if !self.is_of_peer(from) {
+        if !attributes.is_of_peer(from) {
             self.counters.dropped_not_of_peer += 1;
             return;
         }
         if from.is_marked {
-            self.on_marked(clock);
+            self.notification.on_marked(clock, &mut self.counters);
         }
         let is_response = matches!(
             operation,
             Operation::Ack | Operation::AtomicAck | Operation::ReadResponse
         );
         match service {
-            Service::Rc | Service::XrcSend if is_response => {
-                self.receive_response(operation, packet, clock.time(), hca);
+            Service::Rc | Service::XrcSend if is_response && self.state.sends() => {
+                let now = clock.time();
+                let result = self
+                    .sends
+                    .on_response(operation, packet, attributes, now, hca);
+                self.settle(result, hca);
             }
-            // Without memory the packet is dropped, as a network may do.
+            // Without memory the packet is dropped, as a network may do. If the peer has bound its requester
+            // to shared memory, this is an old duplicate.
             Service::Rc | Service::XrcRecv
-                if !is_response && self.responder.responses_mut().try_reserve() =>
+                if !is_response
+                    && self.responder.responses_mut().try_reserve()
+                    && !self.responder.is_shared() =>
             {
-                self.receive_request(operation, part, packet, hca);
+                self.check_established(hca);
+                let (responder, attributes) = (&mut self.responder, &self.attributes);
+                let action = responder.on_request(operation, part, packet, attributes, hca);
+                self.on_responder_action(action, hca);
             }
-            Service::Uc => self.receive_uc_packet(packet, hca),
+            Service::Uc => {
+                self.check_established(hca);
+                let action = self.responder.on_uc_packet(packet, &self.attributes, hca);
+                self.on_responder_action(action, hca);
+            }
             _ => {}
         }
     }
 
-    /// 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
-    /// queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
-    #[inline]
-    pub(super) fn is_of_peer(&self, from: &Addresses) -> bool {
-        let peer_port = port_of(self.attributes.dest_qpn);
-        from.src == self.attributes.peer && (peer_port == PORT || from.src_port == peer_port)
+    /// A CNP of the peer: this queue pair's packets were marked.
+    #[cold]
+    fn on_cnp(&mut self, from: &Addresses) {
+        if self.attributes.config.service != Service::Ud && self.attributes.is_of_peer(from) {
+            self.counters.rp_cnp_handled += 1;
+            self.sends.requester_mut().on_congestion();
+        }
     }
 
     /// Raises the communication-established event for the first packet in RTR (11.6.3.1).
     pub(super) fn check_established(&mut self, hca: &mut impl Hca) {
         if self.state == QpState::Rtr && self.responder.take_established() {
             hca.event(QpEvent::CommunicationEstablished);
+        }
+    }
+
+    /// Whether packets wait for the expected one of an unreliable connection.
+    pub fn has_early_packets(&self) -> bool {
+        self.attributes.config.service == Service::Uc && self.responder.has_early()
+    }
+
+    /// Delivers the packets that wait for the expected one, unless it may still come.
+    pub fn deliver_early(&mut self, hca: &mut impl Hca) {
+        if self.has_early_packets() && !hca.may_reorder() {
+            let action = self.responder.deliver_early(&self.attributes, hca);
+            self.on_responder_action(action, hca);
         }
     }
 }

@@ -3,7 +3,6 @@
 //! | part | responsible for |
 //! |---|---|
 //! | [`SendWindow`] | the send queue, which of its packets are in flight, and which one is next |
-//! | `Drain` | WQEs that may not begin |
 //! | [`CongestionWindow`], `Credits` | how many packets may be in flight, and which messages |
 //! | `AckRequests` | which packets request an acknowledgment |
 //! | `RetransmissionTimers` | ack timeout, RTO, RNR timer; RTT samples |
@@ -16,7 +15,6 @@
 mod ack;
 mod ack_request;
 mod credits;
-mod drain;
 #[cfg(test)]
 mod inspect;
 mod payload;
@@ -39,7 +37,6 @@ use super::{Completion, Hca, LocalError, QpConfig, SendOp, Time};
 use crate::wire::Psn;
 use ack_request::AckRequests;
 use credits::Credits;
-use drain::Drain;
 use selective::Selective;
 use timers::RetransmissionTimers;
 use write::write_request;
@@ -47,7 +44,7 @@ use write::write_request;
 pub use ack::Acked;
 pub use timers::Expired;
 pub use unreliable::{Pace, UnreliableStep};
-pub use window::{Finished, SendWindow};
+pub use window::SendWindow;
 
 /// Sends may be deferred if more WQEs than this are outstanding: the program posts a stream.
 const STREAM_WQES: usize = 8;
@@ -58,7 +55,6 @@ const MAX_DEFERRED_PACKETS: u64 = 32;
 #[derive(Debug)]
 pub struct Requester {
     window: SendWindow,
-    drain: Drain,
     congestion: CongestionWindow,
     credits: Credits,
     ack_requests: AckRequests,
@@ -78,7 +74,8 @@ pub enum NextRequest<T> {
 }
 
 /// The next step with the current WQE.
-enum Step {
+pub enum Step {
+    /// Write a packet or a fragment.
     Send,
     /// Go on with the next WQE.
     Skip,
@@ -86,6 +83,7 @@ enum Step {
     Wait,
     /// Execute the local operation.
     Execute,
+    /// The WQE fails with that status.
     Fail(ibv_wc_status),
 }
 
@@ -94,7 +92,6 @@ impl Requester {
     pub fn new(config: &QpConfig) -> Requester {
         Requester {
             window: SendWindow::default(),
-            drain: Drain::default(),
             congestion: CongestionWindow::new(4096),
             credits: Credits::default(),
             ack_requests: AckRequests::default(),
@@ -163,19 +160,20 @@ impl Requester {
 
     /// Lets no WQE begin, so that soon nothing is in flight.
     pub fn hold(&mut self, is_reliable: bool, now: Time) {
-        if self.drain.hold() {
+        if self.window.queue_mut().drain_mut().hold() {
             self.request_last_ack(is_reliable, now);
         }
     }
 
     /// Lets WQEs begin.
     pub fn release(&mut self) {
-        self.drain.release();
+        self.window.queue_mut().drain_mut().release();
     }
 
     /// Enters SQD (10.3.1.5). `is_reliable`: the queue pair's requests are acknowledged.
     pub fn drain(&mut self, is_reliable: bool, now: Time) {
-        self.drain.start(self.window.begun_end());
+        let end = self.window.begun_end();
+        self.window.queue_mut().drain_mut().start(end);
         self.request_last_ack(is_reliable, now);
     }
 
@@ -186,34 +184,11 @@ impl Requester {
         }
     }
 
-    /// Leaves SQD for RTS.
-    pub fn resume(&mut self) {
-        self.drain.resume();
-    }
-
-    /// Whether the send queue is draining (`sq_draining`).
-    pub fn is_draining(&self) -> bool {
-        self.drain.is_draining()
-    }
-
-    /// Whether draining has ended. Returns true once.
-    pub fn take_drained(&mut self) -> bool {
-        let oldest = self.window.queue().front();
-        self.drain.take_drained(oldest.map(|wqe| wqe.first))
-    }
-
-    /// [`SendWindow::next_finished`].
-    #[inline]
-    pub fn next_finished(&mut self) -> Option<Finished> {
-        self.window.next_finished(&self.drain)
-    }
-
     /// Stops sending and draining, and removes all WQEs; returns their completions, oldest first. WQEs
     /// posted after a move from SQE to RTS go on with the next PSN.
     pub fn flush(&mut self) -> impl Iterator<Item = Completion> {
         self.timers.stop();
         self.selective.stop();
-        self.drain.resume();
         self.window.flush()
     }
 
@@ -263,7 +238,8 @@ impl Requester {
         let Some(wqe) = window.current() else {
             return Step::Wait;
         };
-        if self.drain.stops(wqe.first) {
+        let drain = window.queue().drain();
+        if drain.stops(wqe.first) {
             return Step::Wait;
         }
         match wqe.state {
@@ -277,7 +253,7 @@ impl Requester {
         if class != OpClass::Local && next >= wqe.end {
             return Step::Skip;
         }
-        if self.drain.is_held() && wqe.first >= window.highest_sent() {
+        if drain.is_held() && wqe.first >= window.highest_sent() {
             return Step::Wait;
         }
         let starts = next == wqe.first;
@@ -358,7 +334,7 @@ impl Requester {
         if self.ack_requests.is_due(cwnd)
             || wqe.class() != OpClass::Acked
             || end - self.window.oldest_unacked() >= cwnd
-            || self.drain.ends_at(end)
+            || self.window.queue().drain().ends_at(end)
             || self.exceeds_credits(wqe)
         {
             return true;

@@ -311,7 +311,7 @@ mod tests {
         window.on_ack(lost + 1 + more);
         let (oldest, next) = (window.oldest_unacked(), window.next());
         selective.on_ack(oldest, next, Duration::from_millis(1), Time(5_000_000));
-        window.next_finished(&Default::default());
+        window.next_finished();
         true
     }
 
@@ -331,7 +331,7 @@ mod tests {
     fn a_peer_that_has_kept_packets_may_lose_two_in_a_row() {
         let (mut selective, mut window) = (Selective::default(), window());
         assert!(lose_and_repair(&mut selective, &mut window, 1));
-        while window.next_finished(&Default::default()).is_some() {}
+        while window.next_finished().is_some() {}
         for _ in 0..=MAX_SINGLE {
             assert!(lose_and_repair(&mut selective, &mut window, 0));
         }

@@ -38,11 +38,12 @@ pub enum UnreliableStep {
 impl Requester {
     /// Decides what to do with the oldest WQE. Executes it if it is a local operation.
     pub fn unreliable_step(&mut self, pace: Pace, hca: &mut impl Hca) -> UnreliableStep {
-        let Some(wqe) = self.window.queue().front() else {
+        let queue = self.window.queue();
+        let Some(wqe) = queue.front() else {
             return UnreliableStep::Blocked;
         };
-        let may_not_begin = self.drain.is_held() && wqe.first >= self.window.highest_sent();
-        if self.drain.stops(wqe.first) || may_not_begin {
+        let may_not_begin = queue.drain().is_held() && wqe.first >= self.window.highest_sent();
+        if queue.drain().stops(wqe.first) || may_not_begin {
             return UnreliableStep::Blocked;
         }
         match (wqe.state, wqe.class()) {

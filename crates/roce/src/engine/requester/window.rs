@@ -5,11 +5,8 @@
 //! Invariant: `oldest_unacked <= next <= highest_sent`, less than 2^23 apart, so that a PSN identifies a
 //! packet in flight.
 
-use ibverbs_abi::*;
-
-use super::drain::Drain;
 use crate::engine::Completion;
-use crate::engine::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
+use crate::engine::send_queue::{self, Finished, OpClass, SendQueue, Wqe, WqeState};
 use crate::wire::Psn;
 
 /// The send queue, and the position of the packets in flight.
@@ -27,17 +24,6 @@ pub struct SendWindow {
     /// READ, atomic, ATOMIC WRITE and FLUSH requests before `next` without a complete response. Each
     /// occupies one of the peer's `max_dest_rd_atomic` resources.
     rd_atomic_in_flight: u32,
-}
-
-/// The finding of [`SendWindow::next_finished`] at the head of the send queue.
-pub enum Finished {
-    /// A WQE completed successfully and was removed.
-    Success {
-        completion: Completion,
-        signaled: bool,
-    },
-    /// The oldest WQE is still there and has to fail with that status.
-    Failed(ibv_wc_status),
 }
 
 impl SendWindow {
@@ -150,24 +136,16 @@ impl SendWindow {
         begun.map_or(self.highest_sent, |wqe| wqe.end)
     }
 
-    /// Removes the oldest WQE if it is complete. None: the oldest WQE is neither complete nor failed.
+    /// [`SendQueue::next_finished`].
     #[inline]
-    pub(super) fn next_finished(&mut self, drain: &Drain) -> Option<Finished> {
-        let wqe = self.queue.front()?;
-        let complete = match wqe.state {
-            WqeState::Executed => true,
-            WqeState::Pending => wqe.end > wqe.first && wqe.end <= self.oldest_unacked,
-            WqeState::Failed(status) => {
-                return (!drain.stops(wqe.first)).then_some(Finished::Failed(status));
-            }
-        };
-        let signaled = wqe.wr.flags.signaled;
-        let completion = complete.then(|| self.queue.pop_front(IBV_WC_SUCCESS))??;
-        self.current = self.current.saturating_sub(1);
-        Some(Finished::Success {
-            completion,
-            signaled,
-        })
+    pub fn next_finished(&mut self) -> Option<Finished> {
+        let oldest_unacked = self.oldest_unacked;
+        let is_acked = |wqe: &Wqe| wqe.end > wqe.first && wqe.end <= oldest_unacked;
+        let finished = self.queue.next_finished(is_acked)?;
+        if matches!(finished, Finished::Success { .. }) {
+            self.current = self.current.saturating_sub(1);
+        }
+        Some(finished)
     }
 }
 
@@ -318,7 +296,7 @@ mod tests {
         assert!(window.is_idle() && (0..4).all(|_| send(&mut window)));
         assert!(!window.has_unsent() && window.next_psn() == Psn::new(2));
         let oldest = window.sent_packet(Psn::new(0xff_ffff)).unwrap();
-        assert!(window.on_ack(oldest) && window.next_finished(&Drain::default()).is_none());
+        assert!(window.on_ack(oldest) && window.next_finished().is_none());
         assert_eq!(window.sent_packet(Psn::new(2)), None);
         window.rewind();
         assert!(window.oldest_unacked() == oldest && !send(&mut window));
@@ -326,7 +304,7 @@ mod tests {
         assert!(window.on_ack(window.highest_sent()));
         window.catch_up();
         assert!(!window.is_in_flight() && window.next() == window.highest_sent());
-        let mut finished = || window.next_finished(&Drain::default());
+        let mut finished = || window.next_finished();
         assert!(finished().is_some() && finished().is_some() && finished().is_none());
     }
 

@@ -12,9 +12,10 @@ use super::{Attributes, Hca, Psn, Request, Responder, ResponderAction};
 use crate::engine::PacketCopy;
 use crate::wire::Packet;
 
-/// The most requests that wait, the largest congestion window of a uroce peer. Further ones are dropped.
+/// The most requests that wait, the largest congestion window of a uroce peer, and about as many as a socket
+/// buffer has room for.
 const MAX_PACKETS: usize = 1024;
-/// The most bytes that wait; the smaller of both limits applies.
+/// The most bytes of a reliable connection that wait; the smaller of both limits applies.
 const MAX_BYTES: usize = 2 << 20;
 /// A request that is further ahead is dropped: no peer has as much in flight. Requests of an earlier
 /// connection with the same numbers, which a network has held back, are most often that far ahead or
@@ -22,18 +23,11 @@ const MAX_BYTES: usize = 2 << 20;
 const MAX_AHEAD: i32 = 2048;
 
 /// Requests that arrived before an earlier one.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct EarlyRequests {
     /// In the order of their PSNs.
     packets: VecDeque<PacketCopy>,
     bytes: usize,
-}
-
-impl std::fmt::Debug for EarlyRequests {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let psns = self.packets.iter().map(|early| early.bth().psn.get());
-        f.debug_list().entries(psns).finish()
-    }
 }
 
 impl EarlyRequests {
@@ -43,19 +37,18 @@ impl EarlyRequests {
         self.packets.is_empty()
     }
 
-    /// Copies a request that is that far ahead, and replaces one with the same PSN. Drops it if there are too
-    /// many, or there is no memory.
-    fn keep(&mut self, packet: &Packet, ahead: i32) {
+    /// Copies a request, and replaces one with the same PSN. False if there are too many, or more than
+    /// `max_bytes`, or there is no memory.
+    pub fn keep(&mut self, packet: &Packet, max_bytes: usize) -> bool {
         let psn = packet.bth.psn;
         let len = packet.head().len() + packet.payload.len();
         let is_later = |early: &&PacketCopy| early.bth().psn.distance(psn) > 0;
         let place = self.packets.len() - self.packets.iter().rev().take_while(is_later).count();
         let has_room = self.packets.len() < MAX_PACKETS
-            && self.bytes + len <= MAX_BYTES
-            && ahead <= MAX_AHEAD
+            && self.bytes + len <= max_bytes
             && self.packets.try_reserve(1).is_ok();
         let Some(copy) = has_room.then(|| PacketCopy::try_new(packet)).flatten() else {
-            return;
+            return false;
         };
         self.bytes += len;
         match place.checked_sub(1).and_then(|i| self.packets.get_mut(i)) {
@@ -65,18 +58,25 @@ impl EarlyRequests {
             }
             _ => self.packets.insert(place, copy),
         }
+        true
     }
 
     /// Removes the request with that PSN, and those before it.
-    fn take(&mut self, epsn: Psn) -> Option<PacketCopy> {
+    pub fn take(&mut self, epsn: Psn) -> Option<PacketCopy> {
         while self.packets.front()?.bth().psn.distance(epsn) <= 0 {
-            let first = self.packets.pop_front()?;
-            self.bytes -= first.byte_len();
+            let first = self.pop_first()?;
             if first.bth().psn == epsn {
                 return Some(first);
             }
         }
         None
+    }
+
+    /// Removes the first one.
+    pub fn pop_first(&mut self) -> Option<PacketCopy> {
+        let first = self.packets.pop_front()?;
+        self.bytes -= first.byte_len();
+        Some(first)
     }
 
     /// Drops all.
@@ -96,9 +96,9 @@ impl Responder {
     pub(super) fn on_early(&mut self, request: &impl Request, ahead: i32) {
         self.counters.out_of_seq_request += 1;
         // After an RNR NAK the peer retransmits all.
-        let may_keep = !self.sequence.is_refused();
+        let may_keep = !self.sequence.is_refused() && ahead <= MAX_AHEAD;
         if let Some(packet) = request.as_packet().filter(|_| may_keep) {
-            self.early.keep(packet, ahead);
+            self.early.keep(packet, MAX_BYTES);
         }
         self.on_gap(request.psn());
     }

@@ -7,7 +7,7 @@ use super::nak::{NakCause, failed};
 use crate::engine::attributes::Attributes;
 use crate::engine::recv_queue::RecvQueue;
 use crate::engine::request::Request;
-use crate::engine::{Completion, Hca, RecvWr, Service, WorkQueue, XrcError};
+use crate::engine::{Hca, RecvWr, Service, WorkQueue, XrcError};
 use crate::wire::Reth;
 
 /// A receive WR that a message has taken.
@@ -151,9 +151,11 @@ impl Inbound {
         }
     }
 
-    /// Flushes the receive queue: reports the receive WR of the message in progress, then the queue's,
-    /// to `complete`.
-    pub fn flush(&mut self, mut complete: impl FnMut(WorkQueue, Completion)) {
+    /// Flushes the receive queue: completes the receive WR of the message in progress, then the queue's.
+    pub fn flush(&mut self, hca: &mut impl Hca) {
+        let mut complete = |queue, completion| {
+            let _ = hca.complete(queue, completion);
+        };
         if let Some(recv) = self.take_message_recv() {
             complete(recv.queue, failed(&recv.wr, IBV_WC_WR_FLUSH_ERR));
         }

@@ -1,5 +1,5 @@
-//! The responder of a connected queue pair: validates inbound request packets (9.7.4, 9.8.2), has them
-//! executed, and sends the responses (9.7.5).
+//! The responder: validates inbound requests (9.7.4, 9.8.2, 9.8.3), has them executed, and sends the
+//! responses (9.7.5).
 //!
 //! | part | responsible for |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! The responder does not change the queue pair's state: it returns a [`ResponderAction`]. Invariant: a
 //! request packet is executed only if its PSN is the ePSN, so each is executed once and in order.
 
+mod datagram;
 mod early;
 mod execute;
 mod inbound;
@@ -18,6 +19,7 @@ mod nak;
 mod resources;
 mod responses;
 mod sequence;
+mod unreliable;
 
 use super::attributes::Attributes;
 use super::counters::Counters;
@@ -28,10 +30,10 @@ use crate::wire::{AethKind, NakCode, Operation, Part, Psn};
 
 use early::EarlyRequests;
 use inbound::Inbound;
+use nak::NakCause;
 use sequence::Sequence;
 
-pub use execute::{capacity, place, recv_completion};
-pub use nak::{ErrorReport, NakCause, ResponderAction, failed};
+pub use nak::{ErrorReport, ResponderAction, failed};
 pub use responses::{NextResponse, Responses};
 
 /// The responder of a queue pair.
@@ -76,6 +78,12 @@ impl Responder {
     /// [`Self::counters`], which begin at 0 again.
     pub fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
+    }
+
+    /// Whether requests wait for an earlier one.
+    #[inline]
+    pub fn has_early(&self) -> bool {
+        !self.early.is_empty()
     }
 
     /// The PSN of the next request packet (ePSN).
@@ -222,46 +230,6 @@ impl Responder {
         }
     }
 
-    /// A request packet of an unreliable connection (9.8.2). A message that lost a packet is dropped;
-    /// the receive WR that it took goes to the next message.
-    pub fn on_uc_request(
-        &mut self,
-        operation: Operation,
-        part: Part,
-        request: &impl Request,
-        attributes: &Attributes,
-        hca: &mut impl Hca,
-    ) -> ResponderAction {
-        let psn = request.psn();
-        let starts = matches!(part, Part::First | Part::Only);
-        if starts || psn != self.sequence.epsn() || !request.continues_at(self.inbound.progress()) {
-            self.inbound.drop_message();
-        }
-        self.sequence.advance(request.next_psn());
-        if !starts && self.inbound.message().is_none() {
-            return ResponderAction::None;
-        }
-        let executed = match operation {
-            Operation::Send | Operation::SendImm => {
-                self.execute_send(part, request, attributes, hca)
-            }
-            Operation::Write | Operation::WriteImm => {
-                self.execute_write(part, request, attributes, hca)
-            }
-            _ => Err(NakCause::InvalidRequest),
-        };
-        match executed {
-            Err(NakCause::RecvMemory(_) | NakCause::CqOverrun) | Ok(()) => {
-                self.on_executed(executed, attributes)
-            }
-            // 9.9.3, class D.
-            Err(_) => {
-                self.inbound.drop_message();
-                ResponderAction::None
-            }
-        }
-    }
-
     /// A request packet was lost: sends a NAK if one is due.
     fn on_gap(&mut self, psn: Psn) {
         if self.sequence.needs_nak(psn) {
@@ -272,9 +240,9 @@ impl Responder {
     }
 
     /// Flushes the receive queue: [`Inbound::flush`]. Responses that are due are still sent.
-    pub fn flush(&mut self, complete: impl FnMut(WorkQueue, Completion)) {
+    pub fn flush(&mut self, hca: &mut impl Hca) {
         self.early.clear();
-        self.inbound.flush(complete);
+        self.inbound.flush(hca);
     }
 }
 

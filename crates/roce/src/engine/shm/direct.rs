@@ -61,9 +61,12 @@ impl Sender {
         if !self.has_direct() {
             return None;
         }
-        let may_start = !self.is_draining() && self.current == 0 && self.sent == 0;
+        let may_start = self.current == 0 && self.sent == 0;
         let wqe = queue.front().filter(|wqe| {
-            may_start && wqe.state == WqeState::Pending && is_executable(&wqe.wr, attributes)
+            may_start
+                && !queue.drain().stops(wqe.first)
+                && wqe.state == WqeState::Pending
+                && is_executable(&wqe.wr, attributes)
         });
         self.direct_wait.is_waiting = wqe.is_some();
         wqe.map(|wqe| &wqe.wr)

@@ -7,17 +7,15 @@
 //! those in flight, the one at `current`, of which `sent` bytes are in flight too, and those that
 //! have not begun. Local operations take no PSN.
 
-use std::time::Duration;
-
 use ibverbs_abi::*;
 
 use super::direct::DirectWait;
 use super::fragment::HEAD_LEN;
+use super::timers::AnswerTimers;
 use crate::engine::attributes::Attributes;
-use crate::engine::requester::{Finished, NextRequest};
-use crate::engine::retries::Retries;
-use crate::engine::send_queue::{OpClass, SendQueue, Wqe, WqeState, execute_local};
-use crate::engine::{Clock, Hca, LocalError, SendOp, Service, Time};
+use crate::engine::requester::{NextRequest, Step};
+use crate::engine::send_queue::{Finished, OpClass, SendQueue, Wqe, WqeState, execute_local};
+use crate::engine::{Clock, Hca, LocalError, SendOp, Service};
 use crate::wire::{Operation, Psn};
 
 /// The most requests in flight: a PSN must identify each.
@@ -46,40 +44,8 @@ pub struct Sender {
     pub(super) rd_atomic_in_flight: u32,
     /// Bytes of the oldest READ that have come.
     pub(super) received: u32,
-    /// In SQD: the WQEs that had begun before, and are still in the queue.
-    draining: Option<Draining>,
     pub(super) direct_wait: DirectWait,
-    pub(super) retries: Retries,
-    /// The end of the wait after an RNR NAK.
-    pub(super) rnr_until: Option<Time>,
-    /// When it is looked whether requests have been answered.
-    pub(super) deadline: Option<Time>,
-    /// An answer has come since the deadline was set.
-    pub(super) has_progress: bool,
-    /// The next fragment had no room.
-    pub(super) is_starved: bool,
-    /// The time from when the deadline was set to it.
-    pub(super) interval: Duration,
-    /// How long the oldest request had not been answered when the deadline was set.
-    pub(super) unanswered: Duration,
-}
-
-/// The send queue is in SQD.
-#[derive(Clone, Copy, Debug)]
-struct Draining {
-    /// The WQEs in the queue that had begun.
-    left: usize,
-    /// The end of the drain has been reported.
-    is_reported: bool,
-}
-
-/// The next step with the current WQE.
-enum Step {
-    Write,
-    Skip,
-    Wait,
-    Execute,
-    Fail(ibv_wc_status),
+    pub(super) timers: AnswerTimers,
 }
 
 impl Sender {
@@ -98,15 +64,8 @@ impl Sender {
             finished: 0,
             rd_atomic_in_flight: 0,
             received: 0,
-            draining: None,
             direct_wait: DirectWait::default(),
-            retries: Retries::new(attributes),
-            rnr_until: None,
-            deadline: None,
-            has_progress: false,
-            is_starved: false,
-            interval: Duration::ZERO,
-            unanswered: Duration::ZERO,
+            timers: AnswerTimers::new(attributes),
         }
     }
 
@@ -140,7 +99,7 @@ impl Sender {
     ) -> NextRequest<usize> {
         loop {
             match self.next_step(queue, attributes, clock, hca) {
-                Step::Write => match self.write(queue, attributes, hca, buffer) {
+                Step::Send => match self.write(queue, attributes, hca, buffer) {
                     Ok(Some(len)) => {
                         self.start_timer(attributes, clock);
                         return NextRequest::Sent(len);
@@ -175,21 +134,13 @@ impl Sender {
         clock: impl Clock,
         hca: &mut impl Hca,
     ) -> Step {
-        if let Some(until) = self.rnr_until {
-            if clock.time() < until {
-                return Step::Wait;
-            }
-            self.rnr_until = None;
+        if self.timers.must_wait(clock) {
+            return Step::Wait;
         }
         let Some(wqe) = queue.get(self.current) else {
             return Step::Wait;
         };
-        let starts = self.sent == 0;
-        if starts
-            && self
-                .draining
-                .is_some_and(|draining| self.current >= draining.left)
-        {
+        if self.sent == 0 && queue.drain().stops(wqe.first) {
             return Step::Wait;
         }
         match (wqe.state, wqe.wr.op) {
@@ -198,13 +149,13 @@ impl Sender {
                 if !wqe.wr.flags.fence && wqe.len as usize <= HEAD_LEN => {}
             _ => {
                 let step = self.check_step(wqe, attributes, hca);
-                if !matches!(step, Step::Write) {
+                if !matches!(step, Step::Send) {
                     return step;
                 }
             }
         }
         match self.next.distance(self.acked) < MAX_IN_FLIGHT {
-            true => Step::Write,
+            true => Step::Send,
             false => Step::Wait,
         }
     }
@@ -220,7 +171,7 @@ impl Sender {
             WqeState::Pending => {}
         }
         if self.sent > 0 {
-            return Step::Write;
+            return Step::Send;
         }
         if wqe.wr.flags.fence && self.rd_atomic_in_flight > 0 {
             return Step::Wait;
@@ -236,14 +187,14 @@ impl Sender {
             }
             OpClass::Acked => match self.waits_for_direct(wqe, attributes, hca) {
                 true => Step::Wait,
-                false => Step::Write,
+                false => Step::Send,
             },
             _ if !self.is_reliable => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
             _ if self.waits_for_direct(wqe, attributes, hca) => Step::Wait,
             _ => match u32::from(attributes.max_rd_atomic) {
                 0 => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
                 limit if self.rd_atomic_in_flight >= limit => Step::Wait,
-                _ => Step::Write,
+                _ => Step::Send,
             },
         }
     }
@@ -267,7 +218,7 @@ impl Sender {
         let Some(written) = written? else {
             return Ok(None);
         };
-        self.is_starved = false;
+        self.timers.on_room();
         if wqe.class() != OpClass::Acked {
             self.rd_atomic_in_flight += 1;
         }
@@ -294,30 +245,23 @@ impl Sender {
         }
     }
 
-    /// Removes the oldest WQE if it is complete. None: the oldest WQE is neither complete nor failed.
+    /// [`SendQueue::next_finished`].
     #[inline]
     pub fn next_finished(&mut self, queue: &mut SendQueue) -> Option<Finished> {
-        let wqe = queue.front()?;
-        match wqe.state {
-            WqeState::Executed => {}
-            WqeState::Pending if self.finished > 0 => self.finished -= 1,
-            WqeState::Pending => return None,
-            WqeState::Failed(status) => {
-                let begins = self.draining.is_none_or(|draining| draining.left > 0);
-                return begins.then_some(Finished::Failed(status));
+        let finished = &mut self.finished;
+        let is_acked = |_: &Wqe| match finished.checked_sub(1) {
+            Some(left) => {
+                *finished = left;
+                true
             }
+            None => false,
+        };
+        let found = queue.next_finished(is_acked)?;
+        if matches!(found, Finished::Success { .. }) {
+            self.current = self.current.saturating_sub(1);
+            self.begun = self.begun.saturating_sub(1);
         }
-        let signaled = wqe.wr.flags.signaled;
-        let completion = queue.pop_front(IBV_WC_SUCCESS)?;
-        self.current = self.current.saturating_sub(1);
-        self.begun = self.begun.saturating_sub(1);
-        if let Some(draining) = &mut self.draining {
-            draining.left = draining.left.saturating_sub(1);
-        }
-        Some(Finished::Success {
-            completion,
-            signaled,
-        })
+        Some(found)
     }
 
     /// The queue pair flushes the send queue: nothing is in flight any more.
@@ -325,8 +269,8 @@ impl Sender {
         (self.acked, self.next) = (self.highest, self.highest);
         (self.current, self.sent, self.finished, self.begun) = (0, 0, 0, 0);
         (self.rd_atomic_in_flight, self.received) = (0, 0);
-        (self.rnr_until, self.deadline, self.is_starved) = (None, None, false);
-        (self.draining, self.direct_wait) = (None, DirectWait::default());
+        self.timers.stop();
+        self.direct_wait = DirectWait::default();
     }
 
     /// The WQEs that have begun, and are still in the queue.
@@ -335,32 +279,13 @@ impl Sender {
         written.max(self.begun)
     }
 
-    /// Enters SQD.
-    pub fn drain(&mut self) {
-        self.draining = Some(Draining {
-            left: self.begun_wqes(),
-            is_reported: false,
-        });
-    }
-
-    /// Leaves SQD for RTS.
-    pub fn resume(&mut self) {
-        self.draining = None;
-    }
-
-    /// Whether the send queue is draining (`sq_draining`).
-    pub fn is_draining(&self) -> bool {
-        self.draining.is_some_and(|draining| !draining.is_reported)
-    }
-
-    /// Whether draining has ended. Returns true once.
-    pub fn take_drained(&mut self) -> bool {
-        match &mut self.draining {
-            Some(draining) if draining.left == 0 && !draining.is_reported => {
-                draining.is_reported = true;
-                true
-            }
-            _ => false,
-        }
+    /// Enters SQD: only WQEs that have begun are finished.
+    pub fn drain(&self, queue: &mut SendQueue) {
+        let last = self.begun_wqes().checked_sub(1);
+        let end = match last.and_then(|last| queue.get(last)) {
+            Some(wqe) => wqe.end,
+            None => queue.front().map_or(queue.end(), |wqe| wqe.first),
+        };
+        queue.drain_mut().start(end);
     }
 }

@@ -7,6 +7,7 @@ use ibverbs_abi::Errno;
 use super::names;
 use crate::descriptors::Owned;
 use crate::device::clock;
+use crate::epoll;
 use roce::engine::Time;
 
 /// The descriptor that an epoll event is for.
@@ -49,19 +50,18 @@ impl Token {
 
 /// The epoll instance, and the eventfd that wakes its thread up.
 pub struct Epoll {
-    fd: Owned<OwnedFd>,
+    set: epoll::Epoll,
     waker: Owned<OwnedFd>,
 }
 
 impl Epoll {
     /// Opens the descriptors. Fails as epoll_create1(2) and eventfd(2) do.
     pub fn new() -> Result<Epoll, Errno> {
-        // SAFETY: epoll_create1 takes no pointers.
-        let fd = names::open(|| unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let set = epoll::Epoll::new()?;
         let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
         // SAFETY: eventfd takes no pointers.
         let waker = names::open(|| unsafe { libc::eventfd(0, flags) })?;
-        let epoll = Epoll { fd, waker };
+        let epoll = Epoll { set, waker };
         epoll.add(epoll.waker.as_raw_fd(), Token::Waker)?;
         Ok(epoll)
     }
@@ -73,35 +73,12 @@ impl Epoll {
             Token::File(_) => 0,
             _ => libc::EPOLLIN,
         };
-        self.control(libc::EPOLL_CTL_ADD, fd, token, events)
+        Ok(self.set.add(fd, events, token.bits())?)
     }
 
-    /// Whether input of a descriptor that has been added is reported.
-    pub fn watch(&self, fd: RawFd, token: Token, for_input: bool) {
-        // It cannot fail: the descriptor is in the set, and its event takes no more memory.
-        let events = if for_input { libc::EPOLLIN } else { 0 };
-        let _ = self.control(libc::EPOLL_CTL_MOD, fd, token, events);
-    }
-
-    /// Whether it is reported that a descriptor that has been added takes output.
-    pub fn watch_output(&self, fd: RawFd, token: Token, for_output: bool) {
-        // It cannot fail, as above.
-        let events = if for_output { libc::EPOLLOUT } else { 0 };
-        let _ = self.control(libc::EPOLL_CTL_MOD, fd, token, events);
-    }
-
-    fn control(&self, operation: i32, fd: RawFd, token: Token, events: i32) -> Result<(), Errno> {
-        let mut event = libc::epoll_event {
-            events: events as u32,
-            u64: token.bits(),
-        };
-        // SAFETY: the event is readable during the call.
-        let result = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd, &mut event) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(Errno::last())
-        }
+    /// Changes the events of a descriptor that has been added.
+    pub fn watch(&self, fd: RawFd, token: Token, events: i32) {
+        self.set.change(fd, events, token.bits());
     }
 
     /// Wakes the thread up. Any thread may call this.
@@ -132,8 +109,7 @@ impl Epoll {
         });
         let len = events.len() as i32;
         // SAFETY: `events` has room for `len` events.
-        let count =
-            unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), len, timeout) };
+        let count = unsafe { libc::epoll_wait(self.set.fd(), events.as_mut_ptr(), len, timeout) };
         let count = usize::try_from(count).unwrap_or(0);
         events[..count]
             .iter()

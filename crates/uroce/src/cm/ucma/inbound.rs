@@ -137,7 +137,7 @@ impl Inbound {
 
     /// The connections would be reported all the time.
     fn pause(&mut self, token: Token, listener: &Arc<NamedSocket>, now: Time) {
-        self.epoll.watch(listener.socket.as_raw_fd(), token, false);
+        self.epoll.watch(listener.socket.as_raw_fd(), token, 0);
         self.paused.push(Paused {
             until: now.after(RETRY),
             token,
@@ -151,7 +151,7 @@ impl Inbound {
         self.paused.retain(|paused| {
             let is_due = paused.until <= now;
             if let Some(listener) = paused.listener.upgrade().filter(|_| is_due) {
-                epoll.watch(listener.socket.as_raw_fd(), paused.token, true);
+                epoll.watch(listener.socket.as_raw_fd(), paused.token, libc::EPOLLIN);
             }
             !is_due
         });

@@ -63,11 +63,7 @@ pub fn open(call: impl FnOnce() -> RawFd) -> Result<Owned<OwnedFd>, Errno> {
 }
 
 fn record(open: impl FnOnce() -> io::Result<OwnedFd>) -> Result<Owned<OwnedFd>, Errno> {
-    descriptors::open(open).map_err(errno)
-}
-
-fn errno(error: io::Error) -> Errno {
-    Errno(error.raw_os_error().unwrap_or(libc::EIO))
+    Ok(descriptors::open(open)?)
 }
 
 /// [`unix::bind`], recorded.
@@ -77,7 +73,7 @@ pub fn bind(name: &str) -> Result<Owned<OwnedFd>, Errno> {
 
 /// Lets other processes connect to a socket with a name.
 pub fn listen(fd: RawFd) -> Result<(), Errno> {
-    unix::listen(fd).map_err(errno)
+    unix::listen(fd).map_err(Errno::from)
 }
 
 /// [`unix::connect`], recorded.

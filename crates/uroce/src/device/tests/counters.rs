@@ -78,7 +78,7 @@ fn packets_that_cannot_be_sent() {
 #[test]
 fn dropped_packets_are_port_errors() {
     let device = device("dropped");
-    let dropped = &device.net.dropped;
+    let dropped = &device.net.ingress.dropped;
     for (counter, count) in [
         (&dropped.malformed, 1),
         (&dropped.icrc, 2),

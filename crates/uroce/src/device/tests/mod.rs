@@ -218,7 +218,7 @@ fn no_thread_runs_a_destroyed_queue_pair() {
 #[test]
 fn peers_are_known_while_queue_pairs_are_connected() {
     let device = Device::new(&loopback("peers")).unwrap();
-    let known = || device.net.connected_peers();
+    let known = || device.net.ingress.connected_peers();
     let (one, other) = preemption::pair(&device, &device);
     let datagrams = preemption::queue_pair_with(&device, Service::Ud, None);
     preemption::connect(&device, &datagrams, &one);

@@ -1,9 +1,11 @@
 //! Offers of channels that wait, and listeners that pause.
 
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::descriptors;
 
 /// The thread that reads the answer is not the one that waits for it.
 #[test]

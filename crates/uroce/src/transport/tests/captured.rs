@@ -123,7 +123,7 @@ fn dropped_packets_are_recorded() {
     assert_eq!(packets[1].data[28..], without_icrc);
     let valid = packets.iter().map(|packet| datagram_of(packet, PORT).1);
     assert!(valid.eq([false, false, true, true]));
-    let dropped = &net.dropped;
+    let dropped = &net.ingress.dropped;
     for counter in [&dropped.malformed, &dropped.icrc, &dropped.pkey] {
         assert_eq!(counter.load(Ordering::Relaxed), 1);
     }

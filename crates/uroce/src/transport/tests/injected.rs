@@ -158,8 +158,8 @@ fn packets_through_another_interface_are_dropped() {
             through.send(DEVICE, PORT, df(0), &packet);
         }
         assert_eq!(psns(&net, &mut inbox, &end), [1, 3, 5]);
-        assert_eq!(dropped(&net.dropped.interface), 2);
-        assert_eq!(dropped(&net.dropped.icrc), 0);
+        assert_eq!(dropped(&net.ingress.dropped.interface), 2);
+        assert_eq!(dropped(&net.ingress.dropped.icrc), 0);
     });
 }
 
@@ -188,7 +188,7 @@ fn damage_that_looks_like_another_identification_is_detected() {
             };
             let bits: Vec<_> = (0..8 * new(1).len()).filter(passes).collect();
             assert!(!bits.is_empty());
-            let before = dropped(&net.dropped.icrc);
+            let before = dropped(&net.ingress.dropped.icrc);
             for bit in &bits {
                 for psn in 1..=20 {
                     let mut packet = new(psn);
@@ -197,7 +197,10 @@ fn damage_that_looks_like_another_identification_is_detected() {
                 }
                 assert_eq!(psns(&net, &mut inbox, &end), []);
             }
-            assert_eq!(dropped(&net.dropped.icrc) - before, 20 * bits.len() as u64);
+            assert_eq!(
+                dropped(&net.ingress.dropped.icrc) - before,
+                20 * bits.len() as u64
+            );
             end.send(dst, PORT, df(0), &new(7));
             assert_eq!(psns(&net, &mut inbox, &end), [7]);
         }

@@ -298,7 +298,8 @@ fn invalid_packets_are_dropped() {
     let got = receive(&b, 1);
     assert_eq!(got.len(), 1);
     assert_eq!(got[0].0.bth.psn, Psn::new(2));
-    let dropped = [&b.dropped.malformed, &b.dropped.icrc, &b.dropped.pkey]
+    let dropped = &b.ingress.dropped;
+    let dropped = [&dropped.malformed, &dropped.icrc, &dropped.pkey]
         .map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
     // An empty datagram is not counted.
     assert_eq!(dropped, [1, 1, 1]);
@@ -401,7 +402,8 @@ fn the_multicast_number_belongs_to_groups() {
     let dropped: u64 = nets
         .iter()
         .map(|net| {
-            net.dropped
+            net.ingress
+                .dropped
                 .malformed
                 .load(std::sync::atomic::Ordering::Relaxed)
         })

@@ -3,7 +3,7 @@
 
 /// The limits of what may begin.
 #[derive(Debug, Default)]
-pub(super) struct Drain {
+pub struct Drain {
     /// In SQD: the packet after the last WQE that was started before the move to SQD.
     end: Option<u64>,
     /// In SQD, and WQEs before `end` have not completed.
