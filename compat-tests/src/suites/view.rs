@@ -104,10 +104,8 @@ fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
 fn no_allocation(cx: &Context) -> Verdict {
     let library = cx.library(Library::Ours).to_string_lossy().into_owned();
     let argv = [cx.built("view-allocates")?, library];
-    let ended = cx.program(argv).env("IBV_UROCE", "u=lo").run()?;
-    succeeded("the program", &ended)?;
-    ensure(ended.out == "done\n", "a call fails or allocates")
-        .map_err(|failure| failure.with(&ended.out))
+    let ended = cx.program(argv).env("IBV_UROCE", "u=lo").succeed()?;
+    ensure(ended.out == "done\n", "a call fails or allocates").with(&ended.out)
 }
 
 /// Checks that calls to which the kernel answers EFAULT fail so with the view, too.
@@ -236,8 +234,7 @@ fn children(cx: &Context) -> Verdict {
         print(os.listdir('.'))\n";
     let out = output(cx, ["/usr/bin/python3", "-c", SCRIPT])?;
     let wanted = "own True\n['u']\n['u'] True\n['u']\n['file']\n['u']\n";
-    ensure(out == wanted, "a child changes its parent's directory")
-        .map_err(|failure| failure.with(&out))
+    ensure(out == wanted, "a child changes its parent's directory").with(&out)
 }
 
 /// Node.js makes its statx calls by syscall(2).
