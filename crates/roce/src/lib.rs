@@ -13,9 +13,9 @@
 //! It follows Semantic Versioning: before 1.0, an incompatible change increases the second number of the
 //! version. Statuses and access flags are the constants of [`ibverbs_abi`], as in verbs.h.
 //!
-//! Two items of this crate are not RoCEv2, and only uroce uses them, between its own processes:
+//! Some items of this crate are not RoCEv2, and only uroce uses them, between its own processes:
 //! [`wire::port_of`], the UDP port of a queue pair, and [`engine::Fragment`], a request or response in shared
-//! memory.
+//! memory, with the methods of [`engine::Qp`] that need it.
 //!
 //! # A packet
 //!

@@ -12,7 +12,7 @@ use super::attributes::Attributes;
 use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
-use super::retries::{Exhausted, Retries};
+use super::retries::Retries;
 use super::{Hca, PeerActivity, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet};
 
@@ -169,10 +169,7 @@ impl Completer {
         if requester.is_rnr_waiting() {
             return Ok(());
         }
-        if let Err(Exhausted) = self.retries.consume_rnr(attributes) {
-            self.counters.retry_rnr_exceeded_err += 1;
-            return Err(IBV_WC_RNR_RETRY_EXC_ERR);
-        }
+        self.retries.consume_rnr(attributes)?;
         requester.on_rnr_nak(now.after(encoding::rnr_timer(timer)));
         Ok(())
     }
@@ -188,11 +185,7 @@ impl Completer {
             None => return Ok(()),
             Some(Expired::AckTimeout { late }) => {
                 let peer = PeerActivity::Unknown;
-                let consumed = self.retries.consume(late, attributes, peer, now);
-                consumed.map_err(|Exhausted| {
-                    self.counters.retry_exceeded_err += 1;
-                    IBV_WC_RETRY_EXC_ERR
-                })?
+                self.retries.consume(late, attributes, peer, now)?
             }
             Some(Expired::Alone) => {
                 self.counters.completer_retry_err += 1;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ibverbs_abi::*;
+
 use super::attributes::Attributes;
 use super::{Time, encoding};
 
@@ -28,10 +30,6 @@ pub enum PeerActivity {
     /// An RNIC would answer for it.
     Idle,
 }
-
-/// No retry is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exhausted;
 
 /// The retries that a reliable connection has left.
 #[derive(Debug, Default)]
@@ -62,10 +60,12 @@ impl Retries {
         *self = Retries::new(attributes);
     }
 
-    /// Consumes one of `rnr_retry`, and restores `retry_cnt`.
-    pub fn consume_rnr(&mut self, attributes: &Attributes) -> Result<(), Exhausted> {
+    /// Consumes one of `rnr_retry`, and restores `retry_cnt`. An error is the status of the oldest WQE if no
+    /// retry is left; the same holds for [`Retries::consume`].
+    pub fn consume_rnr(&mut self, attributes: &Attributes) -> Result<(), ibv_wc_status> {
         if attributes.rnr_retry != RNR_RETRY_INFINITE {
-            self.rnr_left = self.rnr_left.checked_sub(1).ok_or(Exhausted)?;
+            let left = self.rnr_left.checked_sub(1);
+            self.rnr_left = left.ok_or(IBV_WC_RNR_RETRY_EXC_ERR)?;
         }
         self.left = attributes.retry_cnt;
         Ok(())
@@ -73,7 +73,7 @@ impl Retries {
 
     /// Consumes one of `retry_cnt` for an ack timeout that is handled `late` after its expiry, and returns
     /// true. Consumes none and returns false if that is too late (see [`LATE_FRACTION`]), at most
-    /// [`MAX_LATE_TIMEOUTS`] times in a row. Fails if no retry is left; if the peer is idle, not before
+    /// [`MAX_LATE_TIMEOUTS`] times in a row. If the peer is idle, it does not fail before
     /// [`IDLE_PEER_TIMEOUT`].
     pub fn consume(
         &mut self,
@@ -81,7 +81,7 @@ impl Retries {
         attributes: &Attributes,
         peer: PeerActivity,
         now: Time,
-    ) -> Result<bool, Exhausted> {
+    ) -> Result<bool, ibv_wc_status> {
         let timeout = encoding::ack_timeout(attributes.timeout).unwrap_or_default();
         let began = Time(now.0.saturating_sub((timeout + late).as_nanos() as u64));
         let since = *self.unanswered_since.get_or_insert(began);
@@ -93,7 +93,7 @@ impl Retries {
         if may_run_again && self.left == 0 {
             return Ok(true);
         }
-        self.left = self.left.checked_sub(1).ok_or(Exhausted)?;
+        self.left = self.left.checked_sub(1).ok_or(IBV_WC_RETRY_EXC_ERR)?;
         self.late_timeouts = 0;
         Ok(true)
     }

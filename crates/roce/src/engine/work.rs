@@ -140,7 +140,7 @@ impl SendWr {
     }
 
     /// Whether only reliable services have the operation.
-    pub fn is_only_reliable(&self) -> bool {
+    pub(crate) fn is_only_reliable(&self) -> bool {
         use SendOp::*;
         !matches!(
             self.op,
@@ -271,7 +271,7 @@ pub enum SendOp {
 
 impl SendOp {
     /// The AtomicETH of an atomic operation.
-    pub fn atomic_eth(&self) -> Option<AtomicEth> {
+    pub(crate) fn atomic_eth(&self) -> Option<AtomicEth> {
         let (va, rkey, swap_add, compare) = match *self {
             SendOp::CmpSwap {
                 va,

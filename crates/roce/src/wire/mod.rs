@@ -23,7 +23,7 @@ pub use opcode::{Opcode, Operation, Part, Transport};
 pub use packet::{Headers, Malformed, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
-pub use writer::HeaderWriter;
+pub(crate) use writer::HeaderWriter;
 
 /// The UDP port of RoCEv2.
 pub const PORT: u16 = 4791;

@@ -122,7 +122,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The packet that a copy was made of: of its BTH, all its headers ([`Packet::head`]) and its payload.
-    pub fn from_parts(bth: Bth, head: &'a [u8], payload: &'a [u8]) -> Packet<'a> {
+    pub(crate) fn from_parts(bth: Bth, head: &'a [u8], payload: &'a [u8]) -> Packet<'a> {
         Packet { bth, head, payload }
     }
 

@@ -143,7 +143,7 @@ pub struct Connection {
 }
 
 /// A time of the specification's encoding: 4.096 µs · 2^n.
-pub fn decode_time(n: u8) -> Duration {
+pub(crate) fn decode_time(n: u8) -> Duration {
     Duration::from_nanos(4096 << n.min(31))
 }
 
@@ -221,7 +221,7 @@ impl Connection {
     }
 
     /// A service ID resolution that a peer has asked for.
-    pub fn resolution_requested(req: &SidrReq, tid: u64, local_id: u32) -> Connection {
+    pub(crate) fn resolution_requested(req: &SidrReq, tid: u64, local_id: u32) -> Connection {
         let ids = Ids {
             local: local_id,
             remote: req.request_id,
@@ -260,7 +260,7 @@ impl Connection {
     }
 
     /// Whether the peer has to confirm that the connection is over.
-    pub fn awaits_confirmation(&self) -> bool {
+    pub(crate) fn awaits_confirmation(&self) -> bool {
         self.state == State::DreqSent
     }
 

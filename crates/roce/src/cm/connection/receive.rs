@@ -57,7 +57,7 @@ impl Connection {
     }
 
     /// The peer has sent the same REQ again. Returns the answer.
-    pub fn on_repeated_req(&self) -> Option<Mad> {
+    pub(crate) fn on_repeated_req(&self) -> Option<Mad> {
         match self.state {
             State::ReqReceived => Some(self.mra(About::Req)),
             State::RepSent | State::MraRepReceived => {
@@ -75,7 +75,7 @@ impl Connection {
     }
 
     /// The peer has sent the same SIDR_REQ again. Returns the answer, if the program has given it.
-    pub fn on_repeated_sidr_req(&self) -> Option<Mad> {
+    pub(crate) fn on_repeated_sidr_req(&self) -> Option<Mad> {
         self.answer
     }
 

@@ -14,6 +14,7 @@ pub struct Initiator {
     pub first_psn: Psn,
 }
 
+/// RDMA WRITEs and READs without packets, if the HCA has the peer's memory. Only uroce uses this.
 impl Qp {
     /// Whether [`Qp::execute_direct`] has something to do.
     #[inline]

@@ -373,7 +373,6 @@ impl Qp {
     /// been used. Without an ack timeout it stays outstanding.
     pub fn fail_unreachable(&mut self, hca: &mut impl Hca) {
         if self.can_fail_unreachable() {
-            self.counters.retry_exceeded_err += 1;
             self.on_send_error(SendError::Failed(IBV_WC_RETRY_EXC_ERR), hca);
         }
     }

@@ -9,6 +9,7 @@ use crate::engine::responder::NextResponse;
 use crate::engine::shm::Fragment;
 use crate::wire::Operation;
 
+/// Shared memory in place of packets, between processes of one host. Only uroce uses this.
 impl Qp {
     /// Binds the requester to shared memory, if nothing of it is in flight; else no further request begins,
     /// and the caller tries again. Returns whether it is bound.

@@ -74,7 +74,8 @@ pub enum NextRequest<T> {
 }
 
 /// The next step with the current WQE.
-enum Step {
+pub enum Step {
+    /// Write a packet or a fragment.
     Send,
     /// Go on with the next WQE.
     Skip,
@@ -82,6 +83,7 @@ enum Step {
     Wait,
     /// Execute the local operation.
     Execute,
+    /// The WQE fails with that status.
     Fail(ibv_wc_status),
 }
 

@@ -52,6 +52,12 @@ impl SendSide {
         status: ibv_wc_status,
         hca: &mut impl Hca,
     ) -> Result<(), Overrun> {
+        let counters = self.completer.counters_mut();
+        match status {
+            IBV_WC_RETRY_EXC_ERR => counters.retry_exceeded_err += 1,
+            IBV_WC_RNR_RETRY_EXC_ERR => counters.retry_rnr_exceeded_err += 1,
+            _ => {}
+        }
         match self.queue_mut().pop_front(status) {
             Some(completion) => hca.complete(WorkQueue::Send, completion),
             None => Ok(()),

@@ -106,7 +106,8 @@ impl SendSide {
                 sender.send_again();
             }
             CompleterAction::RnrWait { timer } => {
-                sender.on_rnr_nak(timer, attributes, now, counters)?;
+                counters.rcvd_rnr_err += 1;
+                sender.on_rnr_nak(timer, attributes, now)?;
             }
             CompleterAction::TakeResponse => {
                 let queue = self.requester.window().queue();

@@ -192,7 +192,10 @@ impl SendSide {
     ) -> Result<(), SendError> {
         let completer = &mut self.completer;
         match &mut self.sender {
-            Some(sender) => sender.on_timeout(attributes, peer, now, completer.counters_mut())?,
+            Some(sender) => {
+                let is_lost = sender.on_timeout(attributes, peer, now)?;
+                completer.counters_mut().completer_retry_err += u64::from(is_lost);
+            }
             None => completer.on_timeout(&mut self.requester, attributes, now)?,
         }
         Ok(())

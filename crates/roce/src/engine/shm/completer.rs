@@ -1,25 +1,17 @@
-//! Responses, RNR waits and ack timeouts of a queue pair that is bound to shared memory.
+//! Responses to a queue pair that is bound to shared memory.
 //!
 //! Not here: writing requests (`sender`, `write`). For packets the same is in `engine::completer`.
 //!
 //! Specification: 9.7.5.2, 9.7.6.1.3.
-
-use std::time::Duration;
 
 use ibverbs_abi::*;
 
 use super::{Fragment, Sender};
 use crate::engine::attributes::Attributes;
 use crate::engine::completer::{CompleterAction, nak_status};
-use crate::engine::counters::Counters;
-use crate::engine::retries::Exhausted;
 use crate::engine::send_queue::{OpClass, SendQueue, WqeState};
-use crate::engine::{Clock, Hca, PeerActivity, Time, encoding};
+use crate::engine::{Clock, Hca, PeerActivity, Time};
 use crate::wire::{AethKind, Operation, Psn};
-
-/// Without an answer, a request that the peer has taken is sent again after this time, or after the ack
-/// timeout if that is shorter: the peer has dropped it because it had no memory, or was not ready to receive.
-const REPEAT_AFTER: Duration = Duration::from_millis(500);
 
 impl Sender {
     /// A response to the request with that PSN. Acknowledges what it covers and returns what else it
@@ -51,7 +43,7 @@ impl Sender {
             (_, Some(AethKind::RnrNak { timer })) => CompleterAction::RnrWait { timer },
             (_, Some(AethKind::Nak(code))) => match nak_status(code) {
                 Some(status) => CompleterAction::Fail(status),
-                None if self.rnr_until.is_some() => CompleterAction::None,
+                None if self.timers.is_rnr_waiting() => CompleterAction::None,
                 None => CompleterAction::Retransmit,
             },
             (Operation::Ack, None) => CompleterAction::Fail(IBV_WC_BAD_RESP_ERR),
@@ -109,17 +101,7 @@ impl Sender {
             (self.current, self.sent) = (0, 0);
             self.rd_atomic_in_flight = 0;
         }
-        self.on_progress(attributes);
-    }
-
-    #[inline(always)]
-    fn on_progress(&mut self, attributes: &Attributes) {
-        if !self.has_progress {
-            self.has_progress = true;
-            self.unanswered = Duration::ZERO;
-            self.retries.restore(attributes);
-        }
-        self.rnr_until = None;
+        self.timers.on_progress(attributes);
     }
 
     /// Takes the data of a READ, the value of an atomic, or the answer to an ATOMIC WRITE or FLUSH: the
@@ -152,7 +134,7 @@ impl Sender {
                         .map_err(|error| error.status())?;
                 }
                 self.received = end as u32;
-                self.on_progress(attributes);
+                self.timers.on_progress(attributes);
                 if !is_complete {
                     return Ok(());
                 }
@@ -176,21 +158,10 @@ impl Sender {
         timer: u8,
         attributes: &Attributes,
         now: Time,
-        counters: &mut Counters,
     ) -> Result<(), ibv_wc_status> {
-        counters.rcvd_rnr_err += 1;
-        if self.rnr_until.is_some() {
-            return Ok(());
+        if self.timers.on_rnr_nak(timer, attributes, now)? {
+            self.send_again();
         }
-        if let Err(Exhausted) = self.retries.consume_rnr(attributes) {
-            counters.retry_rnr_exceeded_err += 1;
-            return Err(IBV_WC_RNR_RETRY_EXC_ERR);
-        }
-        self.send_again();
-        // The next progress restores the retries.
-        self.has_progress = false;
-        self.deadline = None;
-        self.rnr_until = Some(now.after(encoding::rnr_timer(timer)));
         Ok(())
     }
 
@@ -207,86 +178,49 @@ impl Sender {
     /// Whether the sender waits after an RNR NAK.
     #[inline]
     pub fn is_rnr_waiting(&self) -> bool {
-        self.rnr_until.is_some()
+        self.timers.is_rnr_waiting()
     }
 
     /// When [`Sender::on_timeout`] is to be called.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
-        match (self.rnr_until, self.deadline) {
-            (None, deadline) => deadline,
-            (rnr, None) => rnr,
-            (Some(rnr), Some(deadline)) => Some(rnr.min(deadline)),
-        }
+        self.timers.next()
     }
 
-    /// Starts the timer, as something is in flight. The clock is read only if the timer does not
-    /// run.
+    /// Starts the timer, as something is in flight.
     #[inline(always)]
     pub(super) fn start_timer(&mut self, attributes: &Attributes, clock: impl Clock) {
-        if self.is_reliable && self.deadline.is_none() {
-            self.set_deadline(attributes, clock.time());
+        if self.is_reliable {
+            self.timers.start(attributes, clock);
         }
     }
 
-    fn set_deadline(&mut self, attributes: &Attributes, now: Time) {
-        let timeout = encoding::ack_timeout(attributes.timeout);
-        let left = timeout.map(|timeout| timeout.saturating_sub(self.unanswered));
-        self.interval = left.map_or(REPEAT_AFTER, |left| left.min(REPEAT_AFTER));
-        self.deadline = Some(now.after(self.interval));
-        self.has_progress = false;
-    }
-
-    /// Notes that the next fragment has no room. The ack timeout runs from now on, as if it had been
-    /// written.
+    /// Notes that the next fragment has no room.
     #[cold]
     pub fn await_room(&mut self, attributes: &Attributes, now: Time) {
-        if self.rnr_until.is_none() {
-            self.is_starved = true;
-            self.start_timer(attributes, now);
+        if self.is_reliable {
+            self.timers.await_room(attributes, now);
         }
     }
 
-    /// A timer may have expired. An error is the status that the oldest WQE fails with.
+    /// A timer may have expired. Returns whether requests are sent again; an error is the status that the
+    /// oldest WQE fails with.
     pub fn on_timeout(
         &mut self,
         attributes: &Attributes,
         peer: PeerActivity,
         now: Time,
-        counters: &mut Counters,
-    ) -> Result<(), ibv_wc_status> {
-        if self.rnr_until.is_some_and(|until| until <= now) {
-            self.rnr_until = None;
-        }
-        let Some(deadline) = self.deadline.filter(|deadline| *deadline <= now) else {
-            return Ok(());
+    ) -> Result<bool, ibv_wc_status> {
+        let Some(late) = self.timers.take_expired(self.is_in_flight(), now) else {
+            return Ok(false);
         };
-        self.deadline = None;
-        if !self.is_in_flight() && !self.is_starved {
-            return Ok(());
-        }
         // Or it is this side that has not written the rest of a message.
         let is_ours = self.sent > 0 && peer == PeerActivity::Unknown;
-        if self.has_progress || is_ours {
-            self.start_timer(attributes, now);
-            return Ok(());
-        }
-        self.unanswered += self.interval;
-        let timeout = encoding::ack_timeout(attributes.timeout);
-        if timeout.is_some_and(|timeout| self.unanswered >= timeout) {
-            self.unanswered = Duration::ZERO;
-            let late = now.since(deadline);
-            if let Err(Exhausted) = self.retries.consume(late, attributes, peer, now) {
-                counters.retry_exceeded_err += 1;
-                return Err(IBV_WC_RETRY_EXC_ERR);
-            }
-        }
-        // Requests that the peer has not taken are not lost.
-        if peer == PeerActivity::Unknown {
-            counters.completer_retry_err += 1;
+        let is_lost = !is_ours && self.timers.on_silence(late, attributes, peer, now)?;
+        if is_lost {
             self.send_again();
         }
         self.start_timer(attributes, now);
-        Ok(())
+        Ok(is_lost)
     }
 }

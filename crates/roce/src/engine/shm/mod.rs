@@ -12,7 +12,8 @@
 //! |---|---|
 //! | `fragment` | fragments of requests and responses, as bytes |
 //! | `sender`, `write` | which fragment of which request is written next; writing it |
-//! | `completer` | responses, RNR waits, ack timeouts |
+//! | `completer` | responses |
+//! | `timers` | RNR waits, ack timeouts, retries |
 //! | `direct` | requests that wait until the HCA can execute them without the peer |
 //!
 //! Not here: the execution of requests, which both transports share (`responder`), and the memory
@@ -22,6 +23,7 @@ mod completer;
 mod direct;
 mod fragment;
 mod sender;
+mod timers;
 mod write;
 
 pub use direct::is_executable;

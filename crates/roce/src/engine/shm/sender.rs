@@ -7,17 +7,15 @@
 //! those in flight, the one at `current`, of which `sent` bytes are in flight too, and those that
 //! have not begun. Local operations take no PSN.
 
-use std::time::Duration;
-
 use ibverbs_abi::*;
 
 use super::direct::DirectWait;
 use super::fragment::HEAD_LEN;
+use super::timers::AnswerTimers;
 use crate::engine::attributes::Attributes;
-use crate::engine::requester::NextRequest;
-use crate::engine::retries::Retries;
+use crate::engine::requester::{NextRequest, Step};
 use crate::engine::send_queue::{Finished, OpClass, SendQueue, Wqe, WqeState, execute_local};
-use crate::engine::{Clock, Hca, LocalError, SendOp, Service, Time};
+use crate::engine::{Clock, Hca, LocalError, SendOp, Service};
 use crate::wire::{Operation, Psn};
 
 /// The most requests in flight: a PSN must identify each.
@@ -47,28 +45,7 @@ pub struct Sender {
     /// Bytes of the oldest READ that have come.
     pub(super) received: u32,
     pub(super) direct_wait: DirectWait,
-    pub(super) retries: Retries,
-    /// The end of the wait after an RNR NAK.
-    pub(super) rnr_until: Option<Time>,
-    /// When it is looked whether requests have been answered.
-    pub(super) deadline: Option<Time>,
-    /// An answer has come since the deadline was set.
-    pub(super) has_progress: bool,
-    /// The next fragment had no room.
-    pub(super) is_starved: bool,
-    /// The time from when the deadline was set to it.
-    pub(super) interval: Duration,
-    /// How long the oldest request had not been answered when the deadline was set.
-    pub(super) unanswered: Duration,
-}
-
-/// The next step with the current WQE.
-enum Step {
-    Write,
-    Skip,
-    Wait,
-    Execute,
-    Fail(ibv_wc_status),
+    pub(super) timers: AnswerTimers,
 }
 
 impl Sender {
@@ -88,13 +65,7 @@ impl Sender {
             rd_atomic_in_flight: 0,
             received: 0,
             direct_wait: DirectWait::default(),
-            retries: Retries::new(attributes),
-            rnr_until: None,
-            deadline: None,
-            has_progress: false,
-            is_starved: false,
-            interval: Duration::ZERO,
-            unanswered: Duration::ZERO,
+            timers: AnswerTimers::new(attributes),
         }
     }
 
@@ -128,7 +99,7 @@ impl Sender {
     ) -> NextRequest<usize> {
         loop {
             match self.next_step(queue, attributes, clock, hca) {
-                Step::Write => match self.write(queue, attributes, hca, buffer) {
+                Step::Send => match self.write(queue, attributes, hca, buffer) {
                     Ok(Some(len)) => {
                         self.start_timer(attributes, clock);
                         return NextRequest::Sent(len);
@@ -163,11 +134,8 @@ impl Sender {
         clock: impl Clock,
         hca: &mut impl Hca,
     ) -> Step {
-        if let Some(until) = self.rnr_until {
-            if clock.time() < until {
-                return Step::Wait;
-            }
-            self.rnr_until = None;
+        if self.timers.must_wait(clock) {
+            return Step::Wait;
         }
         let Some(wqe) = queue.get(self.current) else {
             return Step::Wait;
@@ -181,13 +149,13 @@ impl Sender {
                 if !wqe.wr.flags.fence && wqe.len as usize <= HEAD_LEN => {}
             _ => {
                 let step = self.check_step(wqe, attributes, hca);
-                if !matches!(step, Step::Write) {
+                if !matches!(step, Step::Send) {
                     return step;
                 }
             }
         }
         match self.next.distance(self.acked) < MAX_IN_FLIGHT {
-            true => Step::Write,
+            true => Step::Send,
             false => Step::Wait,
         }
     }
@@ -203,7 +171,7 @@ impl Sender {
             WqeState::Pending => {}
         }
         if self.sent > 0 {
-            return Step::Write;
+            return Step::Send;
         }
         if wqe.wr.flags.fence && self.rd_atomic_in_flight > 0 {
             return Step::Wait;
@@ -219,14 +187,14 @@ impl Sender {
             }
             OpClass::Acked => match self.waits_for_direct(wqe, attributes, hca) {
                 true => Step::Wait,
-                false => Step::Write,
+                false => Step::Send,
             },
             _ if !self.is_reliable => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
             _ if self.waits_for_direct(wqe, attributes, hca) => Step::Wait,
             _ => match u32::from(attributes.max_rd_atomic) {
                 0 => Step::Fail(IBV_WC_LOC_QP_OP_ERR),
                 limit if self.rd_atomic_in_flight >= limit => Step::Wait,
-                _ => Step::Write,
+                _ => Step::Send,
             },
         }
     }
@@ -250,7 +218,7 @@ impl Sender {
         let Some(written) = written? else {
             return Ok(None);
         };
-        self.is_starved = false;
+        self.timers.on_room();
         if wqe.class() != OpClass::Acked {
             self.rd_atomic_in_flight += 1;
         }
@@ -301,7 +269,7 @@ impl Sender {
         (self.acked, self.next) = (self.highest, self.highest);
         (self.current, self.sent, self.finished, self.begun) = (0, 0, 0, 0);
         (self.rd_atomic_in_flight, self.received) = (0, 0);
-        (self.rnr_until, self.deadline, self.is_starved) = (None, None, false);
+        self.timers.stop();
         self.direct_wait = DirectWait::default();
     }
 

@@ -11,7 +11,7 @@ mod ecn;
 mod errors;
 mod hca;
 mod late_timeouts;
-mod network;
+pub mod network;
 mod peer;
 mod read_order;
 mod requester;
