@@ -141,8 +141,9 @@ pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result != 0 {
+/// Fails with errno if what a system call has returned is negative.
+pub fn check(result: impl Into<i64>) -> io::Result<()> {
+    if result.into() < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

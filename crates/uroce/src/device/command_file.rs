@@ -7,6 +7,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
+use ibverbs_os::unix;
+
 use crate::sync::Mutex;
 
 /// The file of a context's command descriptor, by which a duplicate is recognised: device and inode.
@@ -20,13 +22,8 @@ impl CommandFile {
     /// A new file, and its descriptor.
     pub fn create() -> io::Result<(OwnedFd, CommandFile)> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name ends with NUL.
-        let fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor, which nothing else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: the name ends with NUL, and nothing else owns the new descriptor.
+        let fd = unsafe { unix::owned(libc::memfd_create(NAME.as_ptr(), flags))? };
         let seals =
             libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
         // SAFETY: an open descriptor. Without the seals, what is written is not read by anyone.

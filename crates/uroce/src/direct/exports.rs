@@ -4,7 +4,7 @@
 //! Not here: the checks of a request, which the peer makes (`grant.rs`, `imports.rs`).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 #[cfg(loom)]
 use loom::sync::atomic::Ordering;
 
-use ibverbs_os::file_size;
+use ibverbs_os::{file_size, unix};
 
 use super::accesses::Object;
 use super::accessors::{Accessor, Accessors};
@@ -46,18 +46,15 @@ impl Exports {
         let mut mapping = None;
         let fd = descriptors::open(|| {
             let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-            // SAFETY: the name is a C string.
-            let fd = unsafe { libc::memfd_create(c"uroce-exports".as_ptr(), flags) };
-            check(fd)?;
-            // SAFETY: memfd_create has just opened it, and nothing else knows it.
-            let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+            // SAFETY: the name is a C string, and nothing else knows what memfd_create has just opened.
+            let fd = unsafe { unix::owned(libc::memfd_create(c"uroce-exports".as_ptr(), flags))? };
             file_size::set_len(&fd, size_of::<Table>() as u64)?;
             mapping = Some(Mapping::new(
                 fd.as_raw_fd(),
                 libc::PROT_READ | libc::PROT_WRITE,
             )?);
             // SAFETY: F_ADD_SEALS takes no pointer.
-            check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
+            unix::check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
             Ok(fd)
         })?;
         let mapping: Mapping = mapping.ok_or(io::ErrorKind::InvalidInput)?;
@@ -177,14 +174,6 @@ impl Exports {
 fn entry_of<'a>(mut places: impl Iterator<Item = &'a Entry>, number: u32) -> Option<&'a Entry> {
     let is_its = |words: [u64; WORDS]| grant::is_of(&words, number);
     places.find(|entry| entry.read().is_some_and(is_its))
-}
-
-fn check(result: i32) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
 }
 
 #[cfg(all(test, not(loom)))]

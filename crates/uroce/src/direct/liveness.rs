@@ -11,6 +11,8 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 
+use ibverbs_os::unix;
+
 use crate::restart::Expected;
 
 /// The bits of the word that have the owner's thread ID. The kernel clears them.
@@ -46,7 +48,7 @@ impl Liveness {
     pub fn begin(&self) -> io::Result<LivenessGuard<'_>> {
         let (mut before, mut before_len) = (ptr::null_mut::<libc::c_void>(), 0_usize);
         // SAFETY: the kernel writes both values. The calling thread is 0.
-        check(unsafe {
+        unix::check(unsafe {
             libc::syscall(
                 libc::SYS_get_robust_list,
                 0,
@@ -61,7 +63,9 @@ impl Liveness {
             std::mem::offset_of!(Liveness, owner) - std::mem::offset_of!(Liveness, element);
         self.futex_offset.store(offset as isize, Ordering::Relaxed);
         // SAFETY: the list is valid as long as `self` is borrowed, and the guard ends that use.
-        check(unsafe { libc::syscall(libc::SYS_set_robust_list, &raw const *self, HEAD_LEN) })?;
+        unix::check(unsafe {
+            libc::syscall(libc::SYS_set_robust_list, &raw const *self, HEAD_LEN)
+        })?;
         self.owner.store(own_tid() & TID_MASK, Ordering::Release);
         Ok(LivenessGuard {
             liveness: self,
@@ -102,14 +106,6 @@ impl Drop for LivenessGuard<'_> {
 pub fn own_tid() -> u32 {
     // SAFETY: gettid has no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
-}
-
-fn check(result: libc::c_long) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

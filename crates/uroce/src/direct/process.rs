@@ -3,10 +3,11 @@
 //! Not here: where the bytes are, and whether they may be accessed (`imports.rs`).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use ibverbs_abi::Errno;
+use ibverbs_os::unix;
 use libc::{iovec, pid_t};
 
 use super::fd_info;
@@ -73,13 +74,8 @@ impl Process {
     /// The process with this number. Fails as pidfd_open(2).
     pub fn open(pid: pid_t) -> io::Result<Process> {
         let pidfd = descriptors::open(|| {
-            // SAFETY: pidfd_open takes no pointer.
-            let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: pidfd_open has just opened it, and nothing else knows it.
-            Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+            // SAFETY: pidfd_open takes no pointer, and nothing else knows what it has just opened.
+            unsafe { unix::owned(libc::syscall(libc::SYS_pidfd_open, pid, 0) as RawFd) }
         })?;
         Ok(Process {
             pid,

@@ -2,11 +2,11 @@
 //! under the other, which would then get SIGBUS.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ibverbs_os::file_size;
+use ibverbs_os::{file_size, unix};
 
 use super::ring::{Key, Ring};
 use crate::direct::Accesses;
@@ -61,14 +61,11 @@ impl Segment {
     /// fcntl(2) and mmap(2).
     pub fn create() -> io::Result<(Segment, OwnedFd)> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(c"uroce-channel".as_ptr(), flags) };
-        check(fd)?;
-        // SAFETY: memfd_create has just opened it, and nothing else knows it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: the name is a C string, and nothing else knows what memfd_create has just opened.
+        let fd = unsafe { unix::owned(libc::memfd_create(c"uroce-channel".as_ptr(), flags))? };
         file_size::set_len(&fd, SEGMENT_LEN as u64)?;
         // SAFETY: F_ADD_SEALS takes no pointer.
-        check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
+        unix::check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
         let segment = Segment::map_memory(fd.as_raw_fd(), Side::Initiator, true)?;
         Ok((segment, fd))
     }
@@ -186,14 +183,6 @@ impl Drop for Segment {
     }
 }
 
-fn check(result: i32) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,7 +214,7 @@ mod tests {
                 let fd = libc::memfd_create(c"test".as_ptr(), flags);
                 libc::ftruncate(fd, len as libc::off_t);
                 libc::fcntl(fd, libc::F_ADD_SEALS, seals);
-                OwnedFd::from_raw_fd(fd)
+                unix::owned(fd).unwrap()
             };
             assert!(Segment::open(&fd).is_err(), "{seals:x} {len}");
         }

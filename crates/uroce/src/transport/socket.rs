@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ibverbs_os::unix;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Type};
 
 use super::gid_table::GidAddress;
@@ -47,7 +48,7 @@ pub struct Socket {
 /// Sets a socket option that socket2 does not have.
 fn set<T: Copy>(socket: &socket2::Socket, level: i32, option: i32, value: T) -> io::Result<()> {
     // SAFETY: `value` is readable for its size during the call.
-    let ret = unsafe {
+    unix::check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
@@ -55,12 +56,7 @@ fn set<T: Copy>(socket: &socket2::Socket, level: i32, option: i32, value: T) -> 
             (&raw const value).cast(),
             size_of::<T>() as u32,
         )
-    };
-    if ret == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    })
 }
 
 /// The socket address of an IP address; `interface` is the index of the interface for link-local ones.
