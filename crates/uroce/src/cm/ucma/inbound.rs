@@ -356,7 +356,7 @@ mod tests {
         assert!(inbound.take_closed() && inbound.connections.is_empty());
     }
 
-    /// Who has sent through a connection is known when it is closed.
+    /// The prefixes of those that have sent through a connection are known when it is closed.
     #[test]
     fn a_closed_connection_names_its_senders() {
         let (mut inbound, listener, name) = listening("senders");
