@@ -2,7 +2,8 @@
 //!
 //! A descriptor is a real one, so that poll(2), dup(2), fork(2) and read(2) work on it: behind it is an
 //! anonymous file (memfd_create(2)) with the text that the file had when it was opened. Nothing can be
-//! written to it. Where RLIMIT_FSIZE lets no file have that size, or memfd_create(2) is refused, it is a pipe.
+//! written to it. Where RLIMIT_FSIZE lets no file have that size, or memfd_create(2) is refused, it is a
+//! pipe.
 
 use core::ffi::{CStr, c_int, c_void};
 use std::ffi::CString;
