@@ -13,8 +13,8 @@ const LATE_FRACTION: u32 = 4;
 const MAX_LATE_TIMEOUTS: u8 = 3;
 
 /// A request to a peer that is idle ([`PeerActivity::Idle`]) does not fail before this time has passed
-/// without an answer. Time in which this process did not run is not part of it: the peer may have been stopped
-/// with it.
+/// without an answer. Time in which this process did not run is not part of it: the peer may have been
+/// stopped with it.
 const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The value of `rnr_retry` that means "no limit".
@@ -43,8 +43,8 @@ pub struct Retries {
     rnr_left: u8,
     /// Late timeouts in a row that consumed no retry.
     late_timeouts: u8,
-    /// When the first ack timeout without progress since then began, or later by the time in which this process
-    /// did not run.
+    /// When the first ack timeout without progress since then began, or later by the time in which this
+    /// process did not run.
     unanswered_since: Option<Time>,
 }
 

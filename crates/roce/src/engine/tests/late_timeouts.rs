@@ -149,8 +149,8 @@ fn an_idle_peer_is_waited_for() {
     }
 }
 
-/// Both processes were stopped (a shell's Ctrl-Z, a frozen container), and the peer runs again a little later:
-/// the four seconds are those in which this process could have seen an answer.
+/// Both processes were stopped (a shell's Ctrl-Z, a frozen container), and the peer runs again a little
+/// later: the four seconds are those in which this process could have seen an answer.
 #[test]
 fn the_time_in_which_this_process_did_not_run_does_not_count() {
     let mut network = untaken_request(QpChange {

@@ -28,8 +28,8 @@ const ACCEPTED_MAX: usize = 32;
 /// The prefixes that are kept for a connection. A process has one for every 256 connections; one that passes
 /// messages on has those of others.
 const PREFIXES_MAX: usize = 16;
-/// When the name of a prefix is looked for after a connection was closed. The kernel closes the connections of
-/// a process that ends before its names.
+/// When the name of a prefix is looked for after a connection was closed. The kernel may close a process's
+/// connections before its names.
 const CLOSED_CHECKS: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_millis(50),

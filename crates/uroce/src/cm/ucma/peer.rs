@@ -38,8 +38,8 @@ impl<H: CmOs> Manager<H> {
         self.on_events(events);
     }
 
-    /// The process whose communication IDs have this prefix has ended without a REJ: what waits for its answer
-    /// gets REJECTED, as from the kernel, which rejects for a process that is killed.
+    /// The process whose communication IDs have this prefix has ended without a REJ: ids that wait for its
+    /// answer get REJECTED, as from the kernel, which rejects for a process that is killed.
     pub fn process_ended(&mut self, prefix: u32, is_its: impl Fn(&Gid) -> bool) {
         let events = self.agent.process_ended(prefix, is_its);
         self.on_events(events);
