@@ -17,8 +17,8 @@ pub struct CommandFile(u64, u64);
 const NAME: &CStr = c"uroce-commands";
 
 impl CommandFile {
-    /// A new file, and its descriptor. Where a filter of system calls (seccomp(2)) refuses memfd_create(2), it
-    /// is the reading end of a pipe, which another process does not recognise as that of a context.
+    /// A new file, and its descriptor. Where a filter of system calls (seccomp(2)) refuses memfd_create(2),
+    /// it is the reading end of a pipe, which another process does not recognise as that of a context.
     pub fn create() -> io::Result<(OwnedFd, CommandFile)> {
         let fd = memfd().or_else(|_| pipe())?;
         let file = CommandFile::of(fd.as_raw_fd())?;
