@@ -1,6 +1,6 @@
 /*
  * killed: rdma_cm at the end whose peer is killed by SIGKILL. The peer is another process of this program:
- * `killed ADDRESS client` or `killed ADDRESS server`.
+ * `killed ADDRESS client` or `killed ADDRESS server`; early-client and early-server end in the handshake.
  */
 #include <rdma/rdma_cma.h>
 #include <arpa/inet.h>
@@ -65,17 +65,25 @@ static struct rdma_cm_id *listen_at(unsigned short port)
 	return id;
 }
 
-static struct rdma_cm_id *accept_one(void)
+static struct rdma_cm_id *accept_request(void)
 {
 	struct rdma_cm_id *id;
 
 	MUST(next(&id) == RDMA_CM_EVENT_CONNECT_REQUEST);
 	make_qp(id);
-	MUST(rdma_accept(id, &param) == 0 && next(&id) == RDMA_CM_EVENT_ESTABLISHED);
+	MUST(rdma_accept(id, &param) == 0);
 	return id;
 }
 
-static struct rdma_cm_id *connect_to(unsigned short port)
+static struct rdma_cm_id *accept_one(void)
+{
+	struct rdma_cm_id *id = accept_request();
+
+	MUST(next(&id) == RDMA_CM_EVENT_ESTABLISHED);
+	return id;
+}
+
+static struct rdma_cm_id *request(unsigned short port)
 {
 	struct rdma_cm_id *id;
 
@@ -85,8 +93,26 @@ static struct rdma_cm_id *connect_to(unsigned short port)
 	MUST(next(&id) == RDMA_CM_EVENT_ADDR_RESOLVED && rdma_resolve_route(id, LIMIT_MS) == 0);
 	MUST(next(&id) == RDMA_CM_EVENT_ROUTE_RESOLVED);
 	make_qp(id);
-	MUST(rdma_connect(id, &param) == 0 && next(&id) == RDMA_CM_EVENT_ESTABLISHED);
+	MUST(rdma_connect(id, &param) == 0);
 	return id;
+}
+
+static struct rdma_cm_id *connect_to(unsigned short port)
+{
+	struct rdma_cm_id *id = request(port);
+
+	MUST(next(&id) == RDMA_CM_EVENT_ESTABLISHED);
+	return id;
+}
+
+/* Is killed when the peer's message has been repeated, and this end has asked for time, but no sooner. */
+static void die_in_the_handshake(void)
+{
+	struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
+
+	MUST(poll(&ready, 1, LIMIT_MS) == 1);
+	usleep(600000);
+	raise(SIGKILL);
 }
 
 /* Sends messages without data until it is killed. */
@@ -132,6 +158,18 @@ static int reports(const char *name, struct rdma_cm_id *id, pid_t peer)
 	return rdma_destroy_id(id) == 0 && holds;
 }
 
+/* The peer, which is killed in the handshake, has rejected. */
+static int is_rejected(const char *name, struct rdma_cm_id *id, pid_t peer)
+{
+	struct rdma_cm_id *of = NULL;
+	int holds = next(&of) == RDMA_CM_EVENT_REJECTED && of == id;
+
+	MUST(waitpid(peer, NULL, 0) == peer);
+	printf("%s %s\n", holds ? "ok" : "not ok", name);
+	rdma_destroy_qp(id);
+	return rdma_destroy_id(id) == 0 && holds;
+}
+
 static pid_t start(char **argv, const char *role)
 {
 	pid_t pid = fork();
@@ -154,14 +192,24 @@ int main(int argc, char **argv)
 	MUST(argc > 1 && inet_aton(argv[1], &address.sin_addr) && (channel = rdma_create_event_channel()));
 	if (argc > 2 && !strcmp(argv[2], "client"))
 		send_on(connect_to(PORT));
+	if (argc > 2 && !strcmp(argv[2], "early-client")) {
+		request(PORT);
+		die_in_the_handshake();
+	}
 	if (argc > 2) {
-		listen_at(PORT + 1);
+		int is_early = !strcmp(argv[2], "early-server");
+
+		listen_at(PORT + 1 + is_early);
 		MUST(write(STDIN_FILENO, "l", 1) == 1);
+		if (is_early)
+			die_in_the_handshake();
 		send_on(accept_one());
 	}
 	listening = listen_at(PORT);
 	peer = start(argv, "client");
 	holds = reports("client", accept_one(), peer);
+	peer = start(argv, "early-client");
+	holds &= is_rejected("client before its RTU", accept_request(), peer);
 	rdma_destroy_id(listening);
 	/* The server says by a pipe that it listens. */
 	int ends[2];
@@ -169,5 +217,9 @@ int main(int argc, char **argv)
 	peer = start(argv, "server");
 	MUST(read(ends[0], &byte, 1) == 1);
 	id = connect_to(PORT + 1);
-	return !(reports("server", id, peer) && holds);
+	holds &= reports("server", id, peer);
+	peer = start(argv, "early-server");
+	MUST(read(ends[0], &byte, 1) == 1);
+	holds &= is_rejected("server before its REP", request(PORT + 2), peer);
+	return !holds;
 }

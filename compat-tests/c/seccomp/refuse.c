@@ -1,6 +1,7 @@
 /*
  * Runs a program with a filter that refuses system calls: no-ptrace PROGRAM [ARGUMENT...] refuses those that
- * reach into other processes, as filters of containers do; no-rseq (compiled with NO_RSEQ) rseq(2).
+ * reach into other processes, as filters of containers do; no-rseq (compiled with NO_RSEQ) rseq(2); no-memfd
+ * (NO_MEMFD) memfd_create(2).
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -18,6 +19,8 @@
 /* One that would fail with another error. */
 #ifdef NO_RSEQ
 #define REFUSED SYS_rseq
+#elif defined NO_MEMFD
+#define REFUSED SYS_memfd_create
 #else
 #define REFUSED SYS_process_vm_readv
 #endif
@@ -28,6 +31,8 @@ int main(int argc, char **argv)
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 #ifdef NO_RSEQ
 		REFUSE(SYS_rseq),
+#elif defined NO_MEMFD
+		REFUSE(SYS_memfd_create),
 #else
 		REFUSE(SYS_ptrace),
 		REFUSE(SYS_process_vm_readv),

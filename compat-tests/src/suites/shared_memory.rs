@@ -34,6 +34,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         case("pid-namespace", pid_namespace),
         case("seccomp", seccomp).programs(&["no-ptrace"]),
+        case("no-memfd", no_memfd).programs(&["no-memfd"]),
         case("one-user", |cx| users(cx, ["1", "1"], true, true)),
         case("other-user", |cx| users(cx, ["1", "1"], false, false)),
         case("other-user-any", |cx| {
@@ -201,6 +202,14 @@ fn long(cx: &Context, values: [&str; 2], _: bool, change: Change<'_>) -> Verdict
 fn seccomp(cx: &Context) -> Verdict {
     let filter = cx.built("no-ptrace")?;
     runs(cx, true, |program, _| {
+        program.env("IBV_UROCE_LOCAL", "1").under([filter.clone()])
+    })
+}
+
+/// A filter that refuses the memory of channels: all goes by UDP.
+fn no_memfd(cx: &Context) -> Verdict {
+    let filter = cx.built("no-memfd")?;
+    runs(cx, false, |program, _| {
         program.env("IBV_UROCE_LOCAL", "1").under([filter.clone()])
     })
 }

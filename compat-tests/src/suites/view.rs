@@ -36,6 +36,7 @@ pub fn cases() -> Vec<Case> {
         on_uroce("uroce/view/shell", shell),
         on_uroce("uroce/view/list", list),
         on_uroce("uroce/view/file-size-limit", file_size_limit),
+        on_uroce("uroce/view/no-memfd", no_memfd).programs(&["no-memfd"]),
         on_uroce("uroce/view/python", python),
         on_uroce("uroce/view/children", children),
         on_uroce("uroce/view/node", node).tier(Tier::Test),
@@ -274,6 +275,16 @@ fn java(cx: &Context) -> Verdict {
         "\n/sys/class/infiniband/u\n",
     ];
     contains(&out, &wanted)
+}
+
+/// Where memfd_create(2) is refused, the files can be read all the same.
+fn no_memfd(cx: &Context) -> Verdict {
+    let filter = cx.built("no-memfd")?;
+    let out = output(
+        cx,
+        [&*filter, "cat", "/sys/class/infiniband/u/ports/1/state"],
+    )?;
+    contains(&out, &["4: ACTIVE\n"])
 }
 
 /// ibstat reads the files through libibumad, which does not depend on libibverbs.

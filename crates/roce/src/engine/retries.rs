@@ -15,7 +15,8 @@ const LATE_FRACTION: u32 = 4;
 const MAX_LATE_TIMEOUTS: u8 = 3;
 
 /// A request to a peer that is idle ([`PeerActivity::Idle`]) does not fail before this time has passed
-/// without an answer.
+/// without an answer. Time in which this process did not run is not part of it: the peer may have been
+/// stopped with it.
 const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The value of `rnr_retry` that means "no limit".
@@ -40,7 +41,8 @@ pub struct Retries {
     rnr_left: u8,
     /// Late timeouts in a row that consumed no retry.
     late_timeouts: u8,
-    /// When the first ack timeout without progress since then began.
+    /// When the first ack timeout without progress since then began, or later by the time in which this
+    /// process did not run.
     unanswered_since: Option<Time>,
 }
 
@@ -83,8 +85,11 @@ impl Retries {
         now: Time,
     ) -> Result<bool, ibv_wc_status> {
         let timeout = encoding::ack_timeout(attributes.timeout).unwrap_or_default();
-        let began = Time(now.0.saturating_sub((timeout + late).as_nanos() as u64));
-        let since = *self.unanswered_since.get_or_insert(began);
+        let began = Time(now.0.saturating_sub(timeout.as_nanos() as u64));
+        let since = self
+            .unanswered_since
+            .map_or(began, |since| since.after(late));
+        self.unanswered_since = Some(since);
         if late >= timeout / LATE_FRACTION && self.late_timeouts < MAX_LATE_TIMEOUTS {
             self.late_timeouts += 1;
             return Ok(false);

@@ -17,9 +17,10 @@ const KEYS: [&str; 7] = ["profile", "mtu", "speed", "numa", "pci", "vectors", "s
 /// Why an entry is rejected.
 pub type Why = Cow<'static, str>;
 
-/// Whether an entry with this in front of its '=' is a value of a device.
+/// Whether an entry with this in front of its '=' is a value of a device. What begins as most limits do is a
+/// limit, perhaps a misspelt one, and no device's name.
 pub fn is_value(key: &str) -> bool {
-    KEYS.contains(&key) || Limits::NAMES.contains(&key)
+    KEYS.contains(&key) || Limits::NAMES.contains(&key) || key.starts_with("max_")
 }
 
 /// Parses `NAME=INTERFACE` and `NAME=ADDRESS`.

@@ -249,6 +249,18 @@ mod tests {
     }
 
     #[test]
+    fn a_misspelt_limit_is_no_device() {
+        let Parsed { devices, rejected } = parse(b"a=lo,max_foo=3,max_qp=4");
+        assert_eq!(devices.len(), 1);
+        assert_eq!(devices[0].profile.limits.max_qp, 4);
+        assert_eq!(rejected.len(), 1, "{rejected:?}");
+        let names = "'max_foo=3': there are these limits: max_qp, max_qp_wr, ";
+        assert!(rejected[0].starts_with(names), "{rejected:?}");
+        // In the first entry, it is a name.
+        assert_eq!(good("max_foo=lo").len(), 1);
+    }
+
+    #[test]
     fn a_file_that_is_missing_is_reported() {
         let Parsed { devices, rejected } = read(b"@/nonexistent/node.toml");
         assert!(devices.is_empty());

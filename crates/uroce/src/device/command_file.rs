@@ -19,15 +19,10 @@ pub struct CommandFile(u64, u64);
 const NAME: &CStr = c"uroce-commands";
 
 impl CommandFile {
-    /// A new file, and its descriptor.
+    /// A new file, and its descriptor. Where a filter of system calls (seccomp(2)) refuses memfd_create(2),
+    /// it is the reading end of a pipe, which another process does not recognise as that of a context.
     pub fn create() -> io::Result<(OwnedFd, CommandFile)> {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name ends with NUL, and nothing else owns the new descriptor.
-        let fd = unsafe { unix::owned(libc::memfd_create(NAME.as_ptr(), flags))? };
-        let seals =
-            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
-        // SAFETY: an open descriptor. Without the seals, what is written is not read by anyone.
-        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+        let fd = memfd().or_else(|_| pipe())?;
         let file = CommandFile::of(fd.as_raw_fd())?;
         Ok((fd, file))
     }
@@ -49,6 +44,27 @@ impl CommandFile {
         let name = format!("/memfd:{}", NAME.to_string_lossy());
         target.is_ok_and(|target| target.to_string_lossy().starts_with(&name))
     }
+}
+
+/// A new memfd to which nothing can be written.
+fn memfd() -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name ends with NUL, and nothing else owns the new descriptor.
+    let fd = unsafe { unix::owned(libc::memfd_create(NAME.as_ptr(), flags))? };
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+    // SAFETY: an open descriptor. Without the seals, what is written is not read by anyone.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+    Ok(fd)
+}
+
+/// The reading end of a new pipe, whose other end is closed.
+fn pipe() -> io::Result<OwnedFd> {
+    let mut ends = [-1; 2];
+    // SAFETY: the array has room for both ends.
+    unix::check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: new descriptors, which nothing else owns.
+    let [reader, _writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    Ok(reader)
 }
 
 /// The command file of each context that a process has open on a device.
@@ -81,14 +97,26 @@ mod tests {
 
     #[test]
     fn a_duplicate_is_of_the_same_file() {
-        let (fd, file) = CommandFile::create().unwrap();
-        let (other, other_file) = CommandFile::create().unwrap();
-        let duplicate = fd.try_clone().unwrap();
-        assert_eq!(CommandFile::of(duplicate.as_raw_fd()).unwrap(), file);
-        assert_ne!(file, other_file);
+        recognises_duplicates(&CommandFile::create().unwrap());
+        let (other, _) = CommandFile::create().unwrap();
         assert!(CommandFile::is_of_any_context(other.as_raw_fd()));
         assert!(!CommandFile::is_of_any_context(0) && !CommandFile::is_of_any_context(-1));
         assert!(CommandFile::of(-1).is_err());
+    }
+
+    #[test]
+    fn a_pipe_serves_as_well() {
+        let fd = pipe().unwrap();
+        let file = CommandFile::of(fd.as_raw_fd()).unwrap();
+        recognises_duplicates(&(fd, file));
+    }
+
+    fn recognises_duplicates((fd, file): &(OwnedFd, CommandFile)) {
+        let other = pipe().unwrap();
+        let other_file = &CommandFile::of(other.as_raw_fd()).unwrap();
+        let duplicate = fd.try_clone().unwrap();
+        assert_eq!(CommandFile::of(duplicate.as_raw_fd()).unwrap(), *file);
+        assert_ne!(file, other_file);
         // Nothing can be written to it.
         let byte = [0_u8];
         // SAFETY: one byte is read from the array.

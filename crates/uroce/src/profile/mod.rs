@@ -249,7 +249,9 @@ impl Profile {
             "num_comp_vectors" => 4096,
             "ports" => 8,
             "pkey_tbl_len" => 128,
-            _ => *most.get_mut(name).ok_or("there is no such limit")?,
+            _ => *most
+                .get_mut(name)
+                .ok_or_else(|| format!("there are these limits: {}", Limits::NAMES.join(", ")))?,
         };
         let least = match name {
             "max_mtu" => 256,

@@ -2,7 +2,8 @@
 //!
 //! A descriptor is a real one, so that poll(2), dup(2), fork(2) and read(2) work on it: behind it is an
 //! anonymous file (memfd_create(2)) with the text that the file had when it was opened. Nothing can be
-//! written to it. Where RLIMIT_FSIZE lets no file have that size, it is a pipe.
+//! written to it. Where RLIMIT_FSIZE lets no file have that size, or memfd_create(2) is refused, it is a
+//! pipe.
 
 use core::ffi::{CStr, c_int, c_void};
 use std::ffi::CString;
@@ -12,8 +13,8 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use ibverbs_abi::Errno;
 use ibverbs_os::file_size;
 use libc::{
-    EACCES, EEXIST, EFBIG, EINVAL, EISDIR, ELOOP, EMFILE, ENOENT, ENOTDIR, O_ACCMODE, O_CLOEXEC,
-    O_CREAT, O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY, O_TRUNC,
+    EACCES, EEXIST, EFBIG, EINVAL, EISDIR, ELOOP, EMFILE, ENOENT, ENOSYS, ENOTDIR, EPERM,
+    O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY, O_TRUNC,
 };
 
 use super::tree::{Character, Directory, File, Node};
@@ -129,8 +130,8 @@ fn anonymous(path: &str, content: &[u8], flags: c_int) -> Result<OwnedFd, Errno>
     Ok(fd)
 }
 
-/// A pipe with this content, and end-of-file behind it: where RLIMIT_FSIZE lets no file grow. It can be read
-/// once only, from its beginning.
+/// A pipe with this content, and end-of-file behind it: where RLIMIT_FSIZE lets no file grow, or a filter of
+/// system calls refuses memfd_create(2) (seccomp(2)). It can be read once only, from its beginning.
 fn pipe(content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
     // The least capacity of a pipe. A write of more might block.
     const ROOM: usize = 4096;
@@ -156,7 +157,7 @@ fn pipe(content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
 /// return, the lowest free one.
 fn placeholder(path: &str, content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
     let file = match anonymous(path, content, flags) {
-        Err(Errno(EFBIG)) => return pipe(content, flags),
+        Err(Errno(EFBIG | EPERM | EACCES | ENOSYS)) => return pipe(content, flags),
         result => result?,
     };
     let Ok(name) = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())) else {

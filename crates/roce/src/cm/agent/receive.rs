@@ -1,6 +1,6 @@
 //! Messages of peers: which connection or service each is for, and what is answered if it is for none.
 
-use super::{Agent, AgentEntry, Incoming, Outgoing, Received, Remote, Route};
+use super::{Agent, AgentEntry, Incoming, Outgoing, Received, Remote, Route, prefix_of};
 use crate::cm::connection::{Connection, State};
 use crate::cm::mad::{About, CmMad, CmMessage, ConnectionType, Ids, Rep, Req, reason};
 use crate::engine::{Gid, Time};
@@ -69,6 +69,21 @@ impl Agent {
         let events = ids.into_iter();
         events
             .map(|id| self.run(id, Connection::peer_lost))
+            .collect()
+    }
+
+    /// The process whose communication IDs have this prefix has ended, at one of the addresses for which
+    /// `is_its` is true. Connections that wait for its answer are rejected.
+    pub fn process_ended(&mut self, prefix: u32, is_its: impl Fn(&Gid) -> bool) -> Vec<Received> {
+        let waits = |entry: &&AgentEntry| {
+            let peer = entry.connection.awaited_peer();
+            peer.is_some_and(|id| prefix_of(id) == prefix) && is_its(&entry.route.dgid)
+        };
+        let waiting = self.entries.values().filter(waits);
+        let ids: Vec<u32> = waiting.map(|entry| entry.connection.ids().local).collect();
+        let events = ids.into_iter();
+        events
+            .map(|id| self.run(id, Connection::process_ended))
             .collect()
     }
 

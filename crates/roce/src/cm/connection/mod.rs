@@ -130,6 +130,8 @@ pub struct Connection {
     kind: ConnectionType,
     local_qpn: u32,
     remote_qpn: u32,
+    /// The communication ID of the peer that has asked for more time.
+    mra_sender: u32,
     /// The encoded time that the connection stays in TimeWait.
     timewait: u8,
     /// How long the peer may take for an answer.
@@ -244,6 +246,7 @@ impl Connection {
             own_guid: 0,
             kind,
             local_qpn: 0,
+            mra_sender: 0,
             remote_qpn: 0,
             timewait: 0,
             response_timeout: Duration::ZERO,

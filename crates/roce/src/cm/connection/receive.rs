@@ -15,8 +15,12 @@ impl Connection {
                 Ok(event) => Effects::event(event),
                 Err(_) => Effects::default(),
             },
-            CmMessage::Mra { about, timeout, .. } => {
-                self.on_mra(about, timeout, now);
+            CmMessage::Mra {
+                ids,
+                about,
+                timeout,
+            } => {
+                self.on_mra(ids.local, about, timeout, now);
                 Effects::default()
             }
             CmMessage::Rej(rej) => self.on_rej(rej, now),
@@ -98,13 +102,14 @@ impl Connection {
         }
     }
 
-    fn on_mra(&mut self, about: About, timeout: u8, now: Time) {
+    fn on_mra(&mut self, peer_id: u32, about: About, timeout: u8, now: Time) {
         self.state = match (self.state, about) {
             (State::ReqSent, About::Req) => State::MraReqReceived,
             (State::RepSent, About::Rep) => State::MraRepReceived,
             (State::MraReqReceived, About::Req) | (State::MraRepReceived, About::Rep) => self.state,
             _ => return,
         };
+        self.mra_sender = peer_id;
         let wait = decode_time(timeout) + decode_time(self.timewait);
         let until = now.after(wait);
         self.deadline = Some(until);
@@ -133,6 +138,38 @@ impl Connection {
             _ => return Effects::default(),
         }
         Effects::event(Event::Rejected(rej))
+    }
+
+    /// The communication ID of the peer whose answer is awaited, if that is known.
+    pub fn awaited_peer(&self) -> Option<u32> {
+        match self.state {
+            State::MraReqReceived => Some(self.mra_sender),
+            State::RepSent | State::MraRepReceived => Some(self.ids.remote),
+            _ => None,
+        }
+    }
+
+    /// The process of the awaited peer has ended and sends no REJ: as if it had, as a kernel does for it.
+    pub fn process_ended(&mut self) -> Effects {
+        let Some(peer) = self.awaited_peer() else {
+            return Effects::default();
+        };
+        let about = match self.state {
+            State::MraReqReceived => About::Req,
+            _ => About::Rep,
+        };
+        self.cancel();
+        self.state = State::Idle;
+        Effects::event(Event::Rejected(Box::new(Rej {
+            ids: Ids {
+                local: peer,
+                remote: self.ids.local,
+            },
+            about,
+            reason: reason::CONSUMER,
+            info: None,
+            private: [0; REJ_PRIVATE],
+        })))
     }
 
     /// The peer has ended and sends no DREQ: as if it had disconnected. Its RTU may still be on its way.

@@ -249,6 +249,22 @@ impl CmMad {
         mad
     }
 
+    /// The sender's communication ID; 0 if the message has none.
+    pub fn sender(&self) -> u32 {
+        match &self.message {
+            CmMessage::Req(req) => req.local_id,
+            CmMessage::SidrReq(_) | CmMessage::SidrRep(_) => 0,
+            CmMessage::Rej(rej) => rej.ids.local,
+            CmMessage::Rep(rep) => rep.ids.local,
+            CmMessage::Mra { ids, .. }
+            | CmMessage::Rtu(ids)
+            | CmMessage::Dreq { ids, .. }
+            | CmMessage::Drep(ids)
+            | CmMessage::Lap(ids)
+            | CmMessage::Apr(ids) => ids.local,
+        }
+    }
+
     /// The recipient that the message names.
     pub fn recipient(&self) -> Recipient {
         match &self.message {

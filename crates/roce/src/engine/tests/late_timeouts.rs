@@ -137,6 +137,28 @@ fn an_idle_peer_is_waited_for() {
     }
 }
 
+/// Both processes were stopped (a shell's Ctrl-Z, a frozen container), and the peer runs again a little
+/// later: the four seconds are those in which this process could have seen an answer.
+#[test]
+fn the_time_in_which_this_process_did_not_run_does_not_count() {
+    let mut network = untaken_request(QpChange {
+        timeout: Some(14),
+        retry_cnt: Some(7),
+        ..QpChange::default()
+    });
+    let end = network.now.after(ms(1000));
+    run_idle(&mut network, end);
+    let timeout_at = network.sides[0].qp.next_timeout().unwrap();
+    network.now = timeout_at.after(ms(7000));
+    let Side { qp, hca } = &mut network.sides[0];
+    qp.handle_timeout(network.now, PeerActivity::Idle, hca);
+    let resumed = network.now;
+    run_idle(&mut network, resumed.after(ms(2700)));
+    assert_eq!(sends(&network, 0), []);
+    run_idle(&mut network, resumed.after(ms(3300)));
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+}
+
 /// If all retries last longer than that, they are what counts.
 #[test]
 fn an_idle_peer_is_not_given_up_before_its_retries() {

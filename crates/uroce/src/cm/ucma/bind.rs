@@ -1,6 +1,6 @@
 //! The commands that bind ids to addresses and port numbers, and that listen.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ibverbs_abi::{Errno, Result};
 
@@ -144,12 +144,19 @@ impl<H: CmOs> Binder<'_, H> {
         let Some(ip) = address.ip() else {
             return Err(ENODEV);
         };
+        if !may_be_own(ip.ip()) {
+            return Err(EADDRNOTAVAIL);
+        }
         let found = find_device(&self.os.devices(), &ip);
         if found.is_some() || address.is_any() {
             return Ok(found);
         }
-        self.os.route(Some(ip.ip()), ip)?;
-        Err(ENODEV)
+        match self.os.route(Some(ip.ip()), ip) {
+            // The broadcast address of a network.
+            Err(Errno(libc::EACCES)) => Err(EADDRNOTAVAIL),
+            Err(error) => Err(error),
+            Ok(_) => Err(ENODEV),
+        }
     }
 
     /// Takes the port number of an address, or any if that is 0.
@@ -274,6 +281,18 @@ pub(super) fn find_device(devices: &[DeviceInfo], ip: &SocketAddr) -> Option<usi
     })
 }
 
+/// Whether a host may have this address. It has no address of a group, and an IPv4 address only as that. For
+/// a group of a link, the kernel's answer is that the interface is missing.
+fn may_be_own(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast(),
+        IpAddr::V6(v6) => {
+            let of_link = v6.segments()[0] & 0xf == 2;
+            v6.to_ipv4_mapped().is_none() && (!v6.is_multicast() || of_link)
+        }
+    }
+}
+
 pub(super) fn is_v4(gid: &Gid) -> bool {
     ip_of(gid).is_ipv4()
 }
@@ -289,4 +308,26 @@ fn port_space(of_id: u16, address: &Address) -> Result<u16> {
         (of_id == space::IB || of_id == *candidate) && ib.service_id & mask == service & mask
     });
     found.ok_or(Errno(libc::EPROTONOSUPPORT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_no_host_has() {
+        for (ip, expected) in [
+            ("10.0.0.1", true),
+            ("10.0.0.255", true),
+            ("255.255.255.255", false),
+            ("224.0.0.1", false),
+            ("fd00::1", true),
+            ("fe80::1", true),
+            ("ff02::1", true),
+            ("ff0e::1", false),
+            ("::ffff:10.0.0.1", false),
+        ] {
+            assert_eq!(may_be_own(ip.parse().unwrap()), expected, "{ip}");
+        }
+    }
 }

@@ -241,7 +241,8 @@ impl Process {
         self.call_with_option(file, command, input, out_len, &[1, 0, 0, 0])
     }
 
-    fn call_with_option(
+    /// [`Process::call`] with the value that SET_OPTION's input points to.
+    pub fn call_with_option(
         &mut self,
         file: FileId,
         command: Command,

@@ -116,6 +116,11 @@ fn send_to_process(
     result
 }
 
+/// Whether no process has a prefix.
+pub fn is_gone(prefix: u32) -> bool {
+    names::connect(&names::of_prefix(prefix)).err() == Some(ECONNREFUSED)
+}
+
 /// Closes the connections that are kept.
 pub fn close_connections() {
     let closed = CONNECTIONS.lock().take();

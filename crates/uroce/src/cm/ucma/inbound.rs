@@ -17,13 +17,24 @@ use super::named::NamedSocket;
 use super::names;
 use super::trust::{Sender, Trust, read_owners};
 use crate::descriptors::Owned;
-use roce::cm::agent::Incoming;
+use roce::cm::agent::{Incoming, prefix_of};
+use roce::cm::mad::CmMad;
 use roce::engine::{Gid, Time};
 
 /// The most connections that are kept. Further ones are closed when what has come through them is read.
 const CONNECTIONS_MAX: usize = 1024;
 /// The most connections of a name that one call accepts.
 const ACCEPTED_MAX: usize = 32;
+/// The prefixes that are kept for a connection. A process has one for every 256 connections; one that passes
+/// messages on has those of others.
+const PREFIXES_MAX: usize = 16;
+/// When the name of a prefix is looked for after a connection was closed. The kernel may close a process's
+/// connections before its names.
+const CLOSED_CHECKS: [Duration; 3] = [
+    Duration::ZERO,
+    Duration::from_millis(50),
+    Duration::from_secs(1),
+];
 /// The number of messages with which nothing more is read until they are taken.
 const MESSAGES_MAX: usize = 64;
 /// When accepting is tried again after it has failed, for example because the process has no descriptors
@@ -34,6 +45,31 @@ const RETRY: Duration = Duration::from_millis(100);
 struct Connection {
     fd: Owned<OwnedFd>,
     sender: Sender,
+    /// The prefixes of the communication IDs that its messages came from, the last ones.
+    prefixes: Vec<u32>,
+}
+
+impl Connection {
+    fn new(fd: Owned<OwnedFd>, sender: Sender) -> Connection {
+        Connection {
+            fd,
+            sender,
+            prefixes: Vec::new(),
+        }
+    }
+
+    /// A message has come through it.
+    fn add_prefix_of(&mut self, message: &Incoming) {
+        let sender = CmMad::parse(&message.mad).map_or(0, |mad| mad.sender());
+        let prefix = prefix_of(sender);
+        if prefix == 0 || self.prefixes.contains(&prefix) {
+            return;
+        }
+        if self.prefixes.len() >= PREFIXES_MAX {
+            self.prefixes.remove(0);
+        }
+        self.prefixes.push(prefix);
+    }
 }
 
 /// A name whose connections could not be accepted.
@@ -53,6 +89,8 @@ pub struct Inbound {
     messages: Vec<Incoming>,
     /// A process has closed a connection that was kept.
     closed: bool,
+    /// The prefixes that such connections had messages of, and when to find out whether nobody has them.
+    closed_prefixes: Vec<(Time, u32)>,
 }
 
 impl Inbound {
@@ -66,6 +104,7 @@ impl Inbound {
             paused: Vec::new(),
             messages: Vec::new(),
             closed: false,
+            closed_prefixes: Vec::new(),
         }
     }
 
@@ -77,6 +116,19 @@ impl Inbound {
     /// Whether a process has closed a connection that was kept, since the last call.
     pub fn take_closed(&mut self) -> bool {
         std::mem::take(&mut self.closed)
+    }
+
+    /// The prefixes of communication IDs whose processes may have ended; each is returned several times.
+    pub fn take_closed_prefixes(&mut self, now: Time) -> Vec<u32> {
+        let mut due = Vec::new();
+        self.closed_prefixes.retain(|(at, prefix)| {
+            let is_due = *at <= now;
+            if is_due {
+                due.push(*prefix);
+            }
+            !is_due
+        });
+        due
     }
 
     /// Accepts connections and reads messages of other processes, without a lock of the caller. `look_up`
@@ -157,9 +209,11 @@ impl Inbound {
         });
     }
 
-    /// When [`Inbound::resume`] is due.
+    /// When [`Inbound::resume`] or [`Inbound::take_closed_prefixes`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        self.paused.iter().map(|paused| paused.until).min()
+        let paused = self.paused.iter().map(|paused| paused.until);
+        let closed = self.closed_prefixes.iter().map(|(at, _)| *at);
+        paused.chain(closed).min()
     }
 
     fn add(&mut self, fd: Owned<OwnedFd>, now: Time) {
@@ -171,9 +225,9 @@ impl Inbound {
         if !self.trust.allows(sender, now) {
             return;
         }
-        let connection = Connection { fd, sender };
+        let mut connection = Connection::new(fd, sender);
         // Most connections have one message, and are closed.
-        if !self.read_from(&connection, now) || self.connections.len() >= CONNECTIONS_MAX {
+        if !self.read_from(&mut connection, now) || self.connections.len() >= CONNECTIONS_MAX {
             return;
         }
         self.next_connection = self.next_connection.wrapping_add(1);
@@ -186,24 +240,29 @@ impl Inbound {
 
     /// Reads the messages that have come through a connection that is kept.
     fn read(&mut self, number: u32, now: Time) {
-        let Some(connection) = self.connections.remove(&number) else {
+        let Some(mut connection) = self.connections.remove(&number) else {
             return;
         };
-        if self.read_from(&connection, now) {
+        if self.read_from(&mut connection, now) {
             self.connections.insert(number, connection);
         } else {
             self.closed = true;
+            for prefix in connection.prefixes {
+                let due = CLOSED_CHECKS.map(|after| (now.after(after), prefix));
+                self.closed_prefixes.extend(due);
+            }
         }
     }
 
     /// Returns false if the other process has closed the connection, or may not pass on what it sends.
-    fn read_from(&mut self, connection: &Connection, now: Time) -> bool {
+    fn read_from(&mut self, connection: &mut Connection, now: Time) -> bool {
         while self.messages.len() < MESSAGES_MAX {
             match names::receive(connection.fd.as_raw_fd()) {
                 Ok(message) => {
                     if !self.trust.allows_at(connection.sender, &message.dst, now) {
                         return false;
                     }
+                    connection.add_prefix_of(&message);
                     self.messages.push(message);
                 }
                 Err(Errno(libc::EAGAIN)) => return true,
@@ -219,7 +278,7 @@ impl Inbound {
 mod tests {
     use super::*;
     use crate::cm::ucma::names::Blocking;
-    use roce::cm::mad::MAD_LEN;
+    use roce::cm::mad::{CmMessage, Ids, MAD_LEN};
 
     const TOKEN: Token = Token::Listener(7);
 
@@ -297,6 +356,40 @@ mod tests {
         assert!(inbound.take_closed() && inbound.connections.is_empty());
     }
 
+    /// The prefixes of those that have sent through a connection are known when it is closed.
+    #[test]
+    fn a_closed_connection_names_its_senders() {
+        let (mut inbound, listener, name) = listening("senders");
+        let client = names::connect(&name).unwrap();
+        let ids = |local| Ids { local, remote: 1 };
+        for local in [0x501, 0x502, 0x600, 0] {
+            let mad = CmMad {
+                tid: 1,
+                modifier: 0,
+                message: CmMessage::Rtu(ids(local)),
+            };
+            let message = Incoming {
+                src: [1; 16],
+                dst: [2; 16],
+                mad: mad.bytes(),
+            };
+            names::send(client.as_raw_fd(), &message, Blocking::No).unwrap();
+        }
+        inbound.accept(TOKEN, &listener, Time(1));
+        assert_eq!(inbound.take_messages().len(), 4);
+        assert_eq!(inbound.take_closed_prefixes(Time(1)), []);
+        drop(client);
+        inbound.read(1, Time(1));
+        assert_eq!(inbound.take_closed_prefixes(Time(1)), [5, 6]);
+        // Its names may be closed a moment later.
+        assert_eq!(inbound.take_closed_prefixes(Time(2)), []);
+        let [_, again, last] = CLOSED_CHECKS.map(|after| Time(1).after(after));
+        assert_eq!(inbound.deadline(), Some(again));
+        assert_eq!(inbound.take_closed_prefixes(again), [5, 6]);
+        assert_eq!(inbound.take_closed_prefixes(last), [5, 6]);
+        assert_eq!(inbound.deadline(), None);
+    }
+
     /// A connection of another user is closed with the first message that it may not pass on.
     #[test]
     fn another_user_passes_on_messages_to_its_address_only() {
@@ -306,11 +399,9 @@ mod tests {
         let client = names::connect(&name).unwrap();
         send(&client, 1);
         let mut connection = |user| {
-            let connection = Connection {
-                fd: names::accept(listener.socket.as_raw_fd()).unwrap(),
-                sender: Sender::Other(user),
-            };
-            inbound.read_from(&connection, Time(1))
+            let fd = names::accept(listener.socket.as_raw_fd()).unwrap();
+            let mut connection = Connection::new(fd, Sender::Other(user));
+            inbound.read_from(&mut connection, Time(1))
         };
         assert!(connection(1001));
         let client = names::connect(&name).unwrap();

@@ -14,7 +14,7 @@ use roce::cm::connection::Event;
 use roce::cm::mad::{
     CmMad, CmMessage, ConnectionType, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
 };
-use roce::engine::Time;
+use roce::engine::{Gid, Time};
 
 impl<H: CmOs> Manager<H> {
     /// Handles a message of a peer. Returns it if it asks for a service that nobody in this process offers.
@@ -35,6 +35,17 @@ impl<H: CmOs> Manager<H> {
     /// disconnects for a process that is killed.
     pub fn peer_lost(&mut self, lost: &LostPeer) {
         let events = self.agent.peer_lost(lost.qpn, &lost.peer, lost.peer_qpn);
+        self.on_events(events);
+    }
+
+    /// The process whose communication IDs have this prefix has ended without a REJ: ids that wait for its
+    /// answer get REJECTED, as from the kernel, which rejects for a process that is killed.
+    pub fn process_ended(&mut self, prefix: u32, is_its: impl Fn(&Gid) -> bool) {
+        let events = self.agent.process_ended(prefix, is_its);
+        self.on_events(events);
+    }
+
+    fn on_events(&mut self, events: Vec<Received>) {
         for received in events {
             if let Received::Event { owner, event } = received {
                 self.on_event(owner, event);

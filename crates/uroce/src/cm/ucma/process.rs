@@ -26,7 +26,7 @@ use super::lifecycle::{GIVEN_UP, register_exit_handler};
 use super::manager::{Caller, Manager};
 use super::names::Blocking;
 use super::os::FileId;
-use super::send::{enqueue, send_all};
+use super::send::{enqueue, is_on_this_host, send_all};
 use super::state::{
     CONFIGS, ENDED, OPEN_FILES, ProcessState, QUEUE, SENDING, STARTED, STATE, WANTS_PORT,
     known_files,
@@ -301,6 +301,11 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         if inbound.take_closed() {
             // Perhaps port 4791 is free now.
             WANTS_PORT.store(true, Ordering::Relaxed);
+        }
+        for prefix in inbound.take_closed_prefixes(clock::now()) {
+            if forward::is_gone(prefix) {
+                state.manager.process_ended(prefix, is_on_this_host);
+            }
         }
         let (messages, has_more) = take_queued();
         for message in &messages {

@@ -232,8 +232,9 @@ fn find_source<H: CmOs>(
         }
     }
     // The route is another interface's, or leaves from another address of the device's. A device at
-    // one address reaches what can be reached from there.
-    for (at, candidate) in devices.iter().enumerate().filter(|_| !any) {
+    // one address reaches what can be reached from there. 255.255.255.255 can be reached from everywhere.
+    let everywhere = to.ip() == IpAddr::V4(Ipv4Addr::BROADCAST);
+    for (at, candidate) in devices.iter().enumerate().filter(|_| !any && !everywhere) {
         for ip in addresses_like(candidate, &to) {
             if may_reach(ip) && os.route(Some(ip), to).is_ok() {
                 return Ok(source(at, ip));

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use ibverbs_abi::{Errno, Result};
 use ibverbs_netlink::{RtnlClient, rtnl::Route};
+use socket2::{Domain, Socket, Type};
 
+use super::EINVAL;
 use crate::descriptors::Owned;
 use crate::transport;
 use roce::wire::PORT;
@@ -123,11 +125,19 @@ fn source_by_socket(from: Option<IpAddr>, mut to: SocketAddr) -> Result<IpAddr> 
     if let (SocketAddr::V6(bound), SocketAddr::V6(to)) = (&mut bound, &to) {
         bound.set_scope_id(to.scope_id());
     }
-    // Nothing is sent: the kernel only looks the route up.
-    let socket = UdpSocket::bind(bound).map_err(errno)?;
+    // Nothing is sent: the kernel only looks the route up. Broadcast addresses have one, as for the kernel's
+    // rdma_cm, but none to themselves. An IPv4 address that is mapped into IPv6 has none there.
+    let socket = Socket::new(Domain::for_address(bound), Type::DGRAM, None).map_err(errno)?;
+    match to {
+        SocketAddr::V4(_) => socket.set_broadcast(from != Some(to.ip())),
+        SocketAddr::V6(_) => socket.set_only_v6(true),
+    }
+    .map_err(errno)?;
+    socket.bind(&bound.into()).map_err(errno)?;
     to.set_port(PORT);
-    socket.connect(to).map_err(errno)?;
-    Ok(socket.local_addr().map_err(errno)?.ip())
+    socket.connect(&to.into()).map_err(errno)?;
+    let local = socket.local_addr().map_err(errno)?.as_socket();
+    Ok(local.ok_or(EINVAL)?.ip())
 }
 
 #[cfg(test)]
@@ -152,6 +162,26 @@ mod tests {
         let fd = routes.rtnl.as_ref().map(|rtnl| rtnl.fd());
         assert_eq!(ask(&mut routes), Ok(LOOPBACK));
         assert_eq!(routes.rtnl.as_ref().map(|rtnl| rtnl.fd()), fd);
+    }
+
+    #[test]
+    fn a_broadcast_address_has_a_route_and_is_nobodys_own() {
+        let source = |from| {
+            let broadcast = Ipv4Addr::new(127, 255, 255, 255).into();
+            Routes::default().source(from, SocketAddr::new(broadcast, 1))
+        };
+        assert_eq!(source(None), Ok(LOOPBACK));
+        assert_eq!(source(Some(LOOPBACK)), Ok(LOOPBACK));
+        let itself = Ipv4Addr::new(127, 255, 255, 255).into();
+        assert_eq!(source(Some(itself)), Err(Errno(libc::EACCES)));
+    }
+
+    #[test]
+    fn a_socket_finds_no_route_to_a_mapped_address() {
+        let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped().into();
+        let any = Some(Ipv6Addr::UNSPECIFIED.into());
+        let source = Routes::default().source(any, SocketAddr::new(mapped, 1));
+        assert!(source.is_err(), "{source:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::state::{INCOMING_MAX, ProcessState, QUEUE, WANTS_PORT};
 use crate::device::Device;
 use roce::cm::agent::{Incoming, Outgoing, prefix_of};
 use roce::cm::mad::{CmMad, Recipient};
+use roce::engine::Gid;
 use roce::wire::ip_of;
 
 /// A message to send.
@@ -71,8 +72,7 @@ fn deliver_on_host(send: &Send, blocking: Blocking) -> bool {
     let Some(recipient) = send.recipient else {
         return false;
     };
-    // Only this host's own addresses can be bound to.
-    if UdpSocket::bind((ip_of(&route.dgid), 0)).is_err() {
+    if !is_on_this_host(&route.dgid) {
         return false;
     }
     let message = Incoming {
@@ -85,6 +85,11 @@ fn deliver_on_host(send: &Send, blocking: Blocking) -> bool {
     } else {
         forward::deliver(&message, recipient, blocking)
     }
+}
+
+/// Whether an address is this host's own: only these can be bound to.
+pub(super) fn is_on_this_host(gid: &Gid) -> bool {
+    UdpSocket::bind((ip_of(gid), 0)).is_ok()
 }
 
 /// Leaves a message to the thread. Returns false if there is none.

@@ -477,6 +477,19 @@ fn services_of_infiniband_are_not_resolved() {
     assert_eq!(call(&mut process), Err(Errno(libc::EOPNOTSUPP)));
 }
 
+/// The kernel takes every ACK timeout. It is the queue pair that refuses one.
+#[test]
+fn an_ack_timeout_may_be_too_large() {
+    let (mut process, _) = pair();
+    for (space, expected) in [(TCP, Ok(vec![])), (UDP, Err(EINVAL))] {
+        let id = create(&mut process, 1, space, CLIENT_UID);
+        let mut option = vec![0; 8];
+        option.extend([id, 0, 3, 1].map(u32::to_ne_bytes).concat());
+        let set = process.call_with_option(1, Command::SetOption, &option, 0, &[255]);
+        assert_eq!(set, expected);
+    }
+}
+
 /// However many ids wait for a neighbour, the kernel is asked once at a time.
 #[test]
 fn ids_wait_together_for_a_neighbour() {
