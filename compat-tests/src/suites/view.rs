@@ -5,6 +5,7 @@ use std::fs;
 
 use crate::case::{Case, Tier};
 use crate::context::{Context, Library};
+use crate::paths::text;
 use crate::process::Program;
 use crate::sandbox::Sandbox;
 use crate::suites::view_functions;
@@ -95,7 +96,7 @@ fn fixed_addresses(cx: &Context) -> Verdict {
 
 /// The library allocates no memory while it has the dynamic linker's lock.
 fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
-    let library = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let library = text(cx.library(Library::Ours));
     let argv = [cx.built(program)?, library, cx.built("view-late")?];
     let ended = cx.program(argv).env("IBV_UROCE", "u=lo").succeed()?;
     contains(&ended.out, &["device, visits, 0 allocations"])
@@ -103,7 +104,7 @@ fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
 
 /// Calls that do not concern the tree allocate no memory, in a program that loads the library by dlopen.
 fn no_allocation(cx: &Context) -> Verdict {
-    let library = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let library = text(cx.library(Library::Ours));
     let argv = [cx.built("view-allocates")?, library];
     let ended = cx.program(argv).env("IBV_UROCE", "u=lo").succeed()?;
     ensure(ended.out == "done\n", "a call fails or allocates").with(&ended.out)

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::preemption::{connect, is_acknowledged, pair, queue_pair_with, send};
+use super::preemption::{connect, is_acknowledged, pair, pair_of, queue_pair_with, send};
 use super::*;
 use crate::device::queue_pair::QueuePair;
 use crate::device::{direct, peer_channels};
@@ -63,6 +63,14 @@ pub fn connect_channel(a: &Device, b: &Device) {
     });
 }
 
+/// Waits until a device has noticed that its peer has closed the channel.
+fn end_channel(device: &Device) {
+    until(|| {
+        make_progress(device);
+        !device.channels.as_ref().unwrap().is_used()
+    });
+}
+
 /// Lets a queue pair of `a` take a channel to `b`.
 pub fn take_channel(a: &Device, b: &Device, qp: &Arc<QueuePair>) {
     exchange(a, b, qp);
@@ -110,10 +118,7 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
             send(&a, &one);
         }
         b.channels.as_ref().unwrap().close();
-        until(|| {
-            make_progress(&a);
-            !a.channels.as_ref().unwrap().is_used()
-        });
+        end_channel(&a);
         if !sends_before {
             assert_eq!(one.inner.lock().engine().state(), QpState::Rts);
             send(&a, &one);
@@ -163,10 +168,7 @@ fn an_ack_that_came_before_the_end_of_the_peer_counts() {
     assert!(a.channels.as_ref().unwrap().serve(&a.net));
     assert!(a.channels.as_ref().unwrap().has_dead());
     a.send(&one, one.inner.lock());
-    until(|| {
-        make_progress(&a);
-        !a.channels.as_ref().unwrap().is_used()
-    });
+    end_channel(&a);
     assert!(is_acknowledged(&one));
     assert_eq!(one.inner.lock().engine().state(), QpState::Rts);
     assert_eq!(a.counters().queue_pairs.retry_exceeded_err, 0);
@@ -194,10 +196,7 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
     take_channel(&a, &b, &one);
     send(&a, &one);
     b.channels.as_ref().unwrap().close();
-    until(|| {
-        make_progress(&a);
-        !a.channels.as_ref().unwrap().is_used()
-    });
+    end_channel(&a);
     for _ in 0..2 {
         a.retry_unreachable();
         assert_eq!(one.inner.lock().engine().state(), QpState::Rts);
@@ -217,10 +216,7 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
 fn the_first_packet_of_a_channel_waits_for_those_sent_by_udp() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let (a, b) = two_devices(true);
-    let queue_pair = |device| queue_pair_with(device, Service::Uc, None);
-    let (one, other) = (queue_pair(&a), queue_pair(&b));
-    connect(&a, &one, &other);
-    connect(&b, &other, &one);
+    let (one, _other) = pair_of(Service::Uc, &a, &b);
     let turn = one.send_turn().unwrap();
     connect_channel(&a, &b);
     std::thread::scope(|scope| {

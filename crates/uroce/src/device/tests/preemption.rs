@@ -15,11 +15,6 @@ use roce::engine::{
 };
 use roce::wire::Psn;
 
-/// An RC queue pair without completion queues.
-pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
-    queue_pair_with(device, Service::Rc, None)
-}
-
 /// A queue pair with this completion queue for sends.
 pub fn queue_pair_with(
     device: &Device,
@@ -82,9 +77,14 @@ pub fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
     });
 }
 
-/// Two queue pairs, connected.
+/// Two RC queue pairs, connected.
 pub fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
-    let (one, other) = (queue_pair(a), queue_pair(b));
+    pair_of(Service::Rc, a, b)
+}
+
+/// Two queue pairs without completion queues, connected.
+pub fn pair_of(service: Service, a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
+    let [one, other] = [a, b].map(|device| queue_pair_with(device, service, None));
     connect(a, &one, &other);
     connect(b, &other, &one);
     (one, other)
@@ -214,9 +214,7 @@ fn the_background_thread_acts_for_a_preempted_poller() {
 #[test]
 fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
     let (a, b) = two_devices();
-    let [one, other] = [&a, &b].map(|device| queue_pair_with(device, Service::Uc, None));
-    connect(&a, &one, &other);
-    connect(&b, &other, &one);
+    let (one, other) = pair_of(Service::Uc, &a, &b);
     let received = || 16 - other.inner.lock().engine().recv_depth();
     send(&a, &one);
     let mut inbox = b.inboxes.take();
@@ -243,9 +241,7 @@ fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
 #[test]
 fn uc_packets_wait_while_another_thread_has_earlier_ones() {
     let (a, b) = two_devices();
-    let [one, other] = [&a, &b].map(|device| queue_pair_with(device, Service::Uc, None));
-    connect(&a, &one, &other);
-    connect(&b, &other, &one);
+    let (one, other) = pair_of(Service::Uc, &a, &b);
     let received = || 16 - other.inner.lock().engine().recv_depth();
     let mut first = b.inboxes.take();
     send(&a, &one);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use ibverbs_abi::*;
 
 use super::super::*;
-use super::preemption::queue_pair;
+use super::preemption::queue_pair_with;
 use super::{BACKGROUND_THREADS, loopback};
 use crate::memory::{MemoryRegion, MrRange, PdHandle};
-use roce::engine::{Hca, LocalError, Sge};
+use roce::engine::{Hca, LocalError, Service, Sge};
 
 /// Reads the first eight bytes of the region as a queue pair that is locked.
 fn read(qp: &QueuePair, inner: &mut queue_pair::Inner, key: u32) -> Result<(), LocalError> {
@@ -36,7 +36,7 @@ fn deregistration_waits_for_queue_pairs_that_know_the_region() {
         access: IBV_ACCESS_LOCAL_WRITE,
     };
     for (users, is_ending) in [(1, false), (2, false), (1, true), (2, true)] {
-        let qps: Vec<_> = (0..2).map(|_| queue_pair(&device)).collect();
+        let qps = [(); 2].map(|()| queue_pair_with(&device, Service::Rc, None));
         let key = device.memory.register(region);
         for qp in &qps[..users] {
             assert_eq!(read(qp, &mut qp.inner.lock(), key), Ok(()));
