@@ -1,7 +1,7 @@
 //! Reads what a file imports, as the library does before it loads a provider.
 #![no_main]
 
-use ibverbs::provider::load::elf::{ReadAt, imports};
+use ibverbs::provider::elf::{ReadAt, imports};
 use libfuzzer_sys::fuzz_target;
 
 struct File<'a>(&'a [u8], u32);

@@ -8,11 +8,11 @@ use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::cm_layout::Id;
+use super::cm::layout::Id;
 use super::crash_verbs::{self, Crashed};
 use super::finding::{Finding, Object, Outcome};
 use super::rules::Rule;
-use super::{backtrace, cm_calls, crash_notes, facts, report, shadow};
+use super::{backtrace, cm, crash_notes, facts, report, shadow};
 use crate::arch;
 
 /// Addresses so near to 0, on both sides, are members of a structure at NULL, or around it.
@@ -102,7 +102,7 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: the kernel passes both to a handler with SA_SIGINFO.
     let (at, address) = unsafe { (arch::program_counter(context), (*info).si_addr() as usize) };
     let place = Place::of(at);
-    let in_cm = cm_calls::current();
+    let in_cm = cm::current::current();
     let crashed = if place.object == Place::of(on_fault as *const () as usize).object {
         in_library(at, address)
     } else if in_cm.is_some() && place.path.contains("librdmacm") {

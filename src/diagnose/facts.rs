@@ -15,8 +15,8 @@ use ibverbs_netlink::RtnlClient;
 use super::check::gid::{self, AddressKind};
 use super::check::memory;
 use super::finding::describe;
-use super::shadow::Sge;
-use super::wrap::provider;
+use super::originals::provider;
+use super::sge::Sge;
 use crate::memory::shortage;
 
 /// More GID table entries than this are not read.
@@ -325,6 +325,25 @@ pub fn is_readable(fd: i32) -> bool {
     };
     // SAFETY: one pollfd, which is writable.
     fd >= 0 && unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0
+}
+
+/// Whether this thread is the only one of the program.
+pub fn is_alone() -> bool {
+    threads(thread()).is_empty()
+}
+
+/// The program's threads: without this one, and the library's others.
+pub fn threads(own: i32) -> Vec<i32> {
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let numbers = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.parse().ok()
+    });
+    let is_ours = |tid: &i32| {
+        let name = fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
+        name.starts_with("ibverbs-") || name.starts_with("uroce")
+    };
+    numbers.filter(|tid| *tid != own && !is_ours(tid)).collect()
 }
 
 #[cfg(test)]

@@ -81,6 +81,15 @@ pub struct Object {
 }
 
 impl Object {
+    /// An id of librdmacm, by the number that the kernel or the software device has given it.
+    pub fn cm_id(id: u32) -> Object {
+        Object {
+            kind: Kind::CmId,
+            address: id as usize + 1,
+            label: id.to_string().into(),
+        }
+    }
+
     /// An object that has no number of its own: its address names it.
     pub fn at(kind: Kind, address: usize) -> Object {
         Object {

@@ -16,17 +16,14 @@
 //! |---|---|
 //! | `faults/` | IBV_FAULTS |
 //! | `control/` | the control socket, for `uroce-ctl` |
-//! | `wrap.rs` | replaces a context's ops, and keeps the originals |
+//! | `wrap.rs`, `originals.rs` | replaces a context's ops; keeps those that the wrappers call |
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
-//! | `cm.rs`, `cm_calls.rs` | librdmacm on software devices: commands that fail; calls of its functions |
-//! | `cm_layout.rs` | the structures of librdmacm that these read |
-//! | `cm_order.rs` | librdmacm: what is destroyed too early, or by the wrong call |
-//! | `cm_events.rs` | what events of rdma_cm that report an error mean |
-//! | `cm_waits.rs` | why no event comes to a thread that waits for one of rdma_cm |
+//! | `cm/` | librdmacm on software devices |
 //! | `check/` | conditions of rules: pure functions from facts to findings |
 //! | `names.rs` | names that the program gives its objects |
-//! | `peer.rs` | what is known of the queue pair at the other end, also in another process |
+//! | `peer.rs`, `ask.rs` | finds out about the queue pair at the other end; asks other processes |
+//! | `peer_facts.rs`, `mr.rs`, `sge.rs` | what is known of that queue pair, of a region, of a list element |
 //! | `fate.rs` | a process that had the peer, and what has become of it |
 //! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
 //! | `device_list.rs` | devices that are opened after their list was freed |
@@ -45,15 +42,11 @@ use ibverbs_abi::ibv_context;
 
 use crate::{env, log, memory, provider};
 
+mod ask;
 mod backtrace;
 mod calls;
 mod check;
 mod cm;
-mod cm_calls;
-mod cm_events;
-mod cm_layout;
-mod cm_order;
-mod cm_waits;
 mod control;
 mod crash;
 mod crash_notes;
@@ -64,11 +57,15 @@ mod facts;
 mod fate;
 pub mod faults;
 mod finding;
+mod mr;
 pub mod names;
+mod originals;
 mod peer;
+mod peer_facts;
 mod report;
 mod rules;
 mod settings;
+mod sge;
 mod shadow;
 mod watch;
 mod wrap;
@@ -90,12 +87,27 @@ pub fn initialize() {
         // unloaded.
         unsafe {
             libc::pthread_atfork(
-                Some(shadow::before_fork),
-                Some(shadow::after_fork_in_parent),
-                Some(shadow::after_fork_in_child),
+                Some(before_fork),
+                Some(after_fork_in_parent),
+                Some(after_fork_in_child),
             )
         };
     }
+}
+
+extern "C" fn before_fork() {
+    shadow::before_fork();
+    calls::before_fork();
+}
+
+extern "C" fn after_fork_in_parent() {
+    calls::after_fork();
+    shadow::after_fork_in_parent();
+}
+
+extern "C" fn after_fork_in_child() {
+    calls::after_fork();
+    shadow::after_fork_in_child();
 }
 
 /// Reads IBV_EXPLAIN. A privileged program writes to stderr only.
@@ -131,6 +143,10 @@ fn initialize_explain() {
     }
     memory::report_too_late(fork_init_too_late);
     cm::initialize();
+    // librdmacm opens devices when it needs them: a program may wait before.
+    if cm::is_used() {
+        watch::start();
+    }
     crash::initialize();
     ENABLED.store(true, Ordering::Relaxed);
 }

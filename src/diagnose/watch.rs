@@ -15,8 +15,8 @@ use ibverbs_os::thread;
 
 use super::finding::{Finding, Outcome};
 use super::rules::Rule;
-use super::shadow::{self, Shadow};
-use super::{cm_waits, facts, peer};
+use super::shadow::{self, Awaited, Shadow};
+use super::{cm, facts, peer};
 use crate::arch;
 use crate::provider::software;
 
@@ -42,16 +42,6 @@ pub fn start() {
     errno.set();
 }
 
-/// The object that a thread waits for, by the descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Awaited {
-    Channel(usize),
-    /// The context.
-    Async(usize),
-    /// The descriptor of an event channel of rdma_cm.
-    Cm(i32),
-}
-
 /// A wait: since when, and what had happened to the objects by then.
 struct Wait {
     since: Instant,
@@ -67,7 +57,7 @@ fn run() {
         let Some(awaited) = shadow::with(|shadow| shadow.awaited()) else {
             continue;
         };
-        let threads = threads(own);
+        let threads = facts::threads(own);
         let alone = threads.len() == 1;
         let mut seen = Vec::new();
         for tid in threads {
@@ -96,25 +86,6 @@ fn run() {
         }
         waits.retain(|key, _| seen.contains(key));
     }
-}
-
-/// Whether this thread is the only one of the program.
-pub fn is_alone() -> bool {
-    threads(facts::thread()).is_empty()
-}
-
-/// The program's threads: without this one, and the library's others.
-fn threads(own: i32) -> Vec<i32> {
-    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
-    let numbers = entries.flatten().filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        name.parse().ok()
-    });
-    let is_ours = |tid: &i32| {
-        let name = fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
-        name.starts_with("ibverbs-") || name.starts_with("uroce")
-    };
-    numbers.filter(|tid| *tid != own && !is_ours(tid)).collect()
 }
 
 /// The system call that a thread sleeps in, and its first arguments.
@@ -240,7 +211,7 @@ fn report(what: Awaited, alone: bool) {
         Awaited::Cm(fd) => {
             let ids = software::cm_ids(fd).unwrap_or_default();
             let seconds = shadow::wait_limit().map_or(0, |limit| limit.as_secs());
-            shadow::observe(|shadow| cm_waits::no_event(&shadow.cm_ids, &ids, seconds, alone));
+            shadow::observe(|shadow| cm::waits::no_event(&shadow.cm_ids, &ids, seconds, alone));
         }
     }
 }

@@ -14,9 +14,10 @@ use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::{
     abi::{ProviderAbi, V34},
-    device, identify,
+    device,
     ops::{set_defaults, set_front_slots},
     private::Private,
+    registry,
 };
 use crate::uverbs::{
     cmd::device::{get_context, has_ioctl_write},
@@ -139,7 +140,7 @@ pub unsafe extern "C" fn _verbs_init_and_alloc_context<const PABI: u32>(
 ) -> *mut c_void {
     let offset = context_offset as usize;
     // SAFETY: the device is alive, as the caller promises.
-    let layout = match unsafe { identify::of_device::<PABI>(device) } {
+    let layout = match unsafe { registry::abi_of_device::<PABI>(device) } {
         Some(abi) if alloc_size.saturating_sub(offset) >= abi.context_size() => Ok(abi),
         Some(_) => Err(Errno(EINVAL)),
         None => Err(Errno(EOPNOTSUPP)),

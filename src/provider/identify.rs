@@ -7,9 +7,9 @@
 //! 1. the names in the file: functions and versions that only releases 62 and 63 have; for libmlx5, the
 //!    versions that it defines; for a provider that was compiled with this library's driver.h, a symbol of
 //!    that header;
-//! 2. the same of the file libmlx5-rdmav59.so beside it, because releases ship all providers together;
-//! 3. the release at the end of the real name of the file, or of a provider beside it, as in
-//!    `libmlx5.so.1.25.61.0`;
+//! 2. the release at the end of the file's real name, as in `libmlx5.so.1.25.61.0`;
+//! 3. the same of the files beside it, because releases ship all providers together: the names in
+//!    libmlx5-rdmav59.so, then the real names of providers;
 //! 4. the C library beside it: release 62 added IBVERBS_1.16.
 //!
 //! A provider that none of them knows is refused: with the wrong layout every call would be another op.
@@ -21,16 +21,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ibverbs_abi::{ibv_device, verbs_device, verbs_device_ops};
+use ibverbs_abi::verbs_device_ops;
 use libc::AT_FDCWD;
 
 use super::{
     abi::{Numbered, ProviderAbi, SUPPORTED},
-    load::{
-        elf::{Abi, Imports, ReadAt, imports},
-        file::{FileBuffer, ProviderFile},
-    },
-    registry,
+    elf::{Abi, Imports, ReadAt, imports},
+    file::{FileBuffer, ProviderFile},
 };
 use crate::log;
 
@@ -248,34 +245,6 @@ pub fn of_caller<const PABI: u32>(ops: *const verbs_device_ops) -> Option<&'stat
             None
         }
     }
-}
-
-/// The layout of a device's provider, which calls as one of ABI `PABI`; `None` if it is not known.
-///
-/// # Safety
-/// `device` is alive.
-#[inline]
-pub unsafe fn of_device<const PABI: u32>(device: *mut ibv_device) -> Option<&'static ProviderAbi> {
-    match ProviderAbi::numbered(PABI) {
-        Numbered::One(abi) => Some(abi),
-        // SAFETY: the device is alive, as the caller promises.
-        _ => unsafe { of_ambiguous_device::<PABI>(device) },
-    }
-}
-
-/// [`of_device`] for an ABI that stands for several layouts. mlx5's devices over VFIO have a table that was
-/// never registered.
-///
-/// # Safety
-/// `device` is alive.
-#[cold]
-unsafe fn of_ambiguous_device<const PABI: u32>(
-    device: *mut ibv_device,
-) -> Option<&'static ProviderAbi> {
-    // SAFETY: the device is alive, and every ibv_device is the start of a verbs_device.
-    let ops = unsafe { (*device.cast::<verbs_device>()).ops };
-    let registered = registry::abi_of(ops).filter(|abi| abi.number == PABI);
-    registered.or_else(|| of_caller::<PABI>(ops))
 }
 
 /// The refusal to report of a provider of ABI `number` that did not get a layout of that ABI.

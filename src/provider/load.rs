@@ -11,15 +11,13 @@
 //!   ([`registry`]). If none accepts the device, the remaining providers are loaded, so a provider
 //!   newer than the table still gets its device.
 //! - What is printed on stderr. A provider whose file dlopen might reject (missing, unreadable,
-//!   truncated, of another machine or provider ABI: [`elf`]) is loaded at once, for the message.
+//!   truncated, of another machine or provider ABI: [`super::elf`]) is loaded at once, for the message.
 //!   Errors that only the dynamic linker detects, such as an undefined symbol, are printed when the
 //!   provider is loaded. A driver that matches no device prints nothing.
 //!
 //! Only /proc/self/maps shows whether a provider is loaded. Its public functions (`mlx5dv_*`) do not
 //! need this: a program that calls them is linked to the provider, which loads it at program start.
 
-pub mod elf;
-pub mod file;
 pub mod search;
 
 use core::ffi::CStr;
@@ -197,7 +195,7 @@ fn mark(
     }
 }
 
-/// Whether dlopen would accept the file that [`load`] tries first, as far as [`elf`] can tell.
+/// Whether dlopen would accept the file that [`load`] tries first, as far as [`super::elf`] can tell.
 fn would_load(dirs: &mut Directories, name: &CStr) -> bool {
     matches!(
         dirs.examine_first(name),

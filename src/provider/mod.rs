@@ -7,7 +7,11 @@ pub mod config;
 pub mod context;
 pub mod device;
 pub mod dmabuf;
+#[cfg(not(feature = "static"))]
+pub mod elf;
 pub mod event;
+#[cfg(not(feature = "static"))]
+pub mod file;
 #[cfg_attr(feature = "static", path = "identify_static.rs")]
 pub mod identify;
 #[cfg_attr(feature = "static", path = "load_static.rs")]

@@ -6,11 +6,14 @@
 
 use core::ffi::{CStr, c_int};
 
-use ibverbs_abi::verbs_device_ops;
+use ibverbs_abi::{ibv_device, verbs_device, verbs_device_ops};
 
 #[cfg(test)]
 use super::abi::V34;
-use super::{abi::ProviderAbi, identify};
+use super::{
+    abi::{Numbered, ProviderAbi},
+    identify,
+};
 use crate::memory::lock::ForkLock;
 
 /// A registered driver.
@@ -127,8 +130,39 @@ fn keep_loaded(ops: &'static verbs_device_ops) {
     }
 }
 
+/// The layout of a device's provider, which calls as one of ABI `PABI`; `None` if it is not known. Any thread
+/// may call it.
+///
+/// # Safety
+/// `device` is alive.
+#[inline]
+pub unsafe fn abi_of_device<const PABI: u32>(
+    device: *mut ibv_device,
+) -> Option<&'static ProviderAbi> {
+    match ProviderAbi::numbered(PABI) {
+        Numbered::One(abi) => Some(abi),
+        // SAFETY: the device is alive, as the caller promises.
+        _ => unsafe { abi_of_ambiguous_device::<PABI>(device) },
+    }
+}
+
+/// [`abi_of_device`] for an ABI that stands for several layouts. mlx5's devices over VFIO have a table that
+/// was never registered.
+///
+/// # Safety
+/// `device` is alive.
+#[cold]
+unsafe fn abi_of_ambiguous_device<const PABI: u32>(
+    device: *mut ibv_device,
+) -> Option<&'static ProviderAbi> {
+    // SAFETY: the device is alive, and every ibv_device is the start of a verbs_device.
+    let ops = unsafe { (*device.cast::<verbs_device>()).ops };
+    let registered = abi_of(ops).filter(|abi| abi.number == PABI);
+    registered.or_else(|| identify::of_caller::<PABI>(ops))
+}
+
 /// The layout of the provider that registered `ops`; `None` if none did.
-pub fn abi_of(ops: *const verbs_device_ops) -> Option<&'static ProviderAbi> {
+fn abi_of(ops: *const verbs_device_ops) -> Option<&'static ProviderAbi> {
     while_locked(|registry| {
         let mut drivers = registry.drivers.iter();
         drivers

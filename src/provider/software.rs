@@ -272,10 +272,16 @@ fn install_view(devices: Vec<Config>) {
     sysfs::set_software_reader(uroce::read_view_file);
 }
 
+/// Reads IBV_UROCE_LIDS, in a program whose IBV_UROCE is obeyed: one that is not privileged.
+fn read_lids() {
+    uroce::enable_lids(env::get(c"IBV_UROCE_LIDS").is_some_and(|value| value == c"1"));
+}
+
 /// Shows the files of the devices from the time when the library is loaded: programs look for them before
 /// they call the library.
 extern "C" fn show_files() {
     if let Some(parsed) = parsed().filter(|_| shows_files()) {
+        read_lids();
         install_view(parsed.devices.clone());
     }
 }
@@ -327,6 +333,7 @@ impl SoftwareDevices {
             return;
         };
         start_capture();
+        read_lids();
         uroce::enable_shared_memory(shared_memory_peers());
         uroce::enable_direct_access(env::get(c"IBV_UROCE_LOCAL").is_none_or(|v| v != c"packets"));
         for entry in &parsed.rejected {

@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Case> {
     let mut all = lists();
     all.extend(memlock());
     all.extend(queries());
+    all.extend(lids());
     all.push(Check::new("a program linked to IBVERBS_1.0", compat10));
     vec![
         checks::case("uroce/devices", all)
@@ -294,6 +295,25 @@ impl Privilege {
     }
 }
 
+/// `IBV_UROCE_LIDS` is read when the program first lists devices; the program sets it to another value after
+/// that. The LID follows from 127.0.0.1.
+fn lids() -> Vec<Check> {
+    let lid = |value: &'static str, arguments, expected: &'static str| {
+        let run = ListRun {
+            fake: false,
+            config: Some("u=lo"),
+            arguments,
+        };
+        Check::new(format!("IBV_UROCE_LIDS={value}"), move |cx| {
+            prints(&run.program(cx)?.env("IBV_UROCE_LIDS", value), expected)
+        })
+    };
+    vec![
+        lid("1", &["lid", "u", "0"], "LID 0x0001"),
+        lid("0", &["lid", "u", "1"], "LID 0x0000"),
+    ]
+}
+
 /// A program with privileges lists the same with and without its caller's variables, and opens no file
 /// that they name. The fake kernel cannot be preloaded there: what this machine has is listed, if
 /// anything.
@@ -317,7 +337,10 @@ fn privileged() -> Vec<Check> {
             ],
         ),
     ];
-    let mut all = Vec::new();
+    let mut all = vec![Check::new(
+        "IBV_UROCE of a program whose effective user ID differs",
+        effective_user_differs,
+    )];
     for kind in Privilege::ALL {
         for (what, variables) in VARIABLES {
             let name = format!("{what} of a {} program", kind.name());
@@ -325,6 +348,19 @@ fn privileged() -> Vec<Check> {
         }
     }
     all
+}
+
+/// The kernel does not report such a program by AT_SECURE: it changes its user before it lists devices.
+fn effective_user_differs(cx: &Context) -> Verdict {
+    let program = |command: &str| -> Result<Program, Failure> {
+        let argv = vec![cx.built("devices")?, command.into()];
+        Ok(on_ours(cx, argv).env("IBV_UROCE", "u=lo"))
+    };
+    let listed = program("list")?.run()?.out;
+    ensure(listed.contains(" u"), "root does not list u")?;
+    let without = program("list-as-nobody")?.env("IBV_UROCE", "0").run()?.out;
+    ensure(!without.contains(" u"), "u is listed without the variable")?;
+    prints(&program("list-as-nobody")?, &without)
 }
 
 fn ignores(cx: &Context, kind: Privilege, variables: &[(&str, &str)]) -> Verdict {

@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Case> {
             allocates_nothing(cx, "view-malloc-fixed")
         })
         .programs(&["view-malloc-fixed", "view-late"]),
+        on_uroce("uroce/view/allocates", no_allocation).programs(&["view-allocates"]),
         on_uroce("uroce/view/bad-addresses", bad_addresses).programs(&["view-efault"]),
         on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
         on_uroce("uroce/view/shell", shell),
@@ -37,6 +38,7 @@ pub fn cases() -> Vec<Case> {
         on_uroce("uroce/view/file-size-limit", file_size_limit),
         on_uroce("uroce/view/no-memfd", no_memfd).programs(&["no-memfd"]),
         on_uroce("uroce/view/python", python),
+        on_uroce("uroce/view/children", children),
         on_uroce("uroce/view/node", node).tier(Tier::Test),
         on_uroce("uroce/view/java", java).tier(Tier::Test),
         on_uroce("uroce/view/ibstat", ibstat),
@@ -107,6 +109,16 @@ fn allocates_nothing(cx: &Context, program: &str) -> Verdict {
     let ended = cx.program(argv).env("IBV_UROCE", "u=lo").run()?;
     succeeded("the program", &ended)?;
     contains(&ended.out, &["device, visits, 0 allocations"])
+}
+
+/// Calls that do not concern the tree allocate no memory, in a program that loads the library by dlopen.
+fn no_allocation(cx: &Context) -> Verdict {
+    let library = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let argv = [cx.built("view-allocates")?, library];
+    let ended = cx.program(argv).env("IBV_UROCE", "u=lo").run()?;
+    succeeded("the program", &ended)?;
+    ensure(ended.out == "done\n", "a call fails or allocates")
+        .map_err(|failure| failure.with(&ended.out))
 }
 
 /// Checks that calls to which the kernel answers EFAULT fail so with the view, too.
@@ -210,6 +222,34 @@ fn python(cx: &Context) -> Verdict {
         "['issm32', 'rdma_cm', 'umad32', 'uverbs1024']\n/etc\n",
     ];
     contains(&out, &wanted)
+}
+
+/// Python's subprocess makes children by vfork, which change their working directory in the parent's memory.
+fn children(cx: &Context) -> Verdict {
+    const SCRIPT: &str = "import os, subprocess, tempfile\n\
+        u = '/sys/class/infiniband'\n\
+        own = tempfile.mkdtemp()\n\
+        os.chdir(own)\n\
+        open('file', 'w').write('own')\n\
+        subprocess.run(['true'], cwd=u, close_fds=False)\n\
+        print(open('file').read(), os.getcwd() == own)\n\
+        os.chdir('/')\n\
+        subprocess.run(['true'], cwd=own)\n\
+        print(os.listdir('sys/class/infiniband'))\n\
+        os.chdir(u)\n\
+        subprocess.run(['true'], cwd=own)\n\
+        print(os.listdir('.'), os.getcwd() == u, flush=True)\n\
+        if os.fork() == 0:\n\
+        \x20   print(os.listdir('.'), flush=True)\n\
+        \x20   os.chdir(own)\n\
+        \x20   print(os.listdir('.'), flush=True)\n\
+        \x20   os._exit(0)\n\
+        os.wait()\n\
+        print(os.listdir('.'))\n";
+    let out = output(cx, ["/usr/bin/python3", "-c", SCRIPT])?;
+    let wanted = "own True\n['u']\n['u'] True\n['u']\n['file']\n['u']\n";
+    ensure(out == wanted, "a child changes its parent's directory")
+        .map_err(|failure| failure.with(&out))
 }
 
 /// Node.js makes its statx calls by syscall(2).

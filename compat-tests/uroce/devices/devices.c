@@ -1,6 +1,7 @@
 /*
- * devices list: prints the names of the devices, or errno; before them the user IDs if real and effective ID
- * differ.
+ * devices list: prints the names of the devices, or errno; before them "privileged" if AT_SECURE says so.
+ * devices list-as-nobody: the same, with another effective user ID than the real one.
+ * devices lid NAME VALUE: prints the LID of the device's port; sets IBV_UROCE_LIDS to VALUE after the list.
  *
  * devices check NAME IFNAME: on the software device NAME, on the interface IFNAME, calls all functions that
  * query a device, a port or a GID, and checks the results. The cases uroce/devices/... run it.
@@ -46,6 +47,23 @@ static struct ibv_device *find(struct ibv_device **list, const char *name)
 		if (!strcmp(ibv_get_device_name(*list), name))
 			return *list;
 	return NULL;
+}
+
+/* The port's LID, after the program has set IBV_UROCE_LIDS: the variable is read at the first list only. */
+static int print_lid(const char *name, const char *too_late)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context;
+	struct ibv_port_attr port;
+
+	setenv("IBV_UROCE_LIDS", too_late, 1);
+	NEED(find(list, name));
+	NEED(context = ibv_open_device(find(list, name)));
+	CHECK(ibv_query_port(context, 1, &port) == 0);
+	printf("LID 0x%04x\n", port.lid);
+	CHECK(ibv_close_device(context) == 0);
+	ibv_free_device_list(list);
+	return failures != 0;
 }
 
 /* A device is the same object in each list, and remains valid while it is open. */
@@ -240,6 +258,10 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc == 2 && !strcmp(argv[1], "list"))
 		return list_devices();
+	if (argc == 2 && !strcmp(argv[1], "list-as-nobody"))
+		return seteuid(65534) ? 2 : list_devices();
+	if (argc == 4 && !strcmp(argv[1], "lid"))
+		return print_lid(argv[2], argv[3]);
 	if (argc != 4 || strcmp(argv[1], "check"))
 		return 2;
 	context = check_device(argv[2]);

@@ -89,6 +89,7 @@ pub use device::status::{DeviceStatus, QpStatus, status};
 pub use provider::{new_device, unread_completions, unread_failure};
 pub use shm::Peers as SharedMemoryPeers;
 pub use transport::check;
+pub use transport::lid::enable as enable_lids;
 pub use view::librdmacm::watch as watch_librdmacm;
 pub use view::{
     FIRST_UVERBS, install as install_view, read_file as read_view_file, redirect_new_objects,

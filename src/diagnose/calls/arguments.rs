@@ -3,7 +3,7 @@
 //! Safety, for all functions here: they get the program's arguments. Attributes are readable as far as the
 //! call reads them; objects are alive, or were destroyed and their memory is readable still.
 //!
-//! [`first_wrong`]: super::super::check::arguments::first_wrong
+//! [`first_wrong`]: super::argument::first_wrong
 
 mod device_memory;
 mod memory;
@@ -13,11 +13,11 @@ use core::ffi::{c_int, c_uint};
 
 use ibverbs_abi::*;
 
-use super::super::check::arguments::{Argument, bits, number, object, optional, reason};
 use super::super::check::binding;
 use super::super::check::values::KNOWN_ACCESS;
 use super::super::facts;
 use super::super::finding::Kind;
+use super::argument::{Argument, bits, number, object, optional, reason};
 use super::{preserving_errno, unsupported, with};
 
 pub use device_memory::{alloc_dm, reg_dm_mr};

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 
 use super::super::check::list::{Before, looping};
 use super::super::finding::{self, Finding, Kind, Object, Outcome};
+use super::super::originals::original;
 use super::super::rules::Rule;
 use super::super::shadow::{self, Completion, Posted, Qp, Receives, Requests, Shadow};
-use super::super::wrap::original;
 use super::super::{facts, report};
 use super::requests::{Posts, receives, requests};
 use super::{empty_for_long, look_up, observe, with};

@@ -5,21 +5,14 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
-use super::super::check::arguments::object;
 use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::originals::original;
 use super::super::report;
 use super::super::rules::Rule;
-use super::super::shadow::DeviceMemory;
-use super::super::wrap::original;
+use super::super::shadow::{CopyOps, DeviceMemory};
+use super::argument::object;
 use super::failed::{check_arguments, report_failure};
 use super::{check_process, memory, observe, with};
-
-/// The provider's functions of device memory.
-#[derive(Clone, Copy, Default)]
-pub struct CopyOps {
-    to: Option<unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int>,
-    from: Option<unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int>,
-}
 
 pub unsafe extern "C" fn alloc_dm(
     context: *mut ibv_context,

@@ -10,13 +10,13 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
-use super::super::check::arguments::{Argument, first_wrong, number, object};
 use super::super::check::{reasons, values};
 use super::super::finding::{Finding, Kind, Outcome};
+use super::super::originals::explaining;
 use super::super::rules::Rule;
 use super::super::shadow::Shadow;
-use super::super::wrap::explaining;
-use super::super::{backtrace, cm_calls, crash_notes, facts, report};
+use super::super::{backtrace, cm, crash_notes, facts, report};
+use super::argument::{Argument, first_wrong, number, object};
 use super::show::Show;
 use super::{arguments, observe, preserving_errno, with};
 
@@ -374,7 +374,7 @@ pub fn report_failure(
         return;
     };
     let probed = matches!(errno.0, libc::EOPNOTSUPP | libc::ENOSYS) && call != "ibv_reg_mr";
-    if report::count() != count_before || probed || cm_calls::is_explained() {
+    if report::count() != count_before || probed || cm::current::is_explained() {
         return;
     }
     let arguments = preserving_errno(show);

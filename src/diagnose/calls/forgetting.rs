@@ -6,7 +6,7 @@ use core::ffi::c_int;
 
 use ibverbs_abi::*;
 
-use super::super::wrap::reporting;
+use super::super::originals::reporting;
 use super::with;
 
 /// Defines the wrappers of functions that destroy an object, and the table that has them.

@@ -7,9 +7,9 @@ use ibverbs_abi::*;
 use super::super::check::{gid, memory};
 use super::super::facts;
 use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::originals::original;
 use super::super::rules::Rule;
 use super::super::shadow::{Mr, Pd};
-use super::super::wrap::original;
 use super::{check_process, observe, preserving_errno, with};
 use crate::provider::software;
 

@@ -11,11 +11,13 @@ use super::finding::Finding;
 use super::peer;
 use super::shadow::{self, Completion, Shadow};
 
+mod argument;
 mod arguments;
 mod attributes;
 mod build;
 mod data;
 mod device_memory;
+mod extended;
 mod failed;
 mod forgetting;
 mod memory;
@@ -26,11 +28,8 @@ mod requests;
 mod show;
 mod unsupported;
 
-pub use build::BuildOps;
-pub use device_memory::CopyOps;
 pub use failed::{query_failed, reporting};
 pub use forgetting::{forgetting, is_wrapper};
-pub use poll_ex::PollOps;
 
 /// The provider's ops with wrappers in place of those that are observed.
 pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
@@ -75,6 +74,18 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
         resize_cq: queues::resize_cq,
         ..*original
     }
+}
+
+/// Before a fork, in the parent.
+pub fn before_fork() {
+    build::ORIGINALS.before_fork();
+    poll_ex::ORIGINALS.before_fork();
+}
+
+/// After a fork, in the parent and in the child.
+pub fn after_fork() {
+    poll_ex::ORIGINALS.after_fork();
+    build::ORIGINALS.after_fork();
 }
 
 /// Does something in addition to the program's call, and preserves errno.

@@ -7,9 +7,9 @@ use ibverbs_abi::*;
 
 use super::super::check::memory::Size;
 use super::super::finding::{Kind, Outcome};
+use super::super::originals::original;
 use super::super::shadow::{Completion, NewQp};
-use super::super::wrap::original;
-use super::super::{cm_calls, cm_order, facts, peer};
+use super::super::{cm, facts, peer};
 use super::attributes::copy;
 use super::queues::{report_unacknowledged, too_large};
 use super::{build, check_process, look_up, observe, preserving_errno, with};
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             }
             let found = shadow.modified(qp as usize, &change, outcome, &surroundings);
             // librdmacm does what the program has asked for with arguments that were named.
-            match ret != 0 && cm_calls::is_explained() {
+            match ret != 0 && cm::current::is_explained() {
                 true => Vec::new(),
                 false => found,
             }
@@ -191,19 +191,18 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     });
     report_unread(address, "ibv_destroy_qp");
     observe(|shadow| shadow.destroying_qp(address));
-    observe(|shadow| cm_order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
-    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.take(address)));
+    observe(|shadow| cm::order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
+    let taken = with(|shadow| shadow.take_qp(address)).flatten();
+    let builds = build::ORIGINALS.take(address);
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };
+    if let Some(ops) = builds.filter(|_| ret != 0) {
+        build::ORIGINALS.add(address, ops);
+    }
     with(|shadow| match taken {
-        Some((Some(qp), builds)) if ret != 0 => {
-            shadow.put_qp_back(address, qp);
-            if let Some(ops) = builds {
-                shadow.build_ops.add(address, ops);
-            }
-        }
-        Some((Some(qp), _)) => shadow.forget_qp(address, &qp),
-        _ => shadow.destroyed(Kind::Qp, address),
+        Some(qp) if ret != 0 => shadow.put_qp_back(address, qp),
+        Some(qp) => shadow.forget_qp(address, &qp),
+        None => shadow.destroyed(Kind::Qp, address),
     });
     ret
 }

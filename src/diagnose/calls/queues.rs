@@ -10,9 +10,9 @@ use ibverbs_abi::*;
 
 use super::super::check::memory::{self, Size};
 use super::super::finding::{Kind, Outcome};
+use super::super::originals::original;
 use super::super::shadow::{Cq, Shadow, Srq};
-use super::super::wrap::original;
-use super::super::{cm_order, facts};
+use super::super::{cm, facts};
 use super::{check_process, observe, poll_ex, preserving_errno, with};
 use crate::provider::event::{Subject, subject};
 
@@ -214,21 +214,22 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
     let readable = preserving_errno(|| facts::is_readable(fd.unwrap_or(-1)));
     observe(|shadow| shadow.cqs.destroying(address, readable));
-    observe(|shadow| cm_order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
-    let taken = with(|shadow| (shadow.cqs.take(address), shadow.poll_ops.take(address)));
+    observe(|shadow| cm::order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
+    let taken = with(|shadow| shadow.cqs.take(address)).flatten();
+    let polls = poll_ex::ORIGINALS.take(address);
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).destroy_cq)(cq) };
     let outcome = Outcome::of(ret);
+    if let Some(ops) = polls.filter(|_| outcome.failed()) {
+        poll_ex::ORIGINALS.add(address, ops);
+    }
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Cq, address);
             return None;
         }
-        if let Some((Some(cq), polls)) = taken {
+        if let Some(cq) = taken {
             shadow.add_cq(address, cq);
-            if let Some(ops) = polls {
-                shadow.poll_ops.add(address, ops);
-            }
         }
         shadow.busy(Kind::Cq, address, "ibv_destroy_cq", outcome)
     });

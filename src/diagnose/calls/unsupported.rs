@@ -2,8 +2,8 @@
 
 use ibverbs_abi::*;
 
-use super::super::check::arguments::{Argument, reason};
 use super::super::check::state::type_name;
+use super::argument::{Argument, reason};
 
 fn is_unsupported() -> bool {
     Errno::last() == Errno(libc::EOPNOTSUPP)

@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 
 use super::key;
-use crate::diagnose::shadow::Mr;
+use crate::diagnose::mr::Mr;
 
 /// The first reason why `region` has no such window: what is wrong, why, and what to do. The range is address
 /// and length in bytes; `access` are the window's flags.

@@ -3,8 +3,8 @@
 use ibverbs_abi::*;
 
 use crate::diagnose::finding::Finding;
+use crate::diagnose::mr::Mr;
 use crate::diagnose::rules::Rule;
-use crate::diagnose::shadow::Mr;
 
 /// The side whose memory is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

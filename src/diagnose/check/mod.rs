@@ -4,9 +4,7 @@
 //! all these (`calls/failed.rs` and `calls/arguments.rs` when a verb has failed; other wrappers of `calls/`,
 //! and `shadow/`, otherwise).
 
-pub mod arguments;
 pub mod binding;
-pub mod connection;
 pub mod gid;
 pub mod key;
 pub mod list;

@@ -5,18 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use super::super::faults::KernelQp;
 use super::super::{check, faults, shadow};
 use crate::provider::software;
-
-/// A queue pair of a device without status of its own.
-pub struct KernelQp {
-    pub device: String,
-    pub qpn: u32,
-    pub kind: &'static str,
-    pub state: &'static str,
-    /// The peer's queue pair number, if it is connected.
-    pub dest_qpn: Option<u32>,
-}
 
 /// The names of the devices that the program has open.
 pub fn devices() -> BTreeSet<String> {

@@ -3,7 +3,6 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `client.rs` | asks other processes about the peer of a queue pair |
 //! | `socket.rs` | the socket, its thread, and whom it answers |
 //! | `request.rs` | requests and answers |
 //! | `facts.rs` | what is known of devices and queue pairs |
@@ -17,12 +16,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::faults;
 use crate::{env, log as messages};
 
-pub mod client;
 mod facts;
 mod request;
 mod socket;
 
-pub use facts::KernelQp;
 pub use socket::start;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);

@@ -4,9 +4,10 @@
 use core::fmt::Write;
 
 use super::super::faults;
+use super::super::faults::KernelQp;
 use super::super::finding::quote;
-use super::super::peer::Peer;
-use super::facts::{self, KernelQp};
+use super::super::peer_facts::Peer;
+use super::facts;
 use crate::provider::software;
 use crate::provider::status::{DeviceStatus, QpStatus};
 

@@ -9,7 +9,7 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
-use super::super::wrap::provider;
+use super::super::originals::provider;
 use super::objects::{self, FaultObject, FaultObjectKind};
 use super::{build, data, failure, kernel_events};
 

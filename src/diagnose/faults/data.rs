@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ibverbs_abi::*;
 use ibverbs_faults::{Action, COMPLETION_OPCODES, Facts, Point};
 
-use super::super::wrap::provider;
+use super::super::originals::provider;
 use super::failure;
 use super::{decide, device_name, has, objects};
 use crate::memory::lock::ForkLock;

@@ -8,15 +8,13 @@ use ibverbs_faults::{Action, Applied};
 use ibverbs_os::thread;
 
 use super::file::{INTERVAL, Watched};
-use super::{RULES, log_injected, now, objects};
+use super::{RULES, changes, log_injected, now, objects};
 
 /// When events are due of objects that do not exist yet.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// The process whose thread runs, or 0.
 static RUNS_IN: AtomicU32 = AtomicU32::new(0);
-/// A futex word: it changes when rules or objects do.
-static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// Starts the thread, unless it runs.
 pub fn start() {
@@ -29,48 +27,13 @@ pub fn start() {
     }
 }
 
-/// Rules or objects have changed: the thread looks at the rules again.
-pub fn rules_changed() {
-    CHANGES.fetch_add(1, Ordering::Release);
-    // SAFETY: the word is a static; FUTEX_WAKE takes no further pointer.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            CHANGES.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            1,
-        );
-    }
-}
-
-/// Blocks until [`rules_changed`] or for `time`.
-fn wait(seen: u32, time: Option<Duration>) {
-    let timeout = time.map(|time| libc::timespec {
-        tv_sec: time.as_secs().min(1 << 30) as i64,
-        tv_nsec: time.subsec_nanos().into(),
-    });
-    let timeout = timeout
-        .as_ref()
-        .map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: the word is a static, and `timeout` is NULL or readable.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            CHANGES.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            seen,
-            timeout,
-        );
-    }
-}
-
 fn run() {
     let mut file = Watched::new();
     loop {
         if let Some(file) = &mut file {
             file.reread();
         }
-        let seen = CHANGES.load(Ordering::Acquire);
+        let seen = changes::seen();
         let due = RULES.with(|rules| rules.due(now())).unwrap_or_default();
         for (number, rule) in due {
             let before = super::list().into_iter().find(|of| of.number == number);
@@ -92,7 +55,7 @@ fn run() {
         let until = RULES.with(|rules| rules.until_due(now())).flatten();
         let until = until.map(|time| if time.is_zero() { RETRY } else { time });
         let reread = file.as_ref().map(|_| INTERVAL);
-        wait(seen, until.into_iter().chain(reread).min());
+        changes::wait(seen, until.into_iter().chain(reread).min());
     }
 }
 

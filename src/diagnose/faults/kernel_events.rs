@@ -16,7 +16,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use ibverbs_abi::*;
 
-use super::objects;
 use crate::memory::lock::ForkLock;
 use crate::provider::event::{Subject, subject};
 use crate::provider::software;
@@ -159,12 +158,16 @@ impl EventFiles {
 }
 
 /// Reads the next event of a context whose `async_fd` was replaced: an injected one, or one of the kernel.
+/// Injected ones are dropped for which `is_wanted` returns false.
 /// Blocks in poll(), a cancellation point, unless `async_fd` has O_NONBLOCK. None with errno set if that
 /// fails; then also if `async_fd` was not replaced.
 ///
 /// # Safety
 /// `context` is open.
-pub unsafe fn next(context: *mut ibv_context) -> Option<ib_uverbs_async_event_desc> {
+pub unsafe fn next(
+    context: *mut ibv_context,
+    is_wanted: fn(&ib_uverbs_async_event_desc) -> bool,
+) -> Option<ib_uverbs_async_event_desc> {
     let errno = Errno::last();
     loop {
         let found = FILES.with(|all| {
@@ -177,7 +180,7 @@ pub unsafe fn next(context: *mut ibv_context) -> Option<ib_uverbs_async_event_de
             return None;
         };
         match injected {
-            Some(event) if objects::delivered(&event) => return Some(event),
+            Some(event) if is_wanted(&event) => return Some(event),
             Some(_) => continue,
             None => {}
         }

@@ -12,7 +12,7 @@
 //! | `build.rs` | posting by ibv_wr_complete |
 //! | `objects.rs` | which objects the program has |
 //! | `kernel_events.rs` | events on devices of the kernel |
-//! | `events.rs` | the thread that raises events when their time has come |
+//! | `events.rs`, `changes.rs` | the thread that raises events when their time has come; what wakes it |
 //! | `file.rs` | the file of rules, which is read again when it changes |
 //!
 //! Locks: `RULES` is taken last, also while a provider holds locks of its own, and is not held across a call.
@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use ibverbs_abi::{Errno, ibv_context};
+use ibverbs_abi::{Errno, ib_uverbs_async_event_desc, ibv_context};
 use ibverbs_faults::{Action, Applied, Facts, Listed, Parsed, Point, RuleSet, parse};
 
 use super::report;
@@ -33,6 +33,7 @@ use crate::{env, log as messages};
 
 mod build;
 mod calls;
+mod changes;
 mod data;
 mod events;
 mod file;
@@ -40,8 +41,7 @@ mod kernel_events;
 mod objects;
 
 pub use calls::wrapped;
-pub use kernel_events::next as next_event;
-pub use objects::{devices, opened, queue_pairs};
+pub use objects::{KernelQp, devices, queue_pairs};
 
 /// The most rules that [`add`] puts into force.
 const MAX_RULES: usize = 1024;
@@ -50,6 +50,28 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 static RULES: ForkLock<RuleSet> = ForkLock::new(RuleSet::new());
 /// A bit for each [`Point`] that a rule is for, so that others cost no lock.
 static POINTS: AtomicU32 = AtomicU32::new(0);
+
+/// A device was opened, and has the wrappers of this module.
+///
+/// # Safety
+/// `context` is open, and no other thread knows it yet.
+pub unsafe fn opened(context: *mut ibv_context) {
+    // SAFETY: the context is open and new, as the caller promises.
+    unsafe {
+        objects::opened(context);
+        kernel_events::attach(context);
+    }
+    events::start();
+}
+
+/// The next asynchronous event of a context, as [`kernel_events::next`].
+///
+/// # Safety
+/// `context` is open.
+pub unsafe fn next_event(context: *mut ibv_context) -> Option<ib_uverbs_async_event_desc> {
+    // SAFETY: the context is open, as the caller promises.
+    unsafe { kernel_events::next(context, objects::delivered) }
+}
 
 /// Whether IBV_FAULTS is set.
 #[inline]
@@ -215,7 +237,7 @@ fn change<R>(work: impl FnOnce(&mut RuleSet) -> R) -> Option<R> {
         POINTS.store(bits, Ordering::Relaxed);
         result
     });
-    events::rules_changed();
+    changes::notify();
     result
 }
 

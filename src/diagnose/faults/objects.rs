@@ -10,9 +10,8 @@ use ibverbs_abi::*;
 use ibverbs_faults::Rule;
 
 use super::super::check::state;
-use super::super::control::KernelQp;
-use super::super::wrap::provider;
-use super::{device_name, events, kernel_events};
+use super::super::originals::provider;
+use super::{changes, device_name, kernel_events};
 use crate::memory::lock::ForkLock;
 use crate::provider::event::{Subject, subject};
 use crate::provider::software;
@@ -62,7 +61,7 @@ static OBJECTS: ForkLock<Objects> = ForkLock::new(Objects {
 /// A device was opened, and has the wrappers of this module.
 ///
 /// # Safety
-/// `context` is open, and no other thread knows it yet.
+/// `context` is open.
 pub unsafe fn opened(context: *mut ibv_context) {
     // SAFETY: the context is open, as the caller promises.
     let device = unsafe { device_name(context) }.to_string();
@@ -71,9 +70,6 @@ pub unsafe fn opened(context: *mut ibv_context) {
         port_down: false,
     };
     OBJECTS.with(|all| all.contexts.insert(context as usize, new));
-    // SAFETY: the context is open and new, as the caller promises.
-    unsafe { kernel_events::attach(context) };
-    events::start();
 }
 
 /// A device is about to be closed.
@@ -88,7 +84,7 @@ pub fn closing(context: *mut ibv_context) {
 
 pub fn add(object: FaultObject) {
     OBJECTS.with(|all| all.add(object));
-    events::rules_changed();
+    changes::notify();
 }
 
 /// Removes an object, before it is destroyed.
@@ -185,6 +181,16 @@ impl Objects {
 pub fn devices() -> Vec<String> {
     let names = OBJECTS.with(|all| all.contexts.values().map(|of| of.device.clone()).collect());
     names.unwrap_or_default()
+}
+
+/// A queue pair of a device without status of its own.
+pub struct KernelQp {
+    pub device: String,
+    pub qpn: u32,
+    pub kind: &'static str,
+    pub state: &'static str,
+    /// The peer's queue pair number, if it is connected.
+    pub dest_qpn: Option<u32>,
 }
 
 /// The queue pairs of the program. Asks the provider for the state of each.

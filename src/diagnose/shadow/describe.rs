@@ -3,7 +3,7 @@
 use ibverbs_abi::IBV_QPT_UD;
 
 use super::{Qp, Receive, Shadow};
-use crate::diagnose::peer::Peer;
+use crate::diagnose::peer_facts::Peer;
 
 /// The text by which messages name a peer in this process.
 pub const IN_THIS_PROCESS: &str = "in this process";

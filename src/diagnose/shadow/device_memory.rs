@@ -2,10 +2,20 @@
 //!
 //! Not here: other regions (`regions.rs`); the calls (`calls/device_memory.rs`).
 
+use core::ffi::{c_int, c_void};
+
+use ibverbs_abi::ibv_dm;
+
 use super::registry::Registry;
-use crate::diagnose::calls::CopyOps;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
+
+/// The provider's functions of device memory.
+#[derive(Clone, Copy, Default)]
+pub struct CopyOps {
+    pub to: Option<unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int>,
+    pub from: Option<unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int>,
+}
 
 /// Device memory that the program has allocated.
 #[derive(Clone, Copy)]

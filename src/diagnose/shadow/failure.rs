@@ -4,13 +4,13 @@ use ibverbs_abi::*;
 
 use super::qp::FirstError;
 use super::{Completion, Mr, Qp, Receive, SendRequest, Sge, Shadow};
-use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::check::memory::Mapping;
 use crate::diagnose::check::reasons::{self, status_text};
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Outcome};
 use crate::diagnose::rules::Rule;
+use crate::diagnose::shadow::connection;
 
 /// The work queue that a completion is of.
 pub(super) enum Done {

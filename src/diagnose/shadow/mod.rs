@@ -32,7 +32,9 @@
 //! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
 
 mod building;
+mod cm_ids;
 mod completion;
+mod connection;
 mod cq;
 mod data_order;
 mod describe;
@@ -63,7 +65,6 @@ mod registry;
 mod request;
 mod requests;
 mod sends;
-mod sge;
 mod sleeping;
 mod srq;
 #[cfg(test)]
@@ -74,25 +75,26 @@ mod windows;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use super::calls::{BuildOps, PollOps};
-use super::cm::CmIds;
 use super::facts;
 use super::finding::Finding;
 use super::report::{self, Reported};
 use crate::memory::lock::ForkLock;
 
+pub use super::mr::Mr;
+pub use super::sge::Sge;
+pub use cm_ids::CmIds;
 pub use cq::Cq;
 pub use describe::IN_THIS_PROCESS;
-pub use device_memory::{DeviceMemories, DeviceMemory};
+pub use device_memory::{CopyOps, DeviceMemories, DeviceMemory};
 pub use domains::Pd;
 pub use limit::{limit as wait_limit, set_limit};
 pub use modify::Change;
 pub use names::{Named, Names};
 pub use post::Posted;
 pub use qp::{NewQp, Qp};
-pub use regions::Mr;
+pub use registry::Registry;
 pub use request::{Completion, Receive, Receives, Remote, Requests, SendRequest, Sges};
-pub use sge::Sge;
+pub use sleeping::Awaited;
 pub use srq::Srq;
 
 use devices::Devices;
@@ -101,7 +103,6 @@ use handles::Handles;
 use places::Places;
 use qps::Qps;
 use regions::Regions;
-use registry::Registry;
 use windows::Windows;
 
 /// The shadow: all that is known of the objects of the process.
@@ -121,9 +122,6 @@ pub struct Shadow {
     pub gone: Gone,
     pub places: Places,
     pub reported: Reported,
-    /// The provider's functions of extended queue pairs and CQs.
-    pub build_ops: Registry<BuildOps>,
-    pub poll_ops: Registry<PollOps>,
 }
 
 impl Shadow {
@@ -143,8 +141,6 @@ impl Shadow {
             gone: Gone::new(),
             places: Places::new(),
             reported: Reported::new(),
-            build_ops: Registry::new(),
-            poll_ops: Registry::new(),
         }
     }
 
@@ -203,12 +199,12 @@ pub fn with<R>(work: impl FnOnce(&mut Shadow) -> R) -> Option<R> {
 }
 
 /// Before a fork, in the parent.
-pub extern "C" fn before_fork() {
+pub fn before_fork() {
     SHADOW.prepare_fork(|_| ());
 }
 
 /// After a fork, in the parent.
-pub extern "C" fn after_fork_in_parent() {
+pub fn after_fork_in_parent() {
     SHADOW.after_fork();
 }
 
@@ -220,7 +216,7 @@ pub fn write_summary() {
 }
 
 /// After a fork, in the child, which reports what it does itself.
-pub extern "C" fn after_fork_in_child() {
+pub fn after_fork_in_child() {
     facts::after_fork_in_child();
     watch_polls();
     SHADOW.after_fork();

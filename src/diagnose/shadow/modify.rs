@@ -2,10 +2,11 @@
 
 use ibverbs_abi::*;
 
+use super::connection;
 use super::{Qp, Shadow};
-use crate::diagnose::check::{connection, gid, state};
+use crate::diagnose::check::{gid, state};
 use crate::diagnose::finding::{Finding, Outcome};
-use crate::diagnose::peer::Peer;
+use crate::diagnose::peer_facts::Peer;
 
 /// The arguments of a call of ibv_modify_qp.
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ use super::receives::ReceiveQueue;
 use super::request::Requests;
 use super::sends::SendQueue;
 use crate::diagnose::finding::{Finding, Object, Outcome};
-use crate::diagnose::peer::{Evidence, Peer};
+use crate::diagnose::peer_facts::{Evidence, Peer};
 use crate::diagnose::rules::Rule;
 
 /// The arguments with which a program creates a queue pair.

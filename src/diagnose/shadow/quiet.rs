@@ -3,10 +3,11 @@
 
 use ibverbs_abi::*;
 
+use super::connection;
 use super::wait::{Reason, Wait};
 use super::{IN_THIS_PROCESS, Qp};
-use crate::diagnose::check::{connection, gid};
-use crate::diagnose::peer::Peer;
+use crate::diagnose::check::gid;
+use crate::diagnose::peer_facts::Peer;
 
 impl Wait<'_> {
     /// Datagrams that this process has sent to a group to which none of its queue pairs is attached, though

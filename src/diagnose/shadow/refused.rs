@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::{Mr, Qp, SendRequest};
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::finding::Finding;
-use crate::diagnose::peer::Peer;
+use crate::diagnose::peer_facts::Peer;
 use crate::diagnose::rules::Rule;
 
 impl Failure<'_> {

@@ -3,30 +3,14 @@
 use std::collections::VecDeque;
 
 use super::registry::{Registry, push_bounded};
-use super::sge::Sge;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::mr::Mr;
 use crate::diagnose::rules::Rule;
+use crate::diagnose::sge::Sge;
 
 /// How many deregistered regions are remembered.
 const MAX_DEREGISTERED: usize = 1024;
-
-/// A memory region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mr {
-    pub context: usize,
-    pub pd: usize,
-    /// The I/O virtual address, which requests use.
-    pub start: u64,
-    pub length: u64,
-    pub lkey: u32,
-    pub rkey: u32,
-    pub access: u32,
-    /// The thread on whose stack it is, or 0.
-    pub stack_of: i32,
-    /// The region is memory of the process, at its own addresses.
-    pub is_memory: bool,
-}
 
 /// The regions of the process.
 pub struct Regions {

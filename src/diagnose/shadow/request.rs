@@ -3,10 +3,10 @@
 use ibverbs_abi::*;
 use smallvec::SmallVec;
 
-use super::sge::Sge;
 use super::windows::Binding;
 use crate::diagnose::check::list::Before;
 use crate::diagnose::check::reasons::operation;
+use crate::diagnose::sge::Sge;
 
 /// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
 /// the program polls by a provider's own functions.

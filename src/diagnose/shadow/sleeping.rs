@@ -9,7 +9,16 @@ use super::wait::{Reason, Unread, Wait};
 use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
-use crate::diagnose::watch::Awaited;
+
+/// The object that a thread waits for, by the descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Awaited {
+    Channel(usize),
+    /// The context.
+    Async(usize),
+    /// The descriptor of an event channel of rdma_cm.
+    Cm(i32),
+}
 
 impl Shadow {
     /// Why no event comes to a completion channel on which a thread sleeps. `alone`: it is the only thread

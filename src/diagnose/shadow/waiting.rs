@@ -14,12 +14,12 @@ use super::quiet::{self, ended};
 use super::sends::consumes_receive;
 use super::wait::{Reason, Unread, Wait};
 use super::{IN_THIS_PROCESS, Qp, SendRequest, Shadow};
-use crate::diagnose::check::connection;
 use crate::diagnose::check::state::state_name;
+use crate::diagnose::facts;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
-use crate::diagnose::peer::Peer;
+use crate::diagnose::peer_facts::Peer;
 use crate::diagnose::rules::Rule;
-use crate::diagnose::watch;
+use crate::diagnose::shadow::connection;
 
 impl Shadow {
     /// A poll of a CQ has returned nothing. If that has been so for long, the queue pairs of which both ends
@@ -57,7 +57,7 @@ impl Shadow {
     fn dropped(&self, cq: usize) -> Option<Reason> {
         let dropped = self.cqs.get(&cq)?.dropped?;
         let is_last = self.qps.values().next().is_none();
-        let goes_on = || self.cm_ids.all().next().is_some() || !watch::is_alone();
+        let goes_on = || self.cm_ids.all().next().is_some() || !facts::is_alone();
         (is_last && !goes_on()).then(|| {
             let Dropped {
                 number,

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ibverbs_abi::*;
 
-use super::regions::Mr;
 use super::registry::{Registry, push_bounded};
 use crate::diagnose::check::key::{self, Access};
 use crate::diagnose::finding::Finding;
+use crate::diagnose::mr::Mr;
 use crate::diagnose::rules::Rule;
 
 /// More former keys of a window than this are forgotten.

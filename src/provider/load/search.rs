@@ -22,12 +22,12 @@ use std::{
 use arrayvec::ArrayVec;
 use ibverbs_abi::Errno;
 
-use super::{
-    cstring,
-    file::{FileBuffer, ProviderFile},
-};
+use super::cstring;
 use crate::{
-    provider::identify::{Examiner, Verdict},
+    provider::{
+        file::{FileBuffer, ProviderFile},
+        identify::{Examiner, Verdict},
+    },
     sys,
 };
 

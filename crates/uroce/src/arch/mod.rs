@@ -18,6 +18,8 @@
 //! The layouts in shared memory and in packets have explicit byte orders and sizes. The order of accesses to
 //! shared memory is stated by atomic operations (`shm::ring`), and not left to the architecture.
 
+pub mod rseq;
+
 #[cfg(target_arch = "aarch64")]
 #[macro_use]
 mod aarch64;

@@ -14,7 +14,7 @@ use loom::sync::atomic::Ordering;
 use super::accesses::Accesses;
 use super::fd_info;
 use super::grant::{self, ExportedQp, ExportedRegion, Request, WORDS};
-use super::process::Process;
+use super::process::{Located, Process};
 use super::table::{Entry, Mapping, Table};
 use crate::descriptors;
 use crate::restart::{self, Condition, Expected};
@@ -32,14 +32,6 @@ pub struct TableFd {
 impl TableFd {
     /// The descriptor of a process that exports nothing.
     pub const NONE: TableFd = TableFd { fd: -1, secret: 0 };
-}
-
-/// The bytes of a request in the process of the target.
-pub struct Located<'a> {
-    /// The address of the bytes.
-    pub address: u64,
-    /// While it holds, they may be accessed.
-    pub condition: Condition<'a>,
 }
 
 /// The exports of another process.

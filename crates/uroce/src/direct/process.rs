@@ -10,12 +10,11 @@ use ibverbs_abi::Errno;
 use libc::{iovec, pid_t};
 
 use super::fd_info;
-use super::imports::Located;
 use crate::arch::COPIES_IN_ORDER;
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::nofault::{self, Fault};
-use crate::restart::{self, Outcome};
+use crate::restart::{self, Condition, Outcome};
 
 /// The last bytes of a WRITE, which become visible after all others: programs poll the last byte of a
 /// message.
@@ -48,6 +47,14 @@ pub struct Process {
     /// The process has ended, or the kernel has refused an access: the process has changed its user, or its
     /// first thread has ended.
     is_refused: AtomicBool,
+}
+
+/// The bytes of a request in the process of the target.
+pub struct Located<'a> {
+    /// The address of the bytes.
+    pub address: u64,
+    /// While it holds, they may be accessed.
+    pub condition: Condition<'a>,
 }
 
 /// The result of a copy.

@@ -1,22 +1,21 @@
-//! Address handles and multicast groups as verbs.
+//! Address handles as verbs, and the addresses of multicast groups.
 
 use std::net::Ipv4Addr;
 
 use ibverbs_abi::*;
-use libc::{EINVAL, EOPNOTSUPP};
+use libc::EINVAL;
 
 use super::context::private;
 use super::ffi::Result;
 use super::handle;
 use super::object::{Object, Zeroable};
 use super::pd::Pd;
-use super::qp;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind};
 use crate::profile::Fabric;
 use crate::transport::lid::Lids;
 use crate::transport::{GidEntry, GidType};
-use roce::engine::{AddressVector, Gid, Service};
+use roce::engine::{AddressVector, Gid};
 use roce::wire::{gid_of, ip_of};
 
 /// An address handle; its private part is the resolved address vector.
@@ -58,7 +57,7 @@ pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVect
 
 /// The address of a multicast group's packets: its GID; on InfiniBand the IPv4 group that the GID stands for,
 /// because the port has an IPv4 address ([`ipv4_group`]).
-fn group_address(device: &Device, gid: Gid) -> Gid {
+pub fn group_address(device: &Device, gid: Gid) -> Gid {
     match device.profile.fabric {
         Fabric::InfiniBand if gid[0] == 0xff => gid_of(ipv4_group(&gid).into()),
         _ => gid,
@@ -119,53 +118,6 @@ pub unsafe fn destroy_ah(ah: *mut ibv_ah) -> Result<()> {
         Ah::free(ah);
     }
     Ok(())
-}
-
-/// Attaches a UD queue pair to a multicast group, given as a multicast GID or an IPv4-mapped group
-/// address. EOPNOTSUPP if the device has no multicast groups.
-///
-/// # Safety
-/// `qp` is live, `gid` readable.
-pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Result<()> {
-    // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
-    let (object, group) = unsafe {
-        handle::check(qp)?;
-        let object = qp::object(qp);
-        (object, group_address(&object.device, (*gid).raw))
-    };
-    if object.device.profile.limits.max_mcast_grp == 0 {
-        return Err(Errno(EOPNOTSUPP));
-    }
-    if object.qp.service != Service::Ud || group[0] != 0xff && !is_ipv4_group(&group) {
-        return Err(Errno(EINVAL));
-    }
-    // The only error without errno says that this is no group address.
-    let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(EINVAL));
-    let attached = object.check()?.attach_multicast(&object.qp, &group);
-    attached.map_err(errno)
-}
-
-/// EINVAL if the queue pair is not attached to the group.
-///
-/// # Safety
-/// `qp` is live, `gid` readable.
-pub unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Result<()> {
-    // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
-    let (object, group) = unsafe {
-        handle::check(qp)?;
-        let object = qp::object(qp);
-        (object, group_address(&object.device, (*gid).raw))
-    };
-    if object.check()?.detach_multicast(&object.qp, &group) {
-        Ok(())
-    } else {
-        Err(Errno(EINVAL))
-    }
-}
-
-/// Whether the GID is in `::ffff:224.0.0.0/100`, an IPv4 group address.
-fn is_ipv4_group(gid: &[u8; 16]) -> bool {
-    gid[..10] == [0; 10] && gid[10..12] == [0xff, 0xff] && gid[12] & 0xf0 == 0xe0
 }
 
 #[cfg(test)]

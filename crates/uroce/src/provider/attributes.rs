@@ -1,17 +1,17 @@
-//! Device and port attributes: those of the device's profile (`crate::profile`).
+//! Device and port attributes: those of the device's profile (`crate::profile`). GID and P_Key tables.
 
 use core::ffi::c_char;
 
 use ibverbs_abi::*;
-use libc::{EINVAL, c_int};
+use libc::{EINVAL, ENODATA, c_int};
 
 use super::context::{ContextPrivate, private};
 use super::ffi::Result;
 use super::object::Zeroable;
 use crate::device::{Device, clock};
 use crate::profile::{Fabric, Profile};
-use crate::transport::PortState;
 use crate::transport::lid::Lids;
+use crate::transport::{self, GidType, PortState};
 
 fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     let profile = &context.device.profile;
@@ -21,7 +21,7 @@ fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     for (to, from) in attr.fw_ver.iter_mut().zip(identity.fw_ver.bytes()) {
         *to = from as c_char;
     }
-    attr.node_guid = context.node_guid();
+    attr.node_guid = context.node_guid;
     attr.sys_image_guid = attr.node_guid;
     attr.max_mr_size = profile.max_mr_size;
     attr.page_size_cap = profile.page_size_cap;
@@ -241,4 +241,96 @@ pub unsafe fn query_rt_values(context: *mut ibv_context, values: *mut ibv_values
         values.raw_clock.tv_nsec = clock::now().0 as _;
     }
     Ok(())
+}
+
+/// Reports an entry of the GID table. EINVAL for a port or index that does not exist, ENODATA for an
+/// empty entry, EACCES in a child of the process that opened the context.
+///
+/// # Safety
+/// `context` is open, `entry` writable.
+pub unsafe fn query_gid(
+    context: *mut ibv_context,
+    port_num: u32,
+    gid_index: u32,
+    entry: *mut ibv_gid_entry,
+) -> Result<()> {
+    // SAFETY: the caller passes an open context.
+    let device = unsafe { private(context) }.check()?;
+    check_port(device, port_num)?;
+    if gid_index >= device.profile.limits.gid_tbl_len {
+        return Err(Errno(EINVAL));
+    }
+    let gids = device.net.gids();
+    let found = gids.get(gid_index as usize).filter(|_| port_num == 1);
+    let Some(Some(found)) = found else {
+        return Err(Errno(ENODATA));
+    };
+    // SAFETY: the caller passes a writable entry.
+    unsafe { entry.write(gid_entry(gid_index, found)) };
+    Ok(())
+}
+
+/// Reports an entry of the P_Key table. The first is the default P_Key; others, which devices of some
+/// profiles have, are empty: 0. EINVAL for an index that does not exist, EACCES in a child of the process
+/// that opened the context.
+///
+/// # Safety
+/// `context` is open, `pkey` writable.
+pub unsafe fn query_pkey(
+    context: *mut ibv_context,
+    port_num: u8,
+    index: c_int,
+    pkey: *mut u16,
+) -> Result<()> {
+    // SAFETY: the caller passes an open context.
+    let device = unsafe { private(context) }.check()?;
+    check_port(device, port_num.into())?;
+    if !(0..device.profile.limits.pkey_tbl_len as c_int).contains(&index) {
+        return Err(Errno(EINVAL));
+    }
+    let value = if index == 0 { u16::MAX } else { 0 };
+    // SAFETY: the caller passes a writable P_Key.
+    unsafe { pkey.write(value) };
+    Ok(())
+}
+
+fn gid_entry(index: u32, found: &transport::GidEntry) -> ibv_gid_entry {
+    ibv_gid_entry {
+        gid: ibv_gid { raw: found.gid },
+        gid_index: index,
+        port_num: 1,
+        gid_type: match found.gid_type {
+            GidType::Ib => IBV_GID_TYPE_IB,
+            GidType::RoceV1 => IBV_GID_TYPE_ROCE_V1,
+            GidType::RoceV2 => IBV_GID_TYPE_ROCE_V2,
+        },
+        ndev_ifindex: found.ifindex,
+    }
+}
+
+/// Reports the entries of the GID table that are not empty, up to `max_entries`. Returns their number, or
+/// -EACCES in a child of the process that opened the context.
+pub unsafe extern "C" fn query_gid_table(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    max_entries: usize,
+) -> isize {
+    // SAFETY: the library passes an open context.
+    let device = match unsafe { private(context) }.check() {
+        Ok(device) => device,
+        Err(Errno(errno)) => return -(errno as isize),
+    };
+    let gids = device.net.gids();
+    let present = gids
+        .iter()
+        .zip(0..)
+        .filter_map(|(entry, index)| Some((index, entry.as_ref()?)))
+        .filter(|(index, _)| *index < device.profile.limits.gid_tbl_len);
+    let mut count = 0;
+    for (index, found) in present.take(max_entries) {
+        // SAFETY: `entries` has room for `max_entries`, and `count` is less than that.
+        unsafe { entries.add(count).write(gid_entry(index, found)) };
+        count += 1;
+    }
+    count as isize
 }

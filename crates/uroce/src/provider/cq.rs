@@ -1,7 +1,7 @@
 //! Completion queues as verbs: creating, polling, arming, changing, destroying.
 //!
-//! Not here: entries and events (`device/completion.rs`), polling by the functions of an extended
-//! queue (`cq_ex.rs`).
+//! Not here: entries and events (`device/completion.rs`), creating and polling an extended queue
+//! (`cq_ex.rs`).
 
 use core::cell::UnsafeCell;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
 
 use super::channel::CompChannel;
 use super::context::private;
-use super::cq_ex;
 use super::ffi::{Result, ReturnToC};
 use super::handle;
 use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
@@ -54,19 +53,21 @@ pub unsafe fn object<'a>(cq: *mut ibv_cq) -> &'a Cq {
 }
 
 /// The attributes that a queue is created with; `channel` and `parent_domain` may be NULL.
-struct CqAttr {
-    cqe: u32,
-    channel: *mut ibv_comp_channel,
-    comp_vector: u32,
-    timestamps: bool,
+pub struct CqAttr {
+    pub cqe: u32,
+    pub channel: *mut ibv_comp_channel,
+    pub comp_vector: u32,
+    pub timestamps: bool,
     /// `IBV_CREATE_CQ_ATTR_*`.
-    flags: u32,
-    parent_domain: *mut ibv_pd,
+    pub flags: u32,
+    pub parent_domain: *mut ibv_pd,
 }
 
+/// Creates a queue, plain or extended.
+///
 /// # Safety
 /// `context` is open; channel and parent domain are NULL or readable.
-unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_cq> {
+pub unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_cq> {
     // SAFETY: the caller passes an open context.
     let context_private = unsafe { private(context) };
     let device = context_private.check()?;
@@ -160,54 +161,6 @@ pub unsafe fn create_cq(
     };
     // SAFETY: the caller passes an open context and a channel that is NULL or live.
     unsafe { create(context, attr) }.map(|cq| cq.cast())
-}
-
-/// EOPNOTSUPP for attributes, flags and completion fields that uroce does not know.
-///
-/// # Safety
-/// `context` is open, `init` readable, and the objects that it names are live.
-pub unsafe fn create_cq_ex(
-    context: *mut ibv_context,
-    init: *mut ibv_cq_init_attr_ex,
-) -> Result<*mut ibv_cq_ex> {
-    const MASK: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-    const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-    const TIMESTAMPS: u32 =
-        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-    // SAFETY: the caller passes readable attributes.
-    let init = unsafe { &*init };
-    let has = |bit| init.comp_mask & bit != 0;
-    let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) {
-        init.flags
-    } else {
-        0
-    };
-    if init.comp_mask & !MASK != 0
-        || flags & !FLAGS != 0
-        || init.wc_flags & !u64::from(cq_ex::FIELDS) != 0
-    {
-        return Err(Errno(EOPNOTSUPP));
-    }
-    let attr = CqAttr {
-        cqe: init.cqe,
-        channel: init.channel,
-        comp_vector: init.comp_vector,
-        timestamps: init.wc_flags & u64::from(TIMESTAMPS) != 0,
-        flags,
-        parent_domain: if has(IBV_CQ_INIT_ATTR_MASK_PD) {
-            init.parent_domain
-        } else {
-            core::ptr::null_mut()
-        },
-    };
-    // SAFETY: the caller passes an open context, and the objects that `init` names are live. The new
-    // queue is a verbs_cq, which has room for an ibv_cq_ex.
-    unsafe {
-        let cq = create(context, attr)?;
-        let extended = &raw mut (*cq).u.cq_ex;
-        cq_ex::fill(extended, init.wc_flags as u32);
-        Ok(extended)
-    }
 }
 
 /// EINVAL for a size out of range, or smaller than the number of entries in the queue.

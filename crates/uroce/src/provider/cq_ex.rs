@@ -1,21 +1,68 @@
-//! Extended completion queues: polling one completion at a time and reading its fields by functions
-//! (ibv_create_cq_ex(3)).
+//! Extended completion queues: creating them; polling one completion at a time and reading its fields by
+//! functions (ibv_create_cq_ex(3)).
 //!
 //! Invariant: between `start_poll` and `end_poll` one thread polls the queue, which either the polling
 //! lock or the program (IBV_CREATE_CQ_ATTR_SINGLE_THREADED) ensures. Only that thread uses
 //! `CqPrivate::current`.
 
 use ibverbs_abi::*;
-use libc::{EACCES, EINVAL, ENOENT, c_int};
+use libc::{EACCES, EINVAL, ENOENT, EOPNOTSUPP, c_int};
 
-use super::cq::{Cq, object};
+use super::cq::{Cq, CqAttr, create, object};
+use super::ffi::Result;
 use crate::device::completion::Cqe;
 use crate::sync::RawMutexApi;
 
 /// The fields that a completion has here: all but VLAN, flow tag and tag matching.
-pub const FIELDS: u32 = IBV_WC_STANDARD_FLAGS
+const FIELDS: u32 = IBV_WC_STANDARD_FLAGS
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+/// EOPNOTSUPP for attributes, flags and completion fields that uroce does not know.
+///
+/// # Safety
+/// `context` is open, `init` readable, and the objects that it names are live.
+pub unsafe fn create_cq_ex(
+    context: *mut ibv_context,
+    init: *mut ibv_cq_init_attr_ex,
+) -> Result<*mut ibv_cq_ex> {
+    const MASK: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+    const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+    const TIMESTAMPS: u32 =
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    // SAFETY: the caller passes readable attributes.
+    let init = unsafe { &*init };
+    let has = |bit| init.comp_mask & bit != 0;
+    let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) {
+        init.flags
+    } else {
+        0
+    };
+    if init.comp_mask & !MASK != 0 || flags & !FLAGS != 0 || init.wc_flags & !u64::from(FIELDS) != 0
+    {
+        return Err(Errno(EOPNOTSUPP));
+    }
+    let attr = CqAttr {
+        cqe: init.cqe,
+        channel: init.channel,
+        comp_vector: init.comp_vector,
+        timestamps: init.wc_flags & u64::from(TIMESTAMPS) != 0,
+        flags,
+        parent_domain: if has(IBV_CQ_INIT_ATTR_MASK_PD) {
+            init.parent_domain
+        } else {
+            core::ptr::null_mut()
+        },
+    };
+    // SAFETY: the caller passes an open context, and the objects that `init` names are live. The new
+    // queue is a verbs_cq, which has room for an ibv_cq_ex.
+    unsafe {
+        let cq = create(context, attr)?;
+        let extended = &raw mut (*cq).u.cq_ex;
+        fill(extended, init.wc_flags as u32);
+        Ok(extended)
+    }
+}
 
 /// Makes the next completion the current one. Returns 0, or ENOENT, which is no error and so does not
 /// set errno.
@@ -105,7 +152,7 @@ fields! {
 ///
 /// # Safety
 /// `cq` is live, and nobody else knows it yet.
-pub unsafe fn fill(cq: *mut ibv_cq_ex, wc_flags: u32) {
+unsafe fn fill(cq: *mut ibv_cq_ex, wc_flags: u32) {
     // SAFETY: the caller passes a queue that nobody else uses.
     let cq = unsafe { &mut *cq };
     cq.start_poll = Some(start_poll);

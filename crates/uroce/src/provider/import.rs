@@ -60,7 +60,7 @@ unsafe fn original<B: handle::HasHandle>(
     // SAFETY: the handle is in the table, so the object is live, and its context open.
     let is_shared = unsafe {
         let of = (*object).context();
-        private(of).command_file() == private(context).command_file()
+        private(of).command_file == private(context).command_file
     };
     is_shared.then_some(object).ok_or(Errno(ENOENT))
 }

@@ -5,16 +5,19 @@
 //! | `ffi.rs` | the conversion of results to the conventions of C |
 //! | `object.rs` | what an object is made of; reference counts; waiting for acknowledged events |
 //! | `handle.rs`, `close.rs` | which objects exist, limits; closing a context |
-//! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
+//! | `listed.rs`, `context.rs` | devices of the library's list, opening; contexts, their events, GIDs |
+//! | `channel.rs` | completion channels |
 //! | `attributes.rs` | device and port attributes; limits |
 //! | `pd.rs`, `mr.rs`, `mw.rs` | protection, thread and parent domains; memory regions; windows |
 //! | `dm.rs`, `comp_cntr.rs` | device memory; completion counters |
 //! | `import.rs` | contexts and objects of another context of this process |
-//! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
+//! | `ah.rs`, `multicast.rs` | address handles; multicast groups |
+//! | `srq.rs` | shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
-//! | `qp.rs`, `init_attr.rs` | queue pairs; what they are created with |
+//! | `qp.rs`, `create_qp.rs`, `init_attr.rs` | queue pairs; creating them; what they are created with |
 //! | `modify.rs`, `transitions.rs` | attributes of queue pairs; state transition table (pure) |
-//! | `post.rs`, `wr_api.rs` | work requests: posted as lists, or built by the `ibv_wr_*` functions |
+//! | `post.rs`, `wr_list.rs` | work requests posted as lists; conversions that several verbs share |
+//! | `wr_api.rs`, `wr_session.rs` | work requests built by the `ibv_wr_*` functions |
 //!
 //! Not here: what the library does before it calls an op (argument checks, locks of the device list).
 
@@ -26,13 +29,16 @@ mod comp_cntr;
 mod context;
 mod cq;
 mod cq_ex;
+mod create_qp;
 mod dm;
 mod ffi;
 mod handle;
 mod import;
 mod init_attr;
+mod listed;
 mod modify;
 mod mr;
+mod multicast;
 mod mw;
 mod object;
 mod pd;
@@ -41,22 +47,22 @@ mod qp;
 mod srq;
 mod transitions;
 mod wr_api;
+mod wr_list;
+mod wr_session;
 
 use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
 pub use attributes::NO_CABLE;
-pub use context::new_device;
 pub use cq::{unread as unread_completions, unread_failure};
 use ffi::{ReturnToC, c_functions};
+pub use listed::new_device;
 
 c_functions! {
     ah {
-        attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
         create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
         destroy_ah(ah: *mut ibv_ah) -> c_int;
-        detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
     }
     attributes {
         query_device_ex(
@@ -99,10 +105,17 @@ c_functions! {
             channel: *mut ibv_comp_channel,
             comp_vector: c_int,
         ) -> *mut ibv_cq;
-        create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
         destroy_cq(cq: *mut ibv_cq) -> c_int;
         modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int;
         resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
+    }
+    cq_ex {
+        create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+    }
+    create_qp {
+        create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp;
+        create_qp_ex(context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+        open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
     }
     dm {
         alloc_dm(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
@@ -174,9 +187,12 @@ c_functions! {
             access: c_int,
         ) -> c_int;
     }
+    multicast {
+        attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+        detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    }
     mw {
         dealloc_mw(mw: *mut ibv_mw) -> c_int;
-        bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
         alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
     }
     pd {
@@ -189,11 +205,11 @@ c_functions! {
         dealloc_pd(pd: *mut ibv_pd) -> c_int;
         dealloc_td(td: *mut ibv_td) -> c_int;
     }
+    post {
+        bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
+    }
     qp {
-        create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp;
-        create_qp_ex(context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
         destroy_qp(qp: *mut ibv_qp) -> c_int;
-        open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
     }
     srq {
         close_xrcd(xrcd: *mut ibv_xrcd) -> c_int;
@@ -270,7 +286,7 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         unimport_dm: import::unimport_dm,
         unimport_mr: import::unimport_mr,
         unimport_pd: import::unimport_pd,
-        free_context: context::free_context,
+        free_context: listed::free_context,
         poll_cq: cq::poll_cq,
         post_recv: post::post_recv,
         post_send: post::post_send,

@@ -1,16 +1,16 @@
-//! Memory windows as verbs.
+//! Memory windows as verbs. Not here: binding them by a work request (`post.rs`).
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
 
 use super::context::private;
 use super::ffi::Result;
+use super::handle;
 use super::object::{Object, Zeroable};
 use super::pd::Pd;
-use super::{handle, post, qp};
 use crate::device::handles::{self, ObjectKind};
 use crate::memory::MwType;
-use roce::engine::{Bind, SendFlags, SendOp, SendWr};
+use roce::engine::Bind;
 
 /// A memory window. Its binding is in the device's memory table, under its R_Key.
 pub type Mw = Object<ibv_mw, ()>;
@@ -114,38 +114,4 @@ pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Re
 pub unsafe fn set_rkey(mw: *mut ibv_mw, rkey: u32) {
     // SAFETY: the caller passes a live window that it alone changes.
     unsafe { (*mw).rkey = rkey };
-}
-
-/// Binds a type 1 window, by a work request. The window's key changes at once to one with the next key
-/// byte.
-///
-/// # Safety
-/// `qp`, `mw` and the region that `mw_bind` names are live; the region may be NULL. `mw_bind` is
-/// readable.
-pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> Result<()> {
-    // SAFETY: the caller passes a live queue pair and a readable structure.
-    let (object, mw_bind) = unsafe { (qp::object(qp), &*mw_bind) };
-    let info = &mw_bind.bind_info;
-    // SAFETY: the caller passes a live window.
-    let (type_, rkey) = unsafe { ((*mw).type_, (*mw).rkey) };
-    if type_ != IBV_MW_TYPE_1 || info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
-        return Err(Errno(EINVAL));
-    }
-    // SAFETY: the window is live, the region live or NULL.
-    let bind = unsafe { bind_op(mw, rkey.wrapping_add(1), info) }?;
-    let flags = send_flags(mw_bind.send_flags);
-    let wr = SendWr::new(mw_bind.wr_id, SendOp::BindMw(bind), flags);
-    post::post_one(object, wr)?;
-    // SAFETY: the window is live, and no other thread binds it meanwhile.
-    unsafe { set_rkey(mw, bind.rkey) };
-    Ok(())
-}
-
-/// The engine's flags for `IBV_SEND_*`.
-pub fn send_flags(send_flags: u32) -> SendFlags {
-    SendFlags {
-        signaled: send_flags & IBV_SEND_SIGNALED != 0,
-        solicited: send_flags & IBV_SEND_SOLICITED != 0,
-        fence: send_flags & IBV_SEND_FENCE != 0,
-    }
 }

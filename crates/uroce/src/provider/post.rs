@@ -1,5 +1,5 @@
-//! Lists of work requests (ibv_post_send(3), ibv_post_recv(3)), and the checks that they share with
-//! the `ibv_wr_*` functions.
+//! Posting lists of work requests (ibv_post_send(3), ibv_post_recv(3)) and binds (ibv_bind_mw(3)), and the
+//! checks that these share with the `ibv_wr_*` functions.
 //!
 //! Not here: what a request does (`engine`), the checks of its memory, which are made when it is
 //! executed (`memory`).
@@ -11,53 +11,11 @@ use super::ah::Ah;
 use super::ffi::{Result, ReturnToC};
 use super::mw;
 use super::qp::{self, Qp, QpPrivate};
-use roce::engine::{Data, Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
+use super::wr_list::{append_inline, for_each_recv, send_flags, sge, sges};
+use roce::engine::{Data, Inline, QpState, SendOp, SendWr, Service, UdAddress};
 
 /// QP numbers have 24 bits.
 const QPN_MASK: u32 = 0xff_ffff;
-
-/// Converts a scatter/gather list. ENOMEM if there is no memory.
-///
-/// # Safety
-/// `list` has `count` readable elements.
-pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Result<Sges> {
-    // SAFETY: the caller's list has `count` elements, and `i` is less than that.
-    let sge = |i| unsafe { sge(list.add(i)) };
-    if count == 1 {
-        return Ok(Sges::from_slice(&[sge(0)]));
-    }
-    let mut sges = Sges::new();
-    if count > sges.inline_size() {
-        sges.try_reserve_exact(count).map_err(|_| Errno(ENOMEM))?;
-    }
-    sges.extend((0..count).map(sge));
-    Ok(sges)
-}
-
-/// # Safety
-/// `from` is readable.
-unsafe fn sge(from: *const ibv_sge) -> Sge {
-    // SAFETY: the caller says that it is readable.
-    let from = unsafe { &*from };
-    Sge {
-        addr: from.addr,
-        len: from.length,
-        lkey: from.lkey,
-    }
-}
-
-/// Appends memory of the program to inline data. ENOMEM if there is no memory.
-///
-/// # Safety
-/// `len` bytes at `addr` are readable.
-pub unsafe fn append_inline(inline: &mut Inline, addr: *const u8, len: usize) -> Result<()> {
-    if len > 0 {
-        inline.try_reserve(len).map_err(|_| Errno(ENOMEM))?;
-        // SAFETY: the caller passes `len` readable bytes; they are the program's and so not in `inline`.
-        inline.extend_from_slice(unsafe { core::slice::from_raw_parts(addr, len) });
-    }
-    Ok(())
-}
 
 /// Whether the queue pair takes the operation. If the service lacks it, it completes with an error, as on
 /// kernel rxe and RNICs.
@@ -176,7 +134,7 @@ unsafe fn fill(qp: &QpPrivate, wr: &ibv_send_wr, request: &mut SendWr) -> Result
     }
     // SAFETY: the caller says that what `wr` points to is readable, and that its objects are live.
     let op = unsafe { send_op(qp, wr) }?;
-    request.begin(wr.wr_id, op, mw::send_flags(wr.send_flags));
+    request.begin(wr.wr_id, op, send_flags(wr.send_flags));
     let has_payload = !matches!(
         request.op,
         SendOp::LocalInv { .. } | SendOp::BindMw(_) | SendOp::AtomicWrite { .. }
@@ -333,37 +291,6 @@ unsafe fn atomic_write_data(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<[u8; 8]>
     Ok(data)
 }
 
-/// Calls `call` with each receive of a list until one fails, and sets `bad_wr` to that one.
-///
-/// # Safety
-/// `wr` is a list of readable elements that ends with NULL, and `bad_wr` is writable.
-pub unsafe fn for_each_recv(
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-    max_sge: usize,
-    mut post: impl FnMut(RecvWr) -> Result<()>,
-) -> Result<()> {
-    let mut next = wr;
-    // SAFETY: the caller's list has readable elements and ends with NULL.
-    while let Some(wr) = unsafe { next.as_ref() } {
-        let posted = match usize::try_from(wr.num_sge) {
-            // SAFETY: the element's list has `num_sge` elements.
-            Ok(count) if count <= max_sge => unsafe { sges(wr.sg_list, count) }.and_then(|sges| {
-                let wr_id = wr.wr_id;
-                post(RecvWr { wr_id, sges })
-            }),
-            _ => Err(Errno(EINVAL)),
-        };
-        if posted.is_err() {
-            // SAFETY: the caller passes a writable `bad_wr`.
-            unsafe { *bad_wr = next };
-            return posted;
-        }
-        next = wr.next;
-    }
-    Ok(())
-}
-
 /// Posts a list of receives; those before the first bad one are posted.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
@@ -397,30 +324,27 @@ pub unsafe extern "C" fn post_recv(
     unsafe { for_each_recv(wr, bad_wr, object.cap.max_recv_sge as usize, post) }.return_to_c()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::tests::out_of_memory::without_memory;
-
-    /// Short lists need no memory; long ones are refused without.
-    #[test]
-    fn lists_without_memory_are_refused() {
-        let list = [ibv_sge {
-            addr: 0,
-            length: 1,
-            lkey: 0,
-        }; 32];
-        let bytes = [7; 200];
-        for (count, len, refused) in [(4, 64, false), (5, 65, true), (32, 200, true)] {
-            // SAFETY: the list has at least `count` elements, and `bytes` at least `len`.
-            without_memory(|| unsafe {
-                assert_eq!(sges(list.as_ptr(), count).is_err(), refused);
-                let mut inline = Inline::default();
-                assert_eq!(
-                    append_inline(&mut inline, bytes.as_ptr(), len).is_err(),
-                    refused
-                );
-            });
-        }
+/// Binds a type 1 window, by a work request. The window's key changes at once to one with the next key
+/// byte.
+///
+/// # Safety
+/// `qp`, `mw` and the region that `mw_bind` names are live; the region may be NULL. `mw_bind` is
+/// readable.
+pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> Result<()> {
+    // SAFETY: the caller passes a live queue pair and a readable structure.
+    let (object, mw_bind) = unsafe { (qp::object(qp), &*mw_bind) };
+    let info = &mw_bind.bind_info;
+    // SAFETY: the caller passes a live window.
+    let (type_, rkey) = unsafe { ((*mw).type_, (*mw).rkey) };
+    if type_ != IBV_MW_TYPE_1 || info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
+        return Err(Errno(EINVAL));
     }
+    // SAFETY: the window is live, the region live or NULL.
+    let bind = unsafe { mw::bind_op(mw, rkey.wrapping_add(1), info) }?;
+    let flags = send_flags(mw_bind.send_flags);
+    let wr = SendWr::new(mw_bind.wr_id, SendOp::BindMw(bind), flags);
+    post_one(object, wr)?;
+    // SAFETY: the window is live, and no other thread binds it meanwhile.
+    unsafe { mw::set_rkey(mw, bind.rkey) };
+    Ok(())
 }

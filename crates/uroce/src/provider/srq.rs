@@ -15,7 +15,7 @@ use super::ffi::{Result, ReturnToC};
 use super::handle;
 use super::object::{Object, RefCount, Room, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
-use super::post;
+use super::wr_list::for_each_recv;
 use crate::device::Device;
 use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn post_srq_recv(
         }
     };
     // SAFETY: the caller passes a live list and a writable `bad_wr`.
-    unsafe { post::for_each_recv(wr, bad_wr, queue.max_sge, post) }.return_to_c()
+    unsafe { for_each_recv(wr, bad_wr, queue.max_sge, post) }.return_to_c()
 }
 
 /// Opens an XRC domain: a new one, or the one that a file names.

@@ -1,11 +1,10 @@
 //! Extended queue pairs: work requests that the program builds by function calls (ibv_wr_post(3)).
 //!
 //! Invariant: from `wr_start` to `wr_complete` or `wr_abort` a thread holds the lock of the queue pair's
-//! [`WrSession`], and only that thread uses the requests in it. A child of fork never uses them: another
-//! thread of its parent may have held the lock. There `wr_complete` fails with EACCES, and the other
+//! session (`wr_session.rs`), and only that thread uses the requests in it. A child of fork never uses them:
+//! another thread of its parent may have held the lock. There `wr_complete` fails with EACCES, and the other
 //! functions do nothing.
 
-use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
 use ibverbs_abi::*;
@@ -13,44 +12,12 @@ use libc::{EACCES, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
+use super::wr_list::{append_inline, send_flags, sges};
+use super::wr_session::{PendingBind, PendingWrs};
 use super::{mw, post};
 use crate::profile::Profile;
-use crate::sync::{RawMutex, RawMutexApi as _};
+use crate::sync::RawMutexApi as _;
 use roce::engine::{Data, Inline, SendOp, SendWr, Service, Sge};
-
-/// The requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
-pub struct WrSession {
-    /// Locked between these calls.
-    lock: RawMutex,
-    pending: UnsafeCell<PendingWrs>,
-}
-
-#[derive(Default)]
-struct PendingWrs {
-    wrs: Vec<SendWr>,
-    /// The windows that requests among them bind.
-    binds: Vec<PendingBind>,
-    /// The last error of a function that returns none; `ibv_wr_complete` reports it.
-    error: Option<Errno>,
-}
-
-/// A window, and the key that it has once the bind is posted.
-struct PendingBind {
-    mw: *mut ibv_mw,
-    rkey: u32,
-}
-
-// SAFETY: only the thread that holds the lock uses the requests.
-unsafe impl Sync for WrSession {}
-
-impl Default for WrSession {
-    fn default() -> WrSession {
-        WrSession {
-            lock: RawMutex::INIT,
-            pending: UnsafeCell::default(),
-        }
-    }
-}
 
 /// EOPNOTSUPP if `send_ops_flags` has an operation that the service does not.
 pub fn check_ops(service: Service, ops: u64, profile: &Profile) -> Result<()> {
@@ -127,7 +94,7 @@ unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
     let reserved = pending.wrs.try_reserve(1).map_err(|_| Errno(ENOMEM));
     match reserved.and(op) {
         Ok(op) => {
-            let flags = mw::send_flags(wr_flags);
+            let flags = send_flags(wr_flags);
             pending.wrs.push(SendWr::new(wr_id, op, flags));
         }
         Err(errno) => pending.error = Some(errno),
@@ -346,7 +313,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
                 if buf.length > room {
                     return Err(Errno(EINVAL));
                 }
-                post::append_inline(&mut inline, buf.addr.cast(), buf.length)?;
+                append_inline(&mut inline, buf.addr.cast(), buf.length)?;
             }
             wr.data = Data::Inline(inline);
             Ok(())
@@ -372,7 +339,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *co
             if count > object.cap.max_send_sge as usize {
                 return Err(Errno(EINVAL));
             }
-            wr.data = Data::Sges(post::sges(list, count)?);
+            wr.data = Data::Sges(sges(list, count)?);
             Ok(())
         });
     }

@@ -9,7 +9,7 @@
 //! rejects addresses without a GRH, as any does.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{GidEntry, GidType};
 use crate::profile::{Fabric, Profile};
@@ -25,15 +25,12 @@ pub struct Lids {
 const INFINIBAND: Lids = Lids { mask: 0x7fff };
 const EXTENSION: Lids = Lids { mask: 0xffff };
 
-/// Whether `IBV_UROCE_LIDS` enables LIDs. It is read once, and ignored in a set-user-ID program
-/// (AT_SECURE).
-fn enabled() -> bool {
-    static ENABLED: OnceLock<bool> = OnceLock::new();
-    *ENABLED.get_or_init(|| {
-        // SAFETY: getauxval takes no pointers.
-        let at_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-        !at_secure && std::env::var_os("IBV_UROCE_LIDS").is_some_and(|value| value == "1")
-    })
+/// `IBV_UROCE_LIDS`: whether ports without an InfiniBand link layer have LIDs, too.
+static ENABLED: AtomicBool = AtomicBool::new(false);
+
+/// Gives LIDs to all ports of this process, or only to those with an InfiniBand link layer.
+pub fn enable(all_ports: bool) {
+    ENABLED.store(all_ports, Ordering::Relaxed);
 }
 
 /// A GID and its index in the GID table.
@@ -63,7 +60,7 @@ impl Lids {
     pub fn of(profile: &Profile) -> Option<Lids> {
         match profile.fabric {
             Fabric::InfiniBand => Some(INFINIBAND),
-            _ => enabled().then_some(EXTENSION),
+            _ => ENABLED.load(Ordering::Relaxed).then_some(EXTENSION),
         }
     }
 

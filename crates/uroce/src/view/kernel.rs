@@ -161,16 +161,22 @@ pub fn stat(path: &str, follow: bool) -> Option<libc::stat> {
     (result == 0).then(|| unsafe { found.assume_init() })
 }
 
-/// The working directory; None if it has been removed or is outside the root directory.
-pub fn cwd() -> Option<String> {
+/// Calls `work` with the path of the working directory; None if it has been removed or is outside the root
+/// directory. Allocates nothing.
+pub fn with_cwd<R>(work: impl FnOnce(&[u8]) -> R) -> Option<R> {
     let mut path = [0 as c_char; PATH_MAX];
     // SAFETY: the buffer is writable for its length.
     if unsafe { real::getcwd(path.as_mut_ptr(), path.len()) }.is_null() {
         return None;
     }
     // SAFETY: getcwd has succeeded, so it has written a C string.
-    let path = unsafe { CStr::from_ptr(path.as_ptr()) }.to_str().ok()?;
-    path.starts_with('/').then(|| path.to_owned())
+    let path = unsafe { CStr::from_ptr(path.as_ptr()) }.to_bytes();
+    path.starts_with(b"/").then(|| work(path))
+}
+
+/// The working directory; None if it has been removed, is outside the root directory, or is not UTF-8.
+pub fn cwd() -> Option<String> {
+    with_cwd(|path| core::str::from_utf8(path).ok().map(str::to_owned)).flatten()
 }
 
 /// The nearest directory at or above an absolute path that exists.

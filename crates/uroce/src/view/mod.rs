@@ -11,9 +11,9 @@
 //! | `paths.rs` | where a path leads, over links and `..` (pure) |
 //! | `content.rs` | what the files say |
 //! | `files.rs`, `streams.rs` | descriptors, stat(2), directory streams |
-//! | `state.rs` | devices, open descriptors, the working directory |
+//! | `state.rs`, `working_directory.rs` | devices, open descriptors; the working directory |
 //! | `kernel.rs` | what is asked of the kernel |
-//! | `real.rs`, `definition.rs` | libc's own functions, and how they are found |
+//! | `real.rs`, `definition.rs`, `libc_types.rs` | libc's own functions, how they are found, their types |
 //! | `got.rs`, `reserved.rs` | the redirection; lists that are filled without allocating memory |
 //! | `calls/` | the functions that calls are redirected to |
 //! | `librdmacm.rs` | calls of librdmacm, for the library's IBV_EXPLAIN |
@@ -26,6 +26,7 @@ mod definition;
 mod files;
 mod got;
 mod kernel;
+mod libc_types;
 pub mod librdmacm;
 mod paths;
 mod real;
@@ -35,6 +36,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod working_directory;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicPtr, Ordering, fence};
 use ibverbs_abi::Errno;
 use libc::{DIR, FILE, mode_t, size_t, ssize_t};
 
-use super::calls::fts::{Compare as FtsCompare, Entry as FtsEntry, Walk as FtsWalk};
 use super::definition::Definitions;
+use super::libc_types::{Fts, FtsCompare, FtsEntry, Ftw};
 
 type Dirent = libc::dirent;
 type DirentList = *mut *mut *mut Dirent;
@@ -26,8 +26,7 @@ pub type Compare =
 /// The function that decides which directory entries scandir(3) keeps.
 pub type Filter = unsafe extern "C" fn(*const libc::dirent) -> c_int;
 /// The function that nftw(3) calls for each entry.
-pub type NftwVisitor =
-    unsafe extern "C" fn(*const c_char, *const Stat, c_int, *mut super::calls::walk::Ftw) -> c_int;
+pub type NftwVisitor = unsafe extern "C" fn(*const c_char, *const Stat, c_int, *mut Ftw) -> c_int;
 /// The function that ftw(3) calls for each entry.
 pub type FtwVisitor = unsafe extern "C" fn(*const c_char, *const Stat, c_int) -> c_int;
 
@@ -144,10 +143,10 @@ originals! {
         paths: *const CStrPtr,
         options: c_int,
         compare: Option<FtsCompare>,
-    ) -> *mut FtsWalk, null_mut();
-    fn fts_read(walk: *mut FtsWalk) -> *mut FtsEntry, null_mut();
-    fn fts_children(walk: *mut FtsWalk, option: c_int) -> *mut FtsEntry, null_mut();
-    fn fts_close(walk: *mut FtsWalk) -> c_int, -1;
+    ) -> *mut Fts, null_mut();
+    fn fts_read(walk: *mut Fts) -> *mut FtsEntry, null_mut();
+    fn fts_children(walk: *mut Fts, option: c_int) -> *mut FtsEntry, null_mut();
+    fn fts_close(walk: *mut Fts) -> c_int, -1;
     fn syscall(
         number: c_long,
         a: usize,

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use ibverbs_abi::Errno;
 
 use super::kernel;
+use super::paths::may_concern;
 use super::tree::{Character, Node, Shown, Tree};
+use super::working_directory::WorkingDirectories;
 use crate::config::Config;
 use crate::profile::Fabric;
 use crate::sync::Mutex;
@@ -58,8 +60,9 @@ struct ViewState {
     found: Vec<usize>,
     devices: Option<Devices>,
     opened: Option<BTreeMap<c_int, Opened>>,
-    /// The working directory, if it is a directory of the tree that the kernel does not have.
-    cwd: Option<String>,
+    cwds: WorkingDirectories,
+    /// The process that forks, while [`before_fork`] has this locked.
+    forking: u32,
 }
 
 static STATE: Mutex<ViewState> = Mutex::new(ViewState {
@@ -67,7 +70,8 @@ static STATE: Mutex<ViewState> = Mutex::new(ViewState {
     found: Vec::new(),
     devices: None,
     opened: None,
-    cwd: None,
+    cwds: WorkingDirectories::new(),
+    forking: 0,
 });
 
 /// A bit for each descriptor: whether it may be in `ViewState::opened`. Written with [`STATE`] locked.
@@ -77,12 +81,16 @@ static TRACKS_CWD: AtomicBool = AtomicBool::new(false);
 
 /// Makes the view show these devices. Called once.
 pub fn configure(configured: Vec<Config>) {
-    STATE.lock().configured = configured;
+    let mut state = STATE.lock();
+    state.configured = configured;
+    state.cwds.set_program(std::process::id());
 }
 
 /// Locks the state, so that it is whole in a child of fork. [`after_fork`] unlocks it.
 pub fn before_fork() {
-    core::mem::forget(STATE.lock());
+    let mut state = STATE.lock();
+    state.forking = std::process::id();
+    core::mem::forget(state);
 }
 
 /// Unlocks the state in the parent and in the child.
@@ -90,8 +98,15 @@ pub fn before_fork() {
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.
 pub unsafe fn after_fork() {
-    // SAFETY: `before_fork` locked it in this thread, as the caller says.
-    unsafe { STATE.force_unlock() };
+    // SAFETY: `before_fork` locked it in this thread, as the caller says, so nothing else uses the value.
+    unsafe {
+        let state = &mut *STATE.data_ptr();
+        let process = std::process::id();
+        if process != state.forking {
+            state.cwds.forked(state.forking, process);
+        }
+        STATE.force_unlock();
+    }
 }
 
 /// The devices whose interface exists or has existed, and their tree.
@@ -223,8 +238,21 @@ pub fn adopt(fd: c_int) {
 }
 
 /// Returns the target of a descriptor, if that is in the tree, and a program asks.
+#[inline]
 pub fn opened(fd: c_int) -> Option<Opened> {
-    if !is_marked(fd) || crate::bypass::is_active() {
+    if is_marked(fd) {
+        opened_marked(fd)
+    } else {
+        None
+    }
+}
+
+/// [`opened`] for a descriptor that is marked. It is a function of its own, so that the others need no stack
+/// and no address of a thread's variable.
+#[cold]
+#[inline(never)]
+fn opened_marked(fd: c_int) -> Option<Opened> {
+    if crate::bypass::is_active() {
         return None;
     }
     let identity = kernel::identity(fd);
@@ -252,26 +280,27 @@ pub fn cwd() -> Option<String> {
     if !tracks_cwd() {
         return None;
     }
-    let virtual_cwd = STATE.lock().cwd.clone();
-    virtual_cwd.or_else(kernel_cwd)
+    virtual_cwd().or_else(|| kernel::cwd().filter(|cwd| may_concern(cwd.as_bytes())))
 }
 
 /// The working directory, if it is one of the tree that the kernel does not have.
 pub fn virtual_cwd() -> Option<String> {
-    tracks_cwd().then(|| STATE.lock().cwd.clone()).flatten()
+    if !tracks_cwd() {
+        return None;
+    }
+    let state = STATE.lock();
+    state.cwds.of(std::process::id()).map(str::to_owned)
 }
 
-fn kernel_cwd() -> Option<String> {
-    let cwd = kernel::cwd()?;
-    let concerns = super::paths::may_concern(cwd.as_bytes());
-    concerns.then_some(cwd)
-}
-
-/// Takes note that the program has changed its working directory: to a directory of the tree, or to one of
-/// the kernel's.
+/// Takes note that this process has changed its working directory: to a directory of the tree, or to one of
+/// the kernel's. If neither the old one nor the new one concerns the tree, it takes no lock and allocates
+/// nothing.
 pub fn set_cwd(directory: Option<String>) {
+    let concerns = directory.is_some() || kernel::with_cwd(may_concern).unwrap_or(false);
+    if !concerns && !tracks_cwd() {
+        return;
+    }
     let mut state = STATE.lock();
-    let tracks = directory.is_some() || kernel_cwd().is_some();
-    state.cwd = directory;
+    let tracks = state.cwds.set(std::process::id(), directory, concerns);
     TRACKS_CWD.store(tracks, Ordering::Relaxed);
 }

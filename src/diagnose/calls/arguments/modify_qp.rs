@@ -4,10 +4,10 @@ use core::ffi::c_int;
 
 use ibverbs_abi::*;
 
-use super::super::super::check::arguments::{Argument, number, object, reason};
 use super::super::super::check::state::{mask_names, state_name};
 use super::super::super::facts;
 use super::super::super::finding::Kind;
+use super::super::argument::{Argument, number, object, reason};
 use super::super::{attributes, preserving_errno, with};
 use super::{Arguments, PORT, device};
 

@@ -3,7 +3,7 @@
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
-use crate::restart::{Area, CHANGED, Call, RESTARTED, STALE};
+use crate::arch::rseq::{Area, CHANGED, Call, RESTARTED, STALE};
 
 /// The signature in front of each abort handler, as libc registers it.
 pub const SIGNATURE: u32 = 0xd428_bc00;

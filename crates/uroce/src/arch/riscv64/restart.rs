@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::restart::{Area, CHANGED, Call, RESTARTED, STALE};
+use crate::arch::rseq::{Area, CHANGED, Call, RESTARTED, STALE};
 
 /// The signature in front of each abort handler, as libc registers it.
 pub const SIGNATURE: u32 = 0xf140_1073;

@@ -11,7 +11,7 @@ use ibverbs_abi::CmListener;
 use super::id::space;
 use super::names;
 use super::os::Port;
-use super::process;
+use super::state;
 use roce::wire::gid_of;
 
 /// __SO_ACCEPTCON of the kernel, as /proc/net/unix shows the flags of a socket that listens.
@@ -20,7 +20,7 @@ const LISTENS: &str = "00010000";
 /// A program of this host that listens at the destination of an id but for the order of the port's bytes, or
 /// in another port space.
 pub fn listener_alike(id: u32) -> Option<CmListener> {
-    let (space, to) = process::destination(id)?;
+    let (space, to) = state::destination(id)?;
     let sockets = fs::read_to_string("/proc/net/unix").ok()?;
     find(&sockets, space, to)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::forward;
 use super::names::Blocking;
-use super::process::{CONFIGS, ENDED, QUEUE, SENDING, STARTED, STATE, known_files};
 use super::send::send_all;
+use super::state::{CONFIGS, ENDED, QUEUE, SENDING, STARTED, STATE, known_files};
 use crate::device::{clock, exit};
 
 /// How long exit(3) waits for a thread that is executing a command.

@@ -19,8 +19,8 @@
 //! | `os.rs` | what the commands need of the operating system |
 //! | `system.rs`, `routes.rs`, `named.rs` | the operating system: devices, routes, ports |
 //! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
-//! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
-//! | `send.rs` | sending messages |
+//! | `state.rs`, `process.rs`, `epoll.rs` | the state of the process; its commands and its thread |
+//! | `send.rs`, `lifecycle.rs` | sending its messages; forks, exit |
 //! | `observe.rs`, `alike.rs` | failures, and listeners that a client has missed, for IBV_EXPLAIN |
 //! | `user_memory.rs` | reading and writing the program's memory |
 //!
@@ -77,6 +77,7 @@ mod reports;
 mod resolve;
 mod routes;
 mod send;
+mod state;
 mod system;
 mod table;
 #[cfg(test)]
@@ -131,7 +132,7 @@ pub fn open(flags: c_int) -> Result<OwnedFd, Errno> {
 /// A command names memory of the program for its response, which is written if it is mapped. The program
 /// passes memory that it owns, as with the kernel.
 pub unsafe fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Option<Result<isize, Errno>> {
-    let file = process::file_of(fd)?;
+    let file = state::file_of(fd)?;
     let errno = Errno::last();
     // SAFETY: the caller passes a command with memory of the program.
     let result = unsafe { write_to(file, fd, buffer, len) };
@@ -173,7 +174,7 @@ unsafe fn write_to(
             _ => Errno::last(),
         };
         // It is closed, or another file has its number by now, which fails in its own way.
-        if error != Errno(libc::EINTR) && process::file_of(fd) != Some(file) {
+        if error != Errno(libc::EINTR) && state::file_of(fd) != Some(file) {
             return Err(block_until_signal());
         }
         return Err(error);
@@ -245,7 +246,7 @@ fn execute(file: os::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(),
         user_memory::read_into(input.u64(0) as usize, &mut option)?;
     }
     let other_file = match command {
-        Command::MigrateId => process::file_of_other(input.u32(12) as RawFd),
+        Command::MigrateId => state::file_of_other(input.u32(12) as RawFd),
         _ => Err(EINVAL),
     };
     let response = command.response_at().map(|at| input.u64(at) as usize);
@@ -274,7 +275,7 @@ fn execute(file: os::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(),
             true => Failure::Closed,
             false => EAGAIN.into(),
         },
-        EACCES if blocks && !process::is_known(file) => Failure::Closed,
+        EACCES if blocks && !state::is_known(file) => Failure::Closed,
         other => Failure::Errno(other),
     })
 }

@@ -8,7 +8,7 @@ use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
 use super::id::IdState;
 use super::input::{Command, Input};
-use super::process;
+use super::state;
 
 /// Bytes in a response to GET_EVENT before the number of the event, and before its status.
 const EVENT_AT: usize = 12;
@@ -77,7 +77,7 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Errno>, 
                 return;
             };
             let id = input.u32(at);
-            let known = process::id_state(id);
+            let known = state::id_state(id);
             hook(&CmNotice::Failed(CmFailure {
                 call,
                 errno: errno.0,
@@ -134,8 +134,8 @@ fn name(state: IdState) -> &'static str {
 
 /// The ids of a descriptor of the device file, and their states; None if it is another file.
 pub fn ids_of_descriptor(fd: RawFd) -> Option<Vec<(u32, &'static str)>> {
-    let file = process::file_of(fd)?;
-    let ids = process::ids_of(file)?;
+    let file = state::file_of(fd)?;
+    let ids = state::ids_of(file)?;
     Some(
         ids.into_iter()
             .map(|(id, state)| (id, name(state)))
@@ -145,7 +145,7 @@ pub fn ids_of_descriptor(fd: RawFd) -> Option<Vec<(u32, &'static str)>> {
 
 /// The id and the type of an event that the program has not read, of any descriptor.
 pub fn unread_event() -> Option<(u32, u32)> {
-    process::unread_event()
+    state::unread_event()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::forward;
 use super::names::Blocking;
-use super::process::{INCOMING_MAX, ProcessState, QUEUE, WANTS_PORT};
+use super::state::{INCOMING_MAX, ProcessState, QUEUE, WANTS_PORT};
 use crate::device::Device;
 use roce::cm::agent::{Incoming, Outgoing, prefix_of};
 use roce::cm::mad::{CmMad, Recipient};
@@ -52,7 +52,7 @@ impl ProcessState {
     }
 }
 
-/// Sends messages. The caller has [`super::process::SENDING`] locked, or is the thread of the command that
+/// Sends messages. The caller has [`super::state::SENDING`] locked, or is the thread of the command that
 /// they come from, which may block.
 pub(super) fn send_all(sends: &[Send], blocking: Blocking) {
     for send in sends {

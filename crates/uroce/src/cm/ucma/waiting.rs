@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::event_queue::EVENT_LEN;
 use super::lifecycle::{end_connections, wait_for_thread};
-use super::process::{ENDED, STARTED, STATE};
+use super::state::{ENDED, STARTED, STATE};
 use super::*;
 use crate::sync::Mutex;
 
@@ -60,13 +60,13 @@ fn goes_on_until_a_signal((thread, result): (JoinHandle<()>, Receiver<Result<isi
 
 /// Waits until the thread of rdma_cm has noticed that a descriptor is closed.
 fn wait_until_closed(file: os::FileId) {
-    while process::is_known(file) {
+    while state::is_known(file) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 fn file_of(fd: &OwnedFd) -> os::FileId {
-    process::file_of(fd.as_raw_fd()).unwrap()
+    state::file_of(fd.as_raw_fd()).unwrap()
 }
 
 /// The thread of rdma_cm has noticed it before GET_EVENT can execute the command.
@@ -142,14 +142,14 @@ fn nothing_stays_open_when_a_device_is_closed() {
     let [kept, closed] = fds;
     drop(closed);
     after_close();
-    assert!(process::is_known(first) && !process::is_known(second));
+    assert!(state::is_known(first) && !state::is_known(second));
     let copy = kept.try_clone().unwrap();
     drop(kept);
     after_close();
-    assert!(process::is_known(first), "a copy is open");
+    assert!(state::is_known(first), "a copy is open");
     drop(copy);
     after_close();
-    assert!(!process::is_known(first));
+    assert!(!state::is_known(first));
     assert!(STATE.lock().is_none());
     assert_eq!(
         ENDED.load(Ordering::Acquire),

@@ -50,9 +50,15 @@ unsafe fn answer_open(
 /// # Safety
 /// The path is a C string.
 unsafe fn names_descriptor(path: *const c_char) -> bool {
-    // SAFETY: as the caller says.
-    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    path.starts_with(b"/proc/") || path.starts_with(b"/dev/fd/")
+    let begins = |prefix: &[u8]| {
+        // SAFETY: a C string can be read up to its NUL, which differs from all bytes of the prefix.
+        let read = |at| unsafe { *path.add(at) } as u8;
+        prefix
+            .iter()
+            .enumerate()
+            .all(|(at, byte)| read(at) == *byte)
+    };
+    begins(b"/proc/") || begins(b"/dev/fd/")
 }
 
 /// The result of a path that leads to nothing in the tree: sysfs lets nobody create a file.

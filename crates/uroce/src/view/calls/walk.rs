@@ -18,17 +18,9 @@ use super::descriptor::{chdir, getcwd};
 use super::directory::{closedir, name, opendir, readdir};
 use super::stat::{lstat, stat};
 use super::{PathTarget, find};
+use crate::view::libc_types::Ftw;
 use crate::view::real::{self, FtwVisitor, NftwVisitor};
 use crate::view::{paths, state};
-
-/// `struct FTW` of ftw.h.
-#[repr(C)]
-pub struct Ftw {
-    /// The offset of the name in the path.
-    pub base: c_int,
-    /// The depth below the start.
-    pub level: c_int,
-}
 
 /// The kinds of entries (ftw.h).
 const FTW_F: c_int = 0;

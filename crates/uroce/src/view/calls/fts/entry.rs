@@ -1,38 +1,14 @@
 //! The entries of a walk. An entry is one block of memory: the structure of fts.h with its name, the status,
 //! the path. It lives until the walk has gone past it, a directory until the walk has left it.
 
-use core::ffi::{CStr, c_char, c_int, c_long, c_void};
+use core::ffi::CStr;
 
 use ibverbs_abi::Errno;
 
+use crate::view::libc_types::FtsEntry as Entry;
+
 /// The `fts_instr` of an entry without an instruction.
 pub const FTS_NOINSTR: u16 = 3;
-
-/// `FTSENT`.
-#[repr(C)]
-pub struct Entry {
-    pub cycle: *mut Entry,
-    pub parent: *mut Entry,
-    pub link: *mut Entry,
-    number: c_long,
-    pointer: *mut c_void,
-    access_path: *mut c_char,
-    pub path: *mut c_char,
-    pub errno: c_int,
-    link_descriptor: c_int,
-    path_len: u16,
-    name_len: u16,
-    pub inode: libc::ino_t,
-    pub device: libc::dev_t,
-    pub links: libc::nlink_t,
-    pub level: i16,
-    pub info: u16,
-    flags: u16,
-    pub instruction: u16,
-    pub status: *mut libc::stat,
-    /// The first byte of the name.
-    name: [c_char; 1],
-}
 
 const NAME_AT: usize = core::mem::offset_of!(Entry, name);
 

@@ -12,16 +12,13 @@ use std::ffi::CString;
 
 use ibverbs_abi::Errno;
 
-pub use entry::Entry;
 use entry::{FTS_NOINSTR, free_list, name_of, new_entry, shorten_name};
 
 use super::stat::{lstat, stat};
 use super::walk::{join, names_in};
 use super::{PathTarget, find};
+use crate::view::libc_types::{FtsCompare as Compare, FtsEntry as Entry};
 use crate::view::real;
-
-/// A comparison of entries.
-pub type Compare = unsafe extern "C" fn(*const *const Entry, *const *const Entry) -> c_int;
 
 const FTS_COMFOLLOW: c_int = 0x01;
 const FTS_LOGICAL: c_int = 0x02;
@@ -332,7 +329,7 @@ pub unsafe extern "C" fn fts_open(
     // SAFETY: the caller passes what fts_open(3) accepts.
     let Some(paths) = (unsafe { own_paths(paths) }) else {
         // SAFETY: the caller passes what fts_open(3) accepts.
-        return unsafe { real::fts_open(paths, options, compare) };
+        return unsafe { real::fts_open(paths, options, compare) }.cast();
     };
     if options & !FTS_OPTIONMASK != 0 {
         return Errno(libc::EINVAL).null();
@@ -395,7 +392,7 @@ pub unsafe extern "C" fn fts_read(walk: *mut Walk) -> *mut Entry {
         if is_ours(walk) {
             (*walk).next()
         } else {
-            real::fts_read(walk)
+            real::fts_read(walk.cast())
         }
     }
 }
@@ -406,7 +403,7 @@ pub unsafe extern "C" fn fts_children(walk: *mut Walk, option: c_int) -> *mut En
     // SAFETY: the caller passes a walk of fts_open, ours or libc's; the current entry exists.
     unsafe {
         if !is_ours(walk) {
-            return real::fts_children(walk, option);
+            return real::fts_children(walk.cast(), option);
         }
         if option & !FTS_NAMEONLY != 0 {
             return Errno(libc::EINVAL).null();
@@ -431,7 +428,7 @@ pub unsafe extern "C" fn fts_close(walk: *mut Walk) -> c_int {
     // SAFETY: the caller passes a walk of fts_open, ours or libc's, and does not use it again.
     unsafe {
         if !is_ours(walk) {
-            return real::fts_close(walk);
+            return real::fts_close(walk.cast());
         }
         if let Some(slot) = slot_of(walk) {
             slot.store(null_mut(), Relaxed);

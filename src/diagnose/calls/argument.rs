@@ -1,6 +1,5 @@
 //! Arguments of calls: objects that are NULL, destroyed or of another context, numbers out of their range,
-//! and
-//! bits that nothing knows.
+//! and bits that nothing knows.
 
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;

@@ -4,76 +4,25 @@
 //! Safety, for all functions here: the arguments are the program's for the function that is named, whose
 //! requirements they meet: a pointer is NULL or readable as librdmacm will read it.
 
-use core::cell::Cell;
-
 use ibverbs_abi::*;
 
-use super::cm::id_object;
-use super::cm_layout::{Id, Param, RDMA_PS_IPOIB, RDMA_PS_UDP};
-use super::finding::{Finding, Kind, Object, Outcome};
-use super::report;
-use super::rules::Rule;
-use super::shadow;
-use super::{cm_order, crash_notes};
+use super::super::crash_notes;
+use super::super::finding::{Finding, Outcome};
+use super::super::rules::Rule;
+use super::super::shadow;
+use super::current::{self, finding, object, takes_id};
+use super::layout::{Id, Param, RDMA_PS_IPOIB, RDMA_PS_UDP};
+use super::order;
 
 /// An explanation: what is wrong, why, and what to do.
 type Wrong = (String, &'static str, String);
 
-thread_local! {
-    /// [`report::count`] when the call began that this thread makes.
-    static COUNT: Cell<u32> = const { Cell::new(0) };
-    /// The id that this call gets (`takes_id`), or 0.
-    static CURRENT: Cell<usize> = const { Cell::new(0) };
-    /// The function's name; empty outside of a call.
-    static NAME: Cell<&'static str> = const { Cell::new("") };
-}
-
-/// An event was read: if that was not by the program, its id is synchronous.
-pub fn event_read() {
-    // SAFETY: the id is the program's, for a call that has not returned.
-    if let Some(id) = unsafe { (CURRENT.get() as *const Id).as_ref() } {
-        let channel = id.channel as u64;
-        shadow::with(|shadow| shadow.cm_ids.add_synchronous(channel));
-    }
-}
-
-/// Whether the first argument of a function is an id.
-pub fn takes_id(name: &str) -> bool {
-    let others = [
-        "rdma_get_cm_event",
-        "rdma_create_id",
-        "rdma_create_ep",
-        "rdma_destroy_event_channel",
-    ];
-    !others.contains(&name)
-}
-
-fn object(call: &CmCall) -> Object {
-    let uid = call.arguments[0];
-    let number = shadow::with(|shadow| shadow.cm_ids.number(uid as u64)).flatten();
-    match (call.name, number) {
-        (name, _) if !takes_id(name) => Object::process(),
-        (_, Some(number)) => id_object(number),
-        _ => Object::at(Kind::CmId, uid),
-    }
-}
-
-/// A finding about a call that is about to be made.
-pub fn finding(call: &CmCall, rule: Rule) -> Finding {
-    Finding::new(rule, object(call), call.name, Outcome::Called)
-}
-
 /// A call is about to be made.
 pub fn calling(call: &CmCall) {
-    COUNT.set(report::count());
-    NAME.set(call.name);
-    CURRENT.set(match takes_id(call.name) {
-        true => call.arguments[0],
-        false => 0,
-    });
+    current::begin(call);
     // SAFETY: the arguments are the program's for this function; an id that is gone is not read.
     let found = unsafe {
-        cm_order::wrong(call).or_else(|| {
+        order::wrong(call).or_else(|| {
             let (what, why, todo) = wrong(call)?;
             Some(finding(call, Rule::Argument).with_texts(what, why, todo))
         })
@@ -89,32 +38,15 @@ pub const FORKED: (&str, &str) = (
     "create the event channel and its ids in the process that uses them, after fork",
 );
 
-/// Whether this thread is in a call of librdmacm that gets an id.
-pub fn is_inside() -> bool {
-    CURRENT.get() != 0
-}
-
-/// Whether something was reported of the call of librdmacm that this thread makes.
-pub fn is_explained() -> bool {
-    CURRENT.get() != 0 && report::count() != COUNT.get()
-}
-
-/// The call of librdmacm that this thread makes, and the address of its id, or 0.
-pub fn current() -> Option<(&'static str, usize)> {
-    let name = NAME.get();
-    (!name.is_empty()).then(|| (name, CURRENT.get()))
-}
-
 /// A call has failed.
 pub fn failed(call: &CmCall) {
-    NAME.set("");
-    CURRENT.set(0);
+    current::end();
     let errno = Errno::last();
     let is_probe = matches!(
         errno.0,
         libc::EAGAIN | libc::EINTR | libc::EOPNOTSUPP | libc::ENOSYS
     );
-    if is_probe || report::count() != COUNT.get() {
+    if is_probe || current::has_findings() {
         return;
     }
     let id = match takes_id(call.name) {
@@ -417,8 +349,7 @@ fn get_request(id: &Id) -> Option<Wrong> {
 
 /// A call has succeeded: what it means for later ones.
 pub fn succeeded(call: &CmCall) {
-    NAME.set("");
-    CURRENT.set(0);
+    current::end();
     let [first, second, ..] = call.arguments;
     if matches!(call.name, "rdma_connect" | "rdma_accept") {
         // SAFETY: the id is the program's, and exists; the parameters are NULL or readable.
@@ -445,7 +376,7 @@ pub fn succeeded(call: &CmCall) {
         // SAFETY: the id is the program's, and exists.
         let id = unsafe { (first as *const Id).as_ref() };
         if let Some(id) = id.filter(|_| call.name != "rdma_disconnect") {
-            cm_order::created(id, first);
+            order::created(id, first);
         }
         let qp = id.map_or(0, |id| id.qp as usize);
         shadow::with(|shadow| {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use ibverbs_os::unix::Peer as Process;
 
-use super::super::fate::Process as Seen;
-use super::super::peer::Peer;
+use super::fate::Process as Seen;
+use super::peer_facts::Peer;
 
 /// How long one process, and all together, may take to answer.
 const ONE: Duration = Duration::from_millis(200);

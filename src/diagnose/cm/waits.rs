@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::cm::{CmIds, id_object};
-use super::finding::{Finding, Object, Outcome};
-use super::rules::Rule;
+use super::super::finding::{Finding, Object, Outcome};
+use super::super::rules::Rule;
+use super::super::shadow::CmIds;
 use crate::provider::software;
 
 /// Why no event comes to a channel with these ids; None if that may be right.
@@ -38,7 +38,7 @@ fn not_established(id: u32, seconds: u64) -> Finding {
     let todo = "move the queue pair to RTR and RTS, and then call rdma_establish with the id; or let \
                 rdma_create_qp make the queue pair, and librdmacm does both";
     let call = "rdma_get_cm_event";
-    Finding::new(Rule::NoCmEvent, id_object(id), call, Outcome::Called)
+    Finding::new(Rule::NoCmEvent, Object::cm_id(id), call, Outcome::Called)
         .with("seconds", seconds)
         .with("why", why)
         .with("todo", todo)
@@ -48,7 +48,7 @@ fn not_established(id: u32, seconds: u64) -> Finding {
 /// has not answered, or an event that it has not read.
 fn held_up(unanswered: Option<u32>, unread: Option<(u32, u32)>, seconds: u64) -> Option<Finding> {
     let finding = |id, why: String, todo| {
-        let object = id_object(id);
+        let object = Object::cm_id(id);
         let rule = Rule::NoCmEvent;
         Finding::new(rule, object, "rdma_get_cm_event", Outcome::Called)
             .with("seconds", seconds)
@@ -119,7 +119,7 @@ pub(super) fn of_states(ids: &[(u32, &'static str)], seconds: u64) -> Option<Fin
         }
         None => "no id belongs to this event channel".into(),
     };
-    let object = id.map_or_else(Object::process, id_object);
+    let object = id.map_or_else(Object::process, Object::cm_id);
     Some(
         Finding::new(
             Rule::NoCmEvent,

@@ -1,54 +1,16 @@
 //! librdmacm: what is destroyed too early, or by another call than the one that is for it.
 //!
 //! Safety, for all functions here: the arguments are the program's for the function that is named. An id of
-//! [`CmIds`](super::cm::CmIds) is readable: librdmacm frees it after the command that takes it out there.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! [`CmIds`](crate::diagnose::shadow::CmIds) is readable: librdmacm frees it after the command that takes it
+//! out there.
 
 use ibverbs_abi::CmCall;
 
-use super::cm::id_object;
-use super::cm_calls::{self, takes_id};
-use super::cm_layout::Id;
-use super::finding::{Finding, Kind, Outcome};
-use super::rules::Rule;
-use super::shadow::{self, Shadow};
-
-/// Objects that librdmacm has made for ids, and ids that are gone.
-#[derive(Default)]
-pub struct Made {
-    /// The id of each queue pair and CQ.
-    objects: BTreeMap<usize, usize>,
-    gone: BTreeSet<usize>,
-}
-
-impl Made {
-    pub const fn new() -> Made {
-        Made {
-            objects: BTreeMap::new(),
-            gone: BTreeSet::new(),
-        }
-    }
-
-    /// An id exists, perhaps at the address of one that is gone.
-    pub fn exists(&mut self, id: usize) {
-        self.gone.remove(&id);
-    }
-
-    /// The id is destroyed, as its command says, which only a software device gets.
-    pub fn destroyed(&mut self, id: usize) {
-        self.gone.insert(id);
-    }
-
-    /// The id is about to be destroyed. What is left then is the program's.
-    fn leaves(&mut self, id: usize) {
-        self.objects.retain(|_, of| *of != id);
-    }
-
-    fn is_gone(&self, id: usize) -> bool {
-        self.gone.contains(&id)
-    }
-}
+use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::rules::Rule;
+use super::super::shadow::{self, Shadow};
+use super::current::{finding, is_inside, takes_id};
+use super::layout::Id;
 
 /// rdma_create_qp has made a queue pair, and CQs if the program has named none.
 pub fn created(id: &Id, address: usize) {
@@ -68,7 +30,7 @@ pub fn destroying(
     call: &'static str,
 ) -> Vec<Finding> {
     let id = shadow.cm_ids.made.objects.remove(&address);
-    if id.is_none() || cm_calls::is_inside() {
+    if id.is_none() || is_inside() {
         return Vec::new();
     }
     let object = shadow.object(kind, address);
@@ -99,7 +61,7 @@ pub unsafe fn wrong(call: &CmCall) -> Option<Finding> {
         return None;
     }
     if takes_id(call.name) && shadow::with(|shadow| shadow.cm_ids.made.is_gone(first))? {
-        let found = cm_calls::finding(call, Rule::DeadObject);
+        let found = finding(call, Rule::DeadObject);
         return Some(found.with_object("id", Kind::CmId, first));
     }
     let (rule, (what, why, todo)) = match call.name {
@@ -111,7 +73,7 @@ pub unsafe fn wrong(call: &CmCall) -> Option<Finding> {
         "rdma_destroy_event_channel" => (Rule::CmOrder, with_ids(first)?),
         _ => return None,
     };
-    Some(cm_calls::finding(call, rule).with_texts(what, why, todo))
+    Some(finding(call, rule).with_texts(what, why, todo))
 }
 
 type Reason = (String, &'static str, &'static str);
@@ -134,7 +96,7 @@ fn with_ids(channel: usize) -> Option<Reason> {
         // SAFETY: the id exists (see the module above).
         let of = all.filter(|(_, uid)| unsafe { (*(*uid as *const Id)).channel } == channel);
         let names: Vec<String> = of
-            .map(|(number, _)| id_object(number).label.to_string())
+            .map(|(number, _)| Object::cm_id(number).label.to_string())
             .collect();
         names
     })?;

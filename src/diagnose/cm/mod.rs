@@ -1,197 +1,42 @@
 //! librdmacm on software devices: its functions come to the library as commands to the file of rdma_cm. Those
 //! that fail, and events that report an error, are explained.
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `calls.rs`, `current.rs` | calls of its functions; the one that a thread makes now |
+//! | `layout.rs` | the structures of librdmacm that these read |
+//! | `order.rs` | what is destroyed too early, or by the wrong call |
+//! | `events.rs` | what events that report an error mean |
+//! | `waits.rs` | why no event comes to a thread that waits for one |
+//!
+//! Not here: the ids, and what librdmacm has made for them (`shadow/cm_ids.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+mod calls;
+pub mod current;
+mod events;
+pub mod layout;
+pub mod order;
+pub mod waits;
+
+use std::time::Instant;
 
 use ibverbs_abi::{CmFailure, CmNotice, Errno};
 
-use super::cm_order::Made;
-use super::finding::{Finding, Kind, Object, Outcome};
+use super::finding::{Finding, Object, Outcome};
 use super::rules::Rule;
-use super::{cm_calls, cm_events, crash_notes, facts, shadow, watch};
+use super::{crash_notes, facts, shadow};
 use crate::provider::software;
 
 /// Begins to observe.
 pub fn initialize() {
     software::set_cm_hook(notice);
-    // librdmacm opens devices when it needs them: a program may wait before.
+}
+
+/// Whether the program has librdmacm, and may use it on a software device.
+pub fn is_used() -> bool {
     // SAFETY: the name is NUL-terminated.
     let used = unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"rdma_create_id".as_ptr()).is_null() };
-    if used && software::is_requested() {
-        watch::start();
-    }
-}
-
-/// Bytes of librdmacm's structure of an id, at most, in which the condition is that a destroy waits for.
-const ID_SIZE: u64 = 1024;
-
-/// A thread that has destroyed an id, or moves it to another channel: librdmacm waits until the program has
-/// acknowledged all events.
-#[derive(Clone, Copy)]
-struct Destroying {
-    id: u32,
-    uid: u64,
-    /// The events that were reported; None if that is not known.
-    events: Option<u32>,
-    call: &'static str,
-    since: Instant,
-    /// The end of the call is observed, too.
-    is_observed: bool,
-}
-
-/// The ids of librdmacm, and the threads that destroy one.
-#[derive(Default)]
-pub struct CmIds {
-    uids: BTreeMap<u32, u64>,
-    destroying: BTreeMap<i32, Destroying>,
-    /// Ids of requests for a connection, which were read and are not answered: since when.
-    requests: BTreeMap<u32, Instant>,
-    /// Ids whose peer has replied, as the program has read, and that have not confirmed it: since when.
-    replies: BTreeMap<u32, Instant>,
-    /// Channels of ids that were created without one.
-    synchronous: BTreeSet<u64>,
-    /// Ids, by librdmacm's numbers, with which groups are joined: that may take long.
-    joining: BTreeSet<u64>,
-    /// Ids whose connection was refused, or could not be made.
-    refused: BTreeSet<u32>,
-    pub made: Made,
-}
-
-impl CmIds {
-    pub const fn new() -> CmIds {
-        CmIds {
-            uids: BTreeMap::new(),
-            destroying: BTreeMap::new(),
-            requests: BTreeMap::new(),
-            replies: BTreeMap::new(),
-            synchronous: BTreeSet::new(),
-            joining: BTreeSet::new(),
-            refused: BTreeSet::new(),
-            made: Made::new(),
-        }
-    }
-
-    /// The number of an id by librdmacm's.
-    pub fn number(&self, uid: u64) -> Option<u32> {
-        let found = self.uids.iter().find(|(_, of)| **of == uid);
-        found.map(|(number, _)| *number)
-    }
-
-    /// The ids that exist: their numbers, and librdmacm's.
-    pub fn all(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.uids.iter().map(|(number, uid)| (*number, *uid))
-    }
-
-    pub fn add_synchronous(&mut self, channel: u64) {
-        self.synchronous.insert(channel);
-    }
-
-    pub fn joins(&mut self, uid: u64) {
-        self.joining.insert(uid);
-    }
-
-    /// Whether a group has been joined with an id, or is to be.
-    pub fn is_joining(&self, id: u32) -> bool {
-        let uid = self.uids.get(&id);
-        uid.is_some_and(|uid| self.joining.contains(uid))
-    }
-
-    pub fn is_synchronous(&self, channel: u64) -> bool {
-        self.synchronous.contains(&channel)
-    }
-
-    /// The oldest request that has waited for an answer for this long.
-    pub fn unanswered(&self, limit: Duration) -> Option<u32> {
-        let mut all = self.requests.iter();
-        all.find(|(_, since)| since.elapsed() >= limit)
-            .map(|(id, _)| *id)
-    }
-
-    /// The oldest reply that has waited for rdma_establish for this long.
-    pub fn unconfirmed(&self, limit: Duration) -> Option<u32> {
-        let mut all = self.replies.iter();
-        all.find(|(_, since)| since.elapsed() >= limit)
-            .map(|(id, _)| *id)
-    }
-
-    fn known(&mut self, id: u32, uid: u64) {
-        self.refused.remove(&id);
-        self.requests.remove(&id);
-        self.uids.insert(id, uid);
-        self.made.exists(uid as usize);
-    }
-
-    fn destroyed(&mut self, id: u32, events: u32, thread: i32) {
-        let uid = self.uids.remove(&id);
-        if let Some(uid) = uid {
-            self.made.destroyed(uid as usize);
-        }
-        self.joining.remove(&uid.unwrap_or(0));
-        self.requests.remove(&id);
-        self.replies.remove(&id);
-        self.refused.remove(&id);
-        self.destroying.remove(&thread);
-        if let Some(uid) = uid.filter(|_| events > 0) {
-            let since = Instant::now();
-            let destroying = Destroying {
-                id,
-                uid,
-                events: Some(events),
-                call: "rdma_destroy_id",
-                since,
-                is_observed: cm_calls::is_inside(),
-            };
-            self.destroying.insert(thread, destroying);
-        }
-    }
-
-    /// A thread is about to move an id to another event channel.
-    fn migrating(&mut self, uid: u64, thread: i32) {
-        let moved = self.number(uid).map(|id| Destroying {
-            id,
-            uid,
-            events: None,
-            call: MIGRATE,
-            since: Instant::now(),
-            is_observed: true,
-        });
-        self.destroying.extend(moved.map(|moved| (thread, moved)));
-    }
-
-    /// A call of librdmacm that this thread has made is over.
-    fn returned(&mut self, thread: i32) {
-        self.destroying.remove(&thread);
-    }
-
-    /// A thread is in a system call: futex(2) with this address, or another. Reports that it waits for events
-    /// to be acknowledged, once it does so for `limit`.
-    pub fn waits(&mut self, thread: i32, futex: Option<u64>, limit: Duration) -> Option<Finding> {
-        let of = *self.destroying.get(&thread)?;
-        let is_condition = |at: u64| (of.uid..of.uid.saturating_add(ID_SIZE)).contains(&at);
-        if !futex.is_some_and(is_condition) {
-            // If its end is observed: it may not have come to the wait yet.
-            if !of.is_observed {
-                self.destroying.remove(&thread);
-            }
-            return None;
-        }
-        if of.since.elapsed() < limit {
-            return None;
-        }
-        self.destroying.remove(&thread);
-        let count = match of.events {
-            Some(events) => format!("some of {events}"),
-            None => "some".into(),
-        };
-        let object = id_object(of.id);
-        Some(
-            Finding::new(Rule::EventsUnacked, object, of.call, Outcome::Called)
-                .with("count", count)
-                .with("events", "events of the id")
-                .with("verb", "rdma_ack_cm_event"),
-        )
-    }
+    used && software::is_requested()
 }
 
 const MIGRATE: &str = "rdma_migrate_id";
@@ -204,26 +49,18 @@ const CONNECT_RESPONSE: u32 = 5;
 /// RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_UNREACHABLE, RDMA_CM_EVENT_REJECTED.
 const REFUSED: [u32; 3] = [6, 7, 8];
 
-pub fn id_object(id: u32) -> Object {
-    Object {
-        kind: Kind::CmId,
-        address: id as usize + 1,
-        label: id.to_string().into(),
-    }
-}
-
 fn notice(notice: &CmNotice) {
     let kept = Errno::last();
     let found = match notice {
         // The same call, if its arguments are wrong.
-        CmNotice::Failed(_) if cm_calls::is_explained() => None,
+        CmNotice::Failed(_) if current::is_explained() => None,
         CmNotice::Failed(failure) => Some(failed(failure)),
         CmNotice::Calling(call) => {
             if call.name == MIGRATE {
                 let (uid, thread) = (call.arguments[0] as u64, facts::thread());
                 shadow::with(|shadow| shadow.cm_ids.migrating(uid, thread));
             }
-            cm_calls::calling(call);
+            calls::calling(call);
             None
         }
         CmNotice::Returned { call, failed } => {
@@ -231,13 +68,13 @@ fn notice(notice: &CmNotice) {
             shadow::with(|shadow| shadow.cm_ids.returned(thread));
             kept.set();
             match failed {
-                true => cm_calls::failed(call),
-                false => cm_calls::succeeded(call),
+                true => calls::failed(call),
+                false => calls::succeeded(call),
             }
             None
         }
         CmNotice::Event { event, status, id } => {
-            cm_calls::event_read();
+            current::event_read();
             if [ADDR_RESOLVED, CONNECT_REQUEST].contains(event) {
                 crash_notes::last_id(false);
             }
@@ -264,13 +101,13 @@ fn notice(notice: &CmNotice) {
         }
         CmNotice::Known { id, uid } => {
             // The id of a request, which its accept makes known, is bound.
-            crash_notes::last_id(!cm_calls::is_inside());
+            crash_notes::last_id(!current::is_inside());
             shadow::with(|shadow| shadow.cm_ids.known(*id, *uid));
             None
         }
         CmNotice::Destroyed { id, events } => {
-            let thread = facts::thread();
-            shadow::with(|shadow| shadow.cm_ids.destroyed(*id, *events, thread));
+            let (thread, is_observed) = (facts::thread(), current::is_inside());
+            shadow::with(|shadow| shadow.cm_ids.destroyed(*id, *events, thread, is_observed));
             None
         }
     };
@@ -336,7 +173,7 @@ fn failed(failure: &CmFailure) -> Finding {
     let errno = Errno(failure.errno);
     let finding = Finding::new(
         Rule::CmFailed,
-        id_object(failure.id),
+        Object::cm_id(failure.id),
         failure.call,
         Outcome::Failed(errno),
     );
@@ -364,7 +201,7 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
          or rdma_bind_addr, rdma_listen, and rdma_create_qp and rdma_accept with the id of the event; after \
          each call that resolves or connects, wait for its event";
     if failure.state.is_none() && failure.errno == libc::EACCES {
-        let (why, todo) = cm_calls::FORKED;
+        let (why, todo) = calls::FORKED;
         return ("of another process".into(), why.into(), todo);
     }
     let Some(state) = failure.state else {
@@ -426,17 +263,17 @@ fn reason(failure: &CmFailure) -> (String, String, &'static str) {
 
 /// Events that report an error.
 fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
-    let (name, why, todo) = cm_events::meaning(event, status)?;
-    let alike = match cm_events::is_nobody(event, status) {
+    let (name, why, todo) = events::meaning(event, status)?;
+    let alike = match events::is_nobody(event, status) {
         true => software::listener_alike(id),
         false => None,
     };
-    let seen = alike.map(cm_events::listens_alike);
+    let seen = alike.map(events::listens_alike);
     let (why, todo) = seen.unwrap_or((why.into(), todo));
     Some(
         Finding::new(
             Rule::CmEvent,
-            id_object(id),
+            Object::cm_id(id),
             "rdma_get_cm_event",
             Outcome::Succeeded,
         )
@@ -449,7 +286,7 @@ fn of_event(event: u32, status: i32, id: u32) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cm_waits::of_states;
+    use super::waits::of_states;
     use super::*;
     use crate::diagnose::finding::is_complete;
 

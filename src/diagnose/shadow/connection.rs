@@ -4,12 +4,12 @@
 
 use ibverbs_abi::*;
 
-use super::gid::address;
-use super::state::type_name;
+use super::{IN_THIS_PROCESS, Qp};
+use crate::diagnose::check::gid::address;
+use crate::diagnose::check::state::type_name;
 use crate::diagnose::finding::{Finding, Object, Outcome};
-use crate::diagnose::peer::Peer;
+use crate::diagnose::peer_facts::Peer;
 use crate::diagnose::rules::Rule;
-use crate::diagnose::shadow::{IN_THIS_PROCESS, Qp};
 
 /// The ack timeout in milliseconds: 4.096 us * 2^n.
 pub fn timeout_ms(timeout: u8) -> String {
