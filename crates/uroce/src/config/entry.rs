@@ -100,6 +100,9 @@ pub fn set(device: &mut Config, key: &str, value: &str) -> Result<(), Why> {
                 "vectors" => "num_comp_vectors",
                 _ => key,
             };
+            if !Limits::NAMES.contains(&limit) {
+                return Err(format!("there are these limits: {}", Limits::NAMES.join(", ")).into());
+            }
             device.profile.set(limit, number()?)?;
         }
     }
