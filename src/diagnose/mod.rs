@@ -17,6 +17,7 @@
 //! | `faults/` | IBV_FAULTS |
 //! | `control/` | the control socket, for `uroce-ctl` |
 //! | `wrap.rs`, `originals.rs` | replaces a context's ops; keeps those that the wrappers call |
+//! | `extended.rs` | the same of extended queue pairs and CQs |
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
 //! | `cm/` | librdmacm on software devices |
@@ -38,7 +39,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use ibverbs_abi::ibv_context;
+use ibverbs_abi::{Errno, ibv_context};
 
 use crate::{env, log, memory, provider};
 
@@ -53,6 +54,7 @@ mod crash_notes;
 mod crash_verbs;
 pub mod device_list;
 pub mod environment;
+mod extended;
 mod facts;
 mod fate;
 pub mod faults;
@@ -93,6 +95,14 @@ pub fn initialize() {
             )
         };
     }
+}
+
+/// Does something in addition to the program's call, and preserves errno.
+fn preserving_errno<R>(work: impl FnOnce() -> R) -> R {
+    let errno = Errno::last();
+    let result = work();
+    errno.set();
+    result
 }
 
 extern "C" fn before_fork() {

@@ -26,19 +26,22 @@ struct Wrapped {
     tables: Tables,
 }
 
+/// # Safety
+/// `context` is open and wrapped, and is not closed while the reference is used.
+unsafe fn tables<'a>(context: *mut ibv_context) -> &'a Tables {
+    // SAFETY: [`keep`] made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
+    // is closed.
+    unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).tables }
+}
+
 /// The ops of a wrapped context that the wrappers of IBV_EXPLAIN observe: the provider's, or those that
 /// inject faults.
 ///
 /// # Safety
 /// `context` is open and wrapped, and is not closed while the reference is used.
 pub unsafe fn original<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
-    // SAFETY: [`keep`] made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
-    // is closed.
-    unsafe {
-        &(*(*extended(context)).priv_.cast::<Wrapped>())
-            .tables
-            .original
-    }
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    unsafe { &tables(context).original }
 }
 
 /// The wrappers that report failures, or what is there without IBV_EXPLAIN. Around these are those that
@@ -47,13 +50,8 @@ pub unsafe fn original<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
 /// # Safety
 /// `context` is open and wrapped, and is not closed while the reference is used.
 pub unsafe fn reporting<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
-    // SAFETY: [`keep`] made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
-    // is closed.
-    unsafe {
-        &(*(*extended(context)).priv_.cast::<Wrapped>())
-            .tables
-            .reporting
-    }
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    unsafe { &tables(context).reporting }
 }
 
 /// The wrappers of IBV_EXPLAIN that observe objects. Around these are those that report failures.
@@ -61,13 +59,8 @@ pub unsafe fn reporting<'a>(context: *mut ibv_context) -> &'a verbs_context_ops 
 /// # Safety
 /// `context` is open and wrapped, and is not closed while the reference is used.
 pub unsafe fn explaining<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
-    // SAFETY: [`keep`] made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
-    // is closed.
-    unsafe {
-        &(*(*extended(context)).priv_.cast::<Wrapped>())
-            .tables
-            .explaining
-    }
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    unsafe { &tables(context).explaining }
 }
 
 /// The provider's ops of a wrapped context.
@@ -75,13 +68,8 @@ pub unsafe fn explaining<'a>(context: *mut ibv_context) -> &'a verbs_context_ops
 /// # Safety
 /// `context` is open and wrapped, and is not closed while the reference is used.
 pub unsafe fn provider<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
-    // SAFETY: [`keep`] made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
-    // is closed.
-    unsafe {
-        &(*(*extended(context)).priv_.cast::<Wrapped>())
-            .tables
-            .provider
-    }
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    unsafe { &tables(context).provider }
 }
 
 /// Keeps the ops of a context that is about to be wrapped. Returns false if there is no memory for them; the

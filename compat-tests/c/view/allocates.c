@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -18,37 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *memory, size_t size);
-extern void *__libc_memalign(size_t alignment, size_t size);
-
-static __thread int inside;
-static int allocations;
-
-void *malloc(size_t size)
-{
-	allocations += inside;
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-	allocations += inside;
-	return __libc_calloc(count, size);
-}
-
-void *realloc(void *memory, size_t size)
-{
-	allocations += inside;
-	return __libc_realloc(memory, size);
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-	allocations += inside;
-	return __libc_memalign(alignment, size);
-}
+#include "allocations.h"
 
 static int dir, file;
 static char text[512];

@@ -6,11 +6,8 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *memory, size_t size);
+#include "allocations.h"
 
 typedef int callback(struct dl_phdr_info *info, size_t size, void *data);
 struct visit {
@@ -18,26 +15,7 @@ struct visit {
 	void *data;
 };
 
-static __thread int inside;
-static int visits, allocations;
-
-void *malloc(size_t size)
-{
-	allocations += inside;
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-	allocations += inside;
-	return __libc_calloc(count, size);
-}
-
-void *realloc(void *memory, size_t size)
-{
-	allocations += inside;
-	return __libc_realloc(memory, size);
-}
+static int visits;
 
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
 {

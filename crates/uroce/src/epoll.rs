@@ -47,9 +47,6 @@ impl Epoll {
             u64: token,
         };
         // SAFETY: the event is readable during the call.
-        match unsafe { libc::epoll_ctl(self.fd(), operation, fd, &mut event) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        unix::check(unsafe { libc::epoll_ctl(self.fd(), operation, fd, &mut event) })
     }
 }

@@ -9,15 +9,15 @@ use core::slice;
 
 use ibverbs_abi::*;
 
+use super::super::extended::ExtendedOps;
 use super::super::finding::Outcome;
 use super::super::shadow::{Qp, Remote, SendRequest, Sge};
 use super::super::{facts, report};
-use super::extended::Originals;
 use super::failed::report_failure;
 use super::{check_process, observe, with};
 
 /// The provider's functions of the queue pairs that are wrapped.
-pub static ORIGINALS: Originals<BuildOps> = Originals::new();
+pub static BUILD_OPS: ExtendedOps<BuildOps> = ExtendedOps::new();
 
 /// Defines the provider's functions ([`BuildOps`]), and for each a wrapper that records a request or a part
 /// of one, and then calls it. `$new` functions begin a request, `$part` functions add to the last.
@@ -255,11 +255,11 @@ pub unsafe fn wrap(qp: *mut ibv_qp_ex) {
     }
     // SAFETY: the queue pair is extended and this thread's alone, as the caller promises.
     let ops = unsafe { replace(qp) };
-    ORIGINALS.add(qp as usize, ops);
+    BUILD_OPS.add(qp as usize, ops);
 }
 
 fn ops(qp: *mut ibv_qp_ex) -> BuildOps {
-    ORIGINALS.get(qp as usize).unwrap_or_default()
+    BUILD_OPS.get(qp as usize).unwrap_or_default()
 }
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {

@@ -9,6 +9,7 @@ use ibverbs_abi::*;
 
 use super::finding::Finding;
 use super::peer;
+use super::preserving_errno;
 use super::shadow::{self, Completion, Shadow};
 
 mod argument;
@@ -17,7 +18,6 @@ mod attributes;
 mod build;
 mod data;
 mod device_memory;
-mod extended;
 mod failed;
 mod forgetting;
 mod memory;
@@ -78,22 +78,14 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
 
 /// Before a fork, in the parent.
 pub fn before_fork() {
-    build::ORIGINALS.before_fork();
-    poll_ex::ORIGINALS.before_fork();
+    build::BUILD_OPS.before_fork();
+    poll_ex::POLL_OPS.before_fork();
 }
 
 /// After a fork, in the parent and in the child.
 pub fn after_fork() {
-    poll_ex::ORIGINALS.after_fork();
-    build::ORIGINALS.after_fork();
-}
-
-/// Does something in addition to the program's call, and preserves errno.
-fn preserving_errno<R>(work: impl FnOnce() -> R) -> R {
-    let errno = Errno::last();
-    let result = work();
-    errno.set();
-    result
+    poll_ex::POLL_OPS.after_fork();
+    build::BUILD_OPS.after_fork();
 }
 
 /// Observes something; errno stays.

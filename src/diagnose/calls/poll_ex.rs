@@ -5,15 +5,15 @@ use core::ffi::c_int;
 
 use ibverbs_abi::*;
 
+use super::super::extended::ExtendedOps;
 use super::super::facts;
 use super::super::finding::{Finding, Kind, Object, Outcome};
 use super::super::rules::Rule;
 use super::super::shadow::Completion;
-use super::extended::Originals;
 use super::{check_process, look_up, observe, polled_empty, with};
 
 /// The provider's functions of the CQs that are wrapped.
-pub static ORIGINALS: Originals<PollOps> = Originals::new();
+pub static POLL_OPS: ExtendedOps<PollOps> = ExtendedOps::new();
 
 /// The provider's functions. Those that are NULL stay NULL.
 #[derive(Clone, Copy)]
@@ -100,7 +100,7 @@ pub unsafe fn wrap(cq: *mut ibv_cq_ex, wc_flags: u64) {
         end: cq_ref.end_poll,
     };
     // Without a place for the functions, or without functions, nothing is replaced.
-    if ops.start.is_some() && ORIGINALS.add(cq as usize, ops) {
+    if ops.start.is_some() && POLL_OPS.add(cq as usize, ops) {
         cq_ref.start_poll = Some(start_poll);
         cq_ref.next_poll = ops.next.map(|_| next_poll as _);
         cq_ref.end_poll = ops.end.map(|_| end_poll as _);
@@ -108,7 +108,7 @@ pub unsafe fn wrap(cq: *mut ibv_cq_ex, wc_flags: u64) {
 }
 
 fn ops(cq: *mut ibv_cq_ex) -> Option<PollOps> {
-    ORIGINALS.get(cq as usize)
+    POLL_OPS.get(cq as usize)
 }
 
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {

@@ -193,12 +193,10 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     observe(|shadow| shadow.destroying_qp(address));
     observe(|shadow| cm::order::destroying(shadow, Kind::Qp, address, "ibv_destroy_qp"));
     let taken = with(|shadow| shadow.take_qp(address)).flatten();
-    let builds = build::ORIGINALS.take(address);
+    let builds = build::BUILD_OPS.take(address);
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };
-    if let Some(ops) = builds.filter(|_| ret != 0) {
-        build::ORIGINALS.add(address, ops);
-    }
+    build::BUILD_OPS.put_back(address, builds.filter(|_| ret != 0));
     with(|shadow| match taken {
         Some(qp) if ret != 0 => shadow.put_qp_back(address, qp),
         Some(qp) => shadow.forget_qp(address, &qp),

@@ -216,13 +216,11 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     observe(|shadow| shadow.cqs.destroying(address, readable));
     observe(|shadow| cm::order::destroying(shadow, Kind::Cq, address, "ibv_destroy_cq"));
     let taken = with(|shadow| shadow.cqs.take(address)).flatten();
-    let polls = poll_ex::ORIGINALS.take(address);
+    let polls = poll_ex::POLL_OPS.take(address);
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).destroy_cq)(cq) };
     let outcome = Outcome::of(ret);
-    if let Some(ops) = polls.filter(|_| outcome.failed()) {
-        poll_ex::ORIGINALS.add(address, ops);
-    }
+    poll_ex::POLL_OPS.put_back(address, polls.filter(|_| outcome.failed()));
     observe(|shadow| {
         if !outcome.failed() {
             shadow.destroyed(Kind::Cq, address);

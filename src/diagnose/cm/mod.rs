@@ -58,7 +58,7 @@ fn notice(notice: &CmNotice) {
         CmNotice::Calling(call) => {
             if call.name == MIGRATE {
                 let (uid, thread) = (call.arguments[0] as u64, facts::thread());
-                shadow::with(|shadow| shadow.cm_ids.migrating(uid, thread));
+                shadow::with(|shadow| shadow.cm_ids.migrating(uid, thread, call.name));
             }
             calls::calling(call);
             None

@@ -2,12 +2,11 @@
 //! the provider's pointer in an extended queue pair. If it fails, the requests are aborted: none is posted.
 
 use core::ffi::c_int;
-use std::collections::BTreeMap;
 
 use ibverbs_abi::*;
 
+use super::super::extended::ExtendedOps;
 use super::failure;
-use crate::memory::lock::ForkLock;
 
 /// The provider's functions of a queue pair.
 #[derive(Clone, Copy)]
@@ -16,8 +15,8 @@ pub struct PostFunctions {
     abort: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
 }
 
-/// The posting functions, by address of the queue pair.
-static POSTING: ForkLock<BTreeMap<usize, PostFunctions>> = ForkLock::new(BTreeMap::new());
+/// The posting functions of the queue pairs that are wrapped.
+pub static POSTING: ExtendedOps<PostFunctions> = ExtendedOps::new();
 
 /// Replaces the function of a new queue pair.
 ///
@@ -29,30 +28,14 @@ pub unsafe fn wrap(qp: *mut ibv_qp_ex) {
     let (complete, abort) = unsafe { ((*qp).wr_complete, (*qp).wr_abort) };
     let Some(complete) = complete else { return };
     let functions = PostFunctions { complete, abort };
-    if POSTING
-        .with(|all| all.insert(qp as usize, functions))
-        .is_some()
-    {
+    if POSTING.add(qp as usize, functions) {
         // SAFETY: no other thread knows the queue pair, as the caller promises.
         unsafe { (*qp).wr_complete = Some(wr_complete) };
     }
 }
 
-/// Forgets the functions of a queue pair that is about to be destroyed.
-pub fn take(qp: usize) -> Option<PostFunctions> {
-    POSTING.with(|all| all.remove(&qp)).flatten()
-}
-
-/// The queue pair was not destroyed.
-pub fn put_back(qp: usize, functions: Option<PostFunctions>) {
-    if let Some(functions) = functions {
-        POSTING.with(|all| all.insert(qp, functions));
-    }
-}
-
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    let functions = POSTING.with(|all| all.get(&(qp as usize)).copied());
-    let Some(functions) = functions.flatten() else {
+    let Some(functions) = POSTING.get(qp as usize) else {
         return libc::EINVAL;
     };
     // SAFETY: the queue pair is alive and its context open, as ibv_wr_complete requires; the functions are
@@ -69,12 +52,4 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
             }
         }
     }
-}
-
-pub fn prepare_fork() {
-    POSTING.prepare_fork(|_| ());
-}
-
-pub fn after_fork() {
-    POSTING.after_fork();
 }

@@ -255,21 +255,21 @@ unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
 }
 
 unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    let posting = build::take(qp as usize);
+    let posting = build::POSTING.take(qp as usize);
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { destroying(qp as usize, || (provider((*qp).context).destroy_qp)(qp)) };
     if ret != 0 {
-        build::put_back(qp as usize, posting);
+        build::POSTING.put_back(qp as usize, posting);
     }
     ret
 }
 
 unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
-    let polling = data::take_polling(cq as usize);
+    let polling = data::POLLING.take(cq as usize);
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { destroying(cq as usize, || (provider((*cq).context).destroy_cq)(cq)) };
     if ret != 0 {
-        data::put_polling_back(cq as usize, polling);
+        data::POLLING.put_back(cq as usize, polling);
     }
     ret
 }

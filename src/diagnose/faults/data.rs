@@ -4,15 +4,14 @@
 
 use core::ffi::c_int;
 use core::slice;
-use std::collections::BTreeMap;
 
 use ibverbs_abi::*;
 use ibverbs_faults::{Action, COMPLETION_OPCODES, Facts, Point};
 
+use super::super::extended::ExtendedOps;
 use super::super::originals::provider;
 use super::failure;
 use super::{decide, device_name, has, objects};
-use crate::memory::lock::ForkLock;
 
 /// Defines wrappers that post work requests. A failing one names the first request as the bad one.
 macro_rules! posting {
@@ -135,7 +134,8 @@ pub struct PollFunctions {
     failed: Vec<u32>,
 }
 
-static POLLING: ForkLock<BTreeMap<usize, PollFunctions>> = ForkLock::new(BTreeMap::new());
+/// The polling functions of the CQs that are wrapped.
+pub static POLLING: ExtendedOps<PollFunctions> = ExtendedOps::new();
 
 /// Replaces the polling functions of a new CQ. Those that are NULL stay NULL.
 ///
@@ -152,9 +152,7 @@ pub unsafe fn wrap_polling(cq: *mut ibv_cq_ex) {
         read_byte_len: functions.read_byte_len,
         failed: Vec::new(),
     };
-    let stored = POLLING
-        .with(|all| all.insert(cq as usize, polling))
-        .is_some();
+    let stored = POLLING.add(cq as usize, polling);
     if stored && functions.start_poll.is_some() {
         functions.start_poll = Some(start_poll);
         functions.next_poll = functions.next_poll.map(|_| next_poll as _);
@@ -162,26 +160,8 @@ pub unsafe fn wrap_polling(cq: *mut ibv_cq_ex) {
     }
 }
 
-/// Forgets the functions of a CQ that is about to be destroyed.
-pub fn take_polling(cq: usize) -> Option<PollFunctions> {
-    POLLING.with(|all| all.remove(&cq)).flatten()
-}
-
-/// The CQ was not destroyed.
-pub fn put_polling_back(cq: usize, polling: Option<PollFunctions>) {
-    if let Some(polling) = polling {
-        POLLING.with(|all| all.insert(cq, polling));
-    }
-}
-
-fn of<T>(cq: *mut ibv_cq_ex, read: impl FnOnce(&mut PollFunctions) -> T) -> Option<T> {
-    POLLING
-        .with(|all| all.get_mut(&(cq as usize)).map(read))
-        .flatten()
-}
-
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
-    let Some(start) = of(cq, |polling| polling.start).flatten() else {
+    let Some(start) = POLLING.with(cq as usize, |polling| polling.start).flatten() else {
         return libc::EINVAL;
     };
     // SAFETY: the queue is alive and its context open (see the module above); the function is the provider's
@@ -197,7 +177,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
 }
 
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
-    let Some(next) = of(cq, |polling| polling.next).flatten() else {
+    let Some(next) = POLLING.with(cq as usize, |polling| polling.next).flatten() else {
         return libc::EINVAL;
     };
     // SAFETY: the function is the provider's for this queue, and gets the program's argument.
@@ -211,7 +191,7 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 }
 
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
-    let taken = of(cq, |polling| {
+    let taken = POLLING.with(cq as usize, |polling| {
         (polling.end, core::mem::take(&mut polling.failed))
     });
     let (end, failed) = taken.unwrap_or_default();
@@ -236,7 +216,9 @@ unsafe fn polled(cq: *mut ibv_cq_ex) {
     if !has(Point::Completion) {
         return;
     }
-    let functions = of(cq, |polling| (polling.read_qp_num, polling.read_byte_len));
+    let functions = POLLING.with(cq as usize, |polling| {
+        (polling.read_qp_num, polling.read_byte_len)
+    });
     let (read_qp_num, read_byte_len) = functions.unwrap_or_default();
     // SAFETY: there is a current completion, as the caller promises; a function that is there may be called
     // for it.
@@ -249,15 +231,7 @@ unsafe fn polled(cq: *mut ibv_cq_ex) {
         let length = read_byte_len.map(|read| read(cq));
         if let Some(status) = status_of((*cq).context, qpn, opcode, length) {
             (*cq).status = status;
-            of(cq, |polling| polling.failed.push(qpn));
+            POLLING.with(cq as usize, |polling| polling.failed.push(qpn));
         }
     }
-}
-
-pub fn prepare_fork() {
-    POLLING.prepare_fork(|_| ());
-}
-
-pub fn after_fork() {
-    POLLING.after_fork();
 }

@@ -331,25 +331,25 @@ unsafe fn device_name<'a>(context: *mut ibv_context) -> &'a str {
 
 extern "C" fn before_fork() {
     objects::prepare_fork();
-    data::prepare_fork();
+    data::POLLING.before_fork();
     kernel_events::prepare_fork();
-    build::prepare_fork();
+    build::POSTING.before_fork();
     RULES.prepare_fork(|_| ());
 }
 
 extern "C" fn after_fork_in_parent() {
     RULES.after_fork();
-    build::after_fork();
+    build::POSTING.after_fork();
     kernel_events::after_fork();
-    data::after_fork();
+    data::POLLING.after_fork();
     objects::after_fork();
 }
 
 extern "C" fn after_fork_in_child() {
     RULES.after_fork();
-    build::after_fork();
+    build::POSTING.after_fork();
     kernel_events::after_fork();
-    data::after_fork();
+    data::POLLING.after_fork();
     objects::after_fork();
     events::after_fork_in_child();
 }

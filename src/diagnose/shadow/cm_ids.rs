@@ -133,12 +133,12 @@ impl CmIds {
     }
 
     /// A thread is about to move an id to another event channel.
-    pub fn migrating(&mut self, uid: u64, thread: i32) {
+    pub fn migrating(&mut self, uid: u64, thread: i32, call: &'static str) {
         let moved = self.number(uid).map(|id| Destroying {
             id,
             uid,
             events: None,
-            call: "rdma_migrate_id",
+            call,
             since: Instant::now(),
             is_observed: true,
         });

@@ -27,7 +27,7 @@ impl Qp {
     pub fn execute_direct(&mut self, hca: &mut impl Hca) {
         if self.state == QpState::Rts {
             let result = self.sends.execute_direct(&self.attributes, hca);
-            self.settle(result, hca);
+            self.unwrap_or_fail(result, hca);
         }
     }
 

@@ -4,9 +4,10 @@ use super::{Hca, Qp, QpEvent, QpState, SendError, Service};
 use crate::engine::responder::{ErrorReport, ResponderAction};
 
 impl Qp {
-    /// The value of a call of the send side, whose error moves the queue pair to ERR or SQE.
+    /// The value that a call of the send side returned. An error moves the queue pair to ERR or SQE, and
+    /// gives the default value.
     #[inline(always)]
-    pub(super) fn settle<T: Default>(
+    pub(super) fn unwrap_or_fail<T: Default>(
         &mut self,
         result: Result<T, SendError>,
         hca: &mut impl Hca,
@@ -21,7 +22,7 @@ impl Qp {
     #[inline]
     pub(super) fn complete_sends(&mut self, hca: &mut impl Hca) {
         let result = self.sends.complete(&self.attributes, hca);
-        self.settle(result, hca);
+        self.unwrap_or_fail(result, hca);
     }
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).

@@ -255,7 +255,7 @@ impl Qp {
         let sent = self
             .sends
             .next_datagram(&self.attributes, pace, hca, buffer);
-        let packet = self.settle(sent, hca)?;
+        let packet = self.unwrap_or_fail(sent, hca)?;
         self.complete_sends(hca);
         self.counters.on_sent(packet.len + ICRC_LEN);
         Some(packet)
@@ -274,7 +274,7 @@ impl Qp {
         let sent = self
             .sends
             .next_uc_packet(&self.attributes, now, hca, buffer);
-        let sent = self.settle(sent, hca)?;
+        let sent = self.unwrap_or_fail(sent, hca)?;
         self.complete_sends(hca);
         Some(sent)
     }
@@ -311,7 +311,7 @@ impl Qp {
             return None;
         }
         let sent = self.sends.next_packet(&self.attributes, clock, hca, buffer);
-        self.settle(sent, hca)
+        self.unwrap_or_fail(sent, hca)
     }
 
     #[inline(always)]
@@ -415,7 +415,7 @@ impl Qp {
     pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
         if self.state.sends() {
             let result = self.sends.on_timeout(&self.attributes, peer, now);
-            self.settle(result, hca);
+            self.unwrap_or_fail(result, hca);
         }
     }
 

@@ -72,7 +72,7 @@ impl Qp {
                 let result = self
                     .sends
                     .on_response(operation, packet, attributes, now, hca);
-                self.settle(result, hca);
+                self.unwrap_or_fail(result, hca);
             }
             // Without memory the packet is dropped, as a network may do. If the peer has bound its requester
             // to shared memory, this is an old duplicate.

@@ -61,7 +61,7 @@ impl Qp {
         let sent = self
             .sends
             .next_fragment(&self.attributes, clock, hca, buffer);
-        let len = self.settle(sent, hca)?;
+        let len = self.unwrap_or_fail(sent, hca)?;
         if !self.attributes.config.service.is_reliable() {
             self.complete_sends(hca);
         }
@@ -116,7 +116,7 @@ impl Qp {
                     let result = self
                         .sends
                         .on_fragment(fragment, &self.attributes, clock, hca);
-                    self.settle(result, hca);
+                    self.unwrap_or_fail(result, hca);
                 }
             }
             (false, Service::Rc | Service::XrcRecv | Service::Uc)

@@ -216,7 +216,7 @@ impl Sender {
         };
         // Or it is this side that has not written the rest of a message.
         let is_ours = self.sent > 0 && peer == PeerActivity::Unknown;
-        let is_lost = !is_ours && self.timers.on_silence(late, attributes, peer, now)?;
+        let is_lost = !is_ours && self.timers.on_ack_timeout(late, attributes, peer, now)?;
         if is_lost {
             self.send_again();
         }

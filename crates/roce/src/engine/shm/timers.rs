@@ -20,7 +20,7 @@ pub(super) struct AnswerTimers {
     retries: Retries,
     /// The end of the wait after an RNR NAK.
     rnr_until: Option<Time>,
-    /// When it is looked whether requests have been answered.
+    /// When to check next whether requests have been answered.
     deadline: Option<Time>,
     /// An answer has come since the deadline was set.
     has_progress: bool,
@@ -113,8 +113,8 @@ impl AnswerTimers {
         self.rnr_until = None;
     }
 
-    /// The peer has no receive for the oldest request, which is sent again later (9.7.5.2.8). False if it is
-    /// already waited for that. An error is the status that the request fails with.
+    /// The peer has no receive for the oldest request, which is sent again later (9.7.5.2.8). False if the
+    /// RNR timer runs already. An error is the status that the request fails with.
     pub fn on_rnr_nak(
         &mut self,
         timer: u8,
@@ -140,9 +140,9 @@ impl AnswerTimers {
         (is_in_flight || self.is_starved).then(|| now.since(deadline))
     }
 
-    /// The ack timeout has expired, that late, and it is the peer that is waited for. Returns whether the
+    /// The ack timeout has expired `late` ago, and it is the peer that has not answered. Returns whether the
     /// request is sent again; an error is the status that it fails with.
-    pub fn on_silence(
+    pub fn on_ack_timeout(
         &mut self,
         late: Duration,
         attributes: &Attributes,
@@ -179,7 +179,7 @@ mod tests {
         timers.start(&attributes, Time(0));
         while let Some(now) = timers.next() {
             let late = timers.take_expired(true, now).unwrap();
-            outcomes.push(timers.on_silence(late, &attributes, PeerActivity::Unknown, now));
+            outcomes.push(timers.on_ack_timeout(late, &attributes, PeerActivity::Unknown, now));
             if outcomes.last().is_some_and(Result::is_ok) {
                 timers.start(&attributes, now);
             }
