@@ -1,5 +1,6 @@
 //! The completer of a reliable connection: reads responses (9.7.4.2, 9.9.2), counts retries and decides
-//! about retransmissions, RNR waits and errors.
+//! about retransmissions, RNR waits and errors. While several threads receive ([`Hca::may_reorder`]), a
+//! response that is ahead of an earlier one waits for that.
 //!
 //! It changes the requester through the requester's entry points. The queue pair completes WQEs and
 //! fails the send queue.
@@ -10,10 +11,12 @@ use ibverbs_abi::*;
 
 use super::attributes::Attributes;
 use super::counters::Counters;
+use super::early_packets::{EarlyPackets, MAX_BYTES};
 use super::encoding;
+use super::read_order::ReadOrder;
 use super::requester::{Acked, Expired, Requester};
 use super::retries::Retries;
-use super::{Hca, PeerActivity, Time};
+use super::{Hca, PacketCopy, PeerActivity, Time};
 use crate::wire::{AethKind, NakCode, Operation, Packet};
 
 /// A sequence-error NAK for a packet is ignored within this time of the packet's retransmission, or
@@ -25,6 +28,9 @@ const MIN_NAK_INTERVAL: Duration = Duration::from_micros(500);
 pub struct Completer {
     retries: Retries,
     last_nak: Option<NakRetransmission>,
+    read_order: ReadOrder,
+    /// Responses that arrived before an earlier one.
+    early: EarlyPackets,
     counters: Counters,
 }
 
@@ -41,6 +47,8 @@ pub enum CompleterAction {
     None,
     /// Packets or requests were lost: retransmit from the oldest one that is not acknowledged.
     Retransmit,
+    /// A response before this one is missing.
+    Gap,
     /// Wait for the peer's RNR timer, whose code this is.
     RnrWait {
         timer: u8,
@@ -98,8 +106,7 @@ impl Completer {
         let acked = requester.on_ack(acked_end, attributes, now);
         self.on_progress(acked, attributes);
         if !acked.complete {
-            // A gap in the responses: some of them were lost (9.7.5.1.2).
-            return Some(CompleterAction::Retransmit);
+            return Some(CompleterAction::Gap);
         }
         Some(match (operation, kind) {
             (Operation::Ack, Some(AethKind::RnrNak { timer })) => {
@@ -139,9 +146,42 @@ impl Completer {
         }
     }
 
+    /// A response before `packet` is missing. It was lost (9.7.5.1.2), and requests are retransmitted; or
+    /// another thread has not delivered it yet, and `packet` waits for it.
+    #[cold]
+    pub fn on_gap(
+        &mut self,
+        requester: &mut Requester,
+        packet: &Packet,
+        now: Time,
+        hca: &mut impl Hca,
+    ) {
+        let waits = hca.may_reorder() && self.early.keep(packet, MAX_BYTES);
+        if !waits {
+            self.retransmit(requester, now, hca);
+        }
+    }
+
+    /// Whether responses wait for an earlier one.
+    #[inline]
+    pub fn has_early(&self) -> bool {
+        !self.early.is_empty()
+    }
+
+    /// Removes the first response that does not wait any more.
+    #[cold]
+    pub fn take_early(&mut self, requester: &Requester) -> Option<PacketCopy> {
+        let number = requester.window().sent_packet(self.early.first_psn()?);
+        let waits = number.is_some_and(|number| requester.window().awaits_response_before(number));
+        if waits {
+            return None;
+        }
+        self.early.pop_first()
+    }
+
     /// The peer did not get the oldest packet. Retransmits from there, unless a retransmission within
     /// [`MIN_NAK_INTERVAL`] makes this NAK one for the first transmission.
-    pub fn retransmit(&mut self, requester: &mut Requester, now: Time) {
+    pub fn retransmit(&mut self, requester: &mut Requester, now: Time, hca: &mut impl Hca) {
         if !requester.may_retransmit() {
             return;
         }
@@ -151,6 +191,9 @@ impl Completer {
             if last.packet == packet && now.since(last.at) < interval {
                 return;
             }
+        }
+        if !self.read_order.may_retransmit(requester.window(), now, hca) {
+            return;
         }
         self.last_nak = Some(NakRetransmission { packet, at: now });
         self.counters.completer_retry_err += 1;
@@ -180,18 +223,27 @@ impl Completer {
         requester: &mut Requester,
         attributes: &Attributes,
         now: Time,
+        hca: &mut impl Hca,
     ) -> Result<(), ibv_wc_status> {
-        let counts_as_loss = match requester.take_expired(now) {
-            None => return Ok(()),
-            Some(Expired::AckTimeout { late }) => {
+        let Some(expired) = requester.take_expired(now) else {
+            return Ok(());
+        };
+        if expired != Expired::Alone
+            && !self.read_order.may_retransmit(requester.window(), now, hca)
+        {
+            requester.delay_retransmission(attributes, now);
+            return Ok(());
+        }
+        let counts_as_loss = match expired {
+            Expired::AckTimeout { late } => {
                 let peer = PeerActivity::Unknown;
                 self.retries.consume(late, attributes, peer, now)?
             }
-            Some(Expired::Alone) => {
+            Expired::Alone => {
                 self.counters.completer_retry_err += 1;
                 return Ok(());
             }
-            Some(Expired::Rto) => true,
+            Expired::Rto => true,
         };
         if counts_as_loss {
             requester.on_rto();
@@ -199,6 +251,19 @@ impl Completer {
         self.counters.completer_retry_err += 1;
         requester.retransmit(attributes, now);
         Ok(())
+    }
+
+    /// See [`ReadOrder::on_ack`].
+    #[inline]
+    pub fn check_read_order(&mut self, requester: &Requester, hca: &mut impl Hca) {
+        let oldest_unacked = requester.window().oldest_unacked();
+        self.read_order.on_ack(oldest_unacked, hca);
+    }
+
+    /// The send queue is flushed.
+    pub fn flush(&mut self, hca: &mut impl Hca) {
+        self.early.clear();
+        self.read_order.end(hca);
     }
 
     #[cfg(test)]

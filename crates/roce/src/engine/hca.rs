@@ -261,4 +261,19 @@ pub trait Hca {
     fn may_reorder(&self) -> bool {
         false
     }
+
+    /// From now until [`Hca::end_in_order`], the HCA passes packets to the queue pair in the order in which
+    /// they arrived. False, and without effect, if it cannot because several of its threads receive now.
+    fn begin_in_order(&mut self) -> bool {
+        true
+    }
+
+    /// Ends what [`Hca::begin_in_order`] has begun, if anything.
+    fn end_in_order(&mut self) {}
+
+    /// Whether the packet that is written next leaves behind all that the queue pair has written before. If
+    /// not, another thread may still have some of them.
+    fn sends_in_order(&self) -> bool {
+        true
+    }
 }

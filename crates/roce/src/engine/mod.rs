@@ -9,11 +9,13 @@
 //! | `qp` | the queue pair: its states, and the wiring of `send_side` and `responder` |
 //! | `attributes`, `addresses` | attributes as they are created and modified; where packets go |
 //! | `send_side` | posted WRs, their packets and completions: the wiring of the parts below |
-//! | `work`, `packet_copy` | work requests and completions; received packets that are delivered later |
+//! | `work` | work requests and completions |
+//! | `packet_copy`, `early_packets` | received packets that are delivered later |
 //! | `requester`, `send_queue`, `slots` | which request packet is sent next, what is in flight, and losses |
 //! | `drain` | WQEs that may not begin |
 //! | `slot_count` | when a slot of the send queue is free again |
 //! | `completer` | responses: acknowledgments, NAKs, retries, and the ack timeout (attribute `timeout`) |
+//! | `read_order` | when a READ may be sent again whose first response may still come |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
 //! | `response_queue`, `read_copy` | responses waiting to be sent, in PSN order |
 //! | `shm` | requests and responses through shared memory, in place of packets |
@@ -40,6 +42,7 @@ mod completer;
 mod congestion;
 mod counters;
 mod drain;
+mod early_packets;
 mod emit;
 mod encoding;
 mod hca;
@@ -47,6 +50,7 @@ mod pacer;
 mod packet_copy;
 mod qp;
 mod read_copy;
+mod read_order;
 mod recv_queue;
 mod request;
 mod requester;

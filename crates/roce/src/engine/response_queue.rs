@@ -266,6 +266,16 @@ impl ResponseQueue {
         self.queue.iter().filter(pending).count()
     }
 
+    /// Whether the response to a duplicate READ waits.
+    #[inline]
+    pub fn has_duplicate_reads(&self) -> bool {
+        let is_one = |response: &Response| match response {
+            Response::Read(read) => read.duplicate,
+            _ => false,
+        };
+        self.queue.iter().any(is_one)
+    }
+
     /// Drops the response to the READ request that was first executed at `first_psn`.
     pub fn drop_read(&mut self, first_psn: Psn) {
         self.queue.retain(|response| match response {

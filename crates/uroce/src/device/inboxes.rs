@@ -1,11 +1,12 @@
 //! The receive side of a device: its inboxes, one of which a thread must hold to receive.
 //!
 //! Invariant: while no holder is taken for preempted, only the first inbox is in use, so that packets are
-//! handled in the order of their arrival (`lock_holder.rs`).
+//! handled in the order of their arrival (`lock_holder.rs`). Where a queue pair needs that order, the others
+//! wait for the holder (`receive_order.rs`).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lock_api::MutexGuard;
@@ -14,6 +15,7 @@ use super::clock::{self, AtomicTime};
 use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_cache::QpCache;
 use super::queue_pair::QueuePair;
+use super::receive_order::ReceiveOrder;
 use crate::shm::SeenChannels;
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::Inbox;
@@ -22,13 +24,16 @@ use roce::engine::Time;
 /// How many threads may be preempted while they receive before the others have to wait.
 const INBOXES: usize = 4;
 
+/// How long the other threads wait for one that is taken for preempted while a queue pair needs the order of
+/// packets.
+const MAX_ORDERED: Duration = Duration::from_secs(1);
+
 /// The inboxes of a device. A thread must hold one to receive: normally the first, so that packets
 /// are handled in the order of their arrival. Each of the others is a standby for the time in which
 /// the holders of all before it are preempted.
 pub struct Inboxes {
     slots: [InboxSlot; INBOXES],
-    /// See [`Inboxes::concurrent_receivers`].
-    concurrent_receivers: Arc<AtomicBool>,
+    order: Arc<ReceiveOrder>,
 }
 
 struct InboxSlot {
@@ -76,29 +81,30 @@ impl Inboxes {
         };
         Some(Inboxes {
             slots: [slot(false)?, slot(true)?, slot(true)?, slot(true)?],
-            concurrent_receivers: Arc::default(),
+            order: Arc::default(),
         })
     }
 
-    /// Set while several threads receive, so that one may deliver packets before another has delivered
-    /// earlier ones.
-    pub fn concurrent_receivers(&self) -> &Arc<AtomicBool> {
-        &self.concurrent_receivers
+    /// The order in which packets are delivered.
+    pub fn order(&self) -> &Arc<ReceiveOrder> {
+        &self.order
     }
 
     /// An inbox; None if another thread receives.
     pub fn try_take(&self) -> Option<InboxGuard<'_>> {
+        let mut stuck_for = Duration::ZERO;
         for slot in &self.slots {
             if let Some(receiver) = slot.receiver.try_lock() {
-                if slot.is_standby {
-                    // Before it receives: who receives later packets sees it.
-                    self.concurrent_receivers.store(true, Ordering::SeqCst);
-                } else {
+                if !slot.is_standby {
                     self.first_is_taken();
+                } else if !self.order.begin_several(stuck_for >= MAX_ORDERED) {
+                    // Set before it receives: who receives later packets sees it.
+                    break;
                 }
                 return Some(slot.guard(receiver));
             }
-            if !slot.is_stuck() {
+            stuck_for = slot.stuck_for();
+            if stuck_for < PREEMPTED_AFTER {
                 break;
             }
         }
@@ -122,7 +128,7 @@ impl Inboxes {
     /// The caller has just taken the first inbox. If the others are free, no packet is in any hand.
     #[inline]
     fn first_is_taken(&self) {
-        if self.concurrent_receivers.load(Ordering::Relaxed) {
+        if self.order.may_reorder() {
             self.end_if_alone();
         }
     }
@@ -133,7 +139,7 @@ impl Inboxes {
         // Locked until the flag is cleared: a thread that takes one of them sets it afterwards.
         let locked = others.each_ref().map(|slot| slot.receiver.try_lock());
         if locked.iter().all(Option::is_some) {
-            self.concurrent_receivers.store(false, Ordering::SeqCst);
+            self.order.end_several();
         }
     }
 
@@ -164,17 +170,17 @@ impl InboxSlot {
         guard
     }
 
-    /// Whether the holder has not begun a batch for [`PREEMPTED_AFTER`].
-    fn is_stuck(&self) -> bool {
+    /// For how long the holder is known not to have begun a batch.
+    fn stuck_for(&self) -> Duration {
         let batches = self.batches.load(Ordering::Relaxed);
         let now = clock::now();
         if self.seen.load(Ordering::Acquire) != batches {
             // In this order: who sees the new count sees the new time.
             self.seen_at.store(now);
             self.seen.store(batches, Ordering::Release);
-            return false;
+            return Duration::ZERO;
         }
-        now.since(self.seen_at.load()) >= PREEMPTED_AFTER
+        now.since(self.seen_at.load())
     }
 }
 
@@ -228,6 +234,8 @@ impl DerefMut for InboxGuard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     /// The holder ends its batch while another thread waits for that.
@@ -258,7 +266,7 @@ mod tests {
         // The holder runs, so it is not replaced.
         first.on_batch();
         assert!(inboxes.try_take().is_none());
-        let several = || inboxes.concurrent_receivers().load(Ordering::SeqCst);
+        let several = || inboxes.order().may_reorder();
         assert!(!several());
         let mut held: Vec<_> = (1..INBOXES).map(|_| inboxes.take()).collect();
         assert!(inboxes.try_take().is_none());
@@ -272,5 +280,38 @@ mod tests {
         drop(inboxes.take());
         assert!(!several());
         assert!(inboxes.slots[0].batches.load(Ordering::Relaxed) > 2);
+    }
+
+    /// A queue pair needs the order of packets: only the holder of the first inbox receives, and the others
+    /// when it has been preempted for long.
+    #[test]
+    fn no_other_inbox_is_used_while_the_order_matters() {
+        let inboxes = Inboxes::try_new().unwrap();
+        let in_order = inboxes.order().require();
+        assert!(in_order.is_some());
+        let first = inboxes.try_take().unwrap();
+        assert!(inboxes.try_take().is_none());
+        let slot = &inboxes.slots[0];
+        let stuck_for = |time: Duration| {
+            slot.seen_at
+                .store(Time(clock::now().0 - time.as_nanos() as u64))
+        };
+        let nearly = MAX_ORDERED - Duration::from_millis(500);
+        for (time, is_taken) in [
+            (PREEMPTED_AFTER, false),
+            (nearly, false),
+            (MAX_ORDERED, true),
+        ] {
+            stuck_for(time);
+            assert_eq!(inboxes.try_take().is_some(), is_taken, "{time:?}");
+        }
+        assert!(inboxes.order().may_reorder() && inboxes.order().require().is_none());
+        drop(first);
+        drop(inboxes.take());
+        drop(in_order);
+        let _first = inboxes.try_take().unwrap();
+        assert!(inboxes.try_take().is_none());
+        stuck_for(PREEMPTED_AFTER);
+        assert!(inboxes.try_take().is_some());
     }
 }

@@ -6,9 +6,9 @@
 //!
 //! | held by a preempted thread | what the others do |
 //! |---|---|
-//! | an inbox | receive through another one (`inboxes.rs`); a UC queue pair puts its packets in order |
+//! | an inbox | receive through another one (`inboxes.rs`); a queue pair puts its packets in order |
 //! | a queue pair | keep its packets (`missed.rs`); serve the other queue pairs |
-//! | the send turn of a queue pair | of a reliable service: send out of order, which the peer repairs |
+//! | the send turn of a queue pair | of a reliable service: send out of order (the peer repairs it) |
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

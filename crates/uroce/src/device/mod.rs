@@ -25,6 +25,7 @@
 //! |---|---|
 //! | `qp_table.rs` | the queue pairs that packets reach |
 //! | `inboxes.rs`, `qp_cache.rs` | a thread receives while it holds one; queue pairs of earlier packets |
+//! | `receive_order.rs` | whether several threads may receive |
 //! | `outboxes.rs` | where a thread collects packets to send |
 //! | `timers.rs` | when each queue pair's timer is due |
 //! | `activity.rs`, `busy_poll.rs` | what pollers and the background thread share; when the latter sleeps |
@@ -93,6 +94,7 @@ mod qp_channel;
 mod qp_hca;
 mod qp_table;
 pub mod queue_pair;
+mod receive_order;
 mod receiving;
 mod sending;
 pub mod shared_queue;

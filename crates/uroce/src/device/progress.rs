@@ -14,7 +14,6 @@
 //! How packets are sent is in `sending.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::clock::NEVER;
@@ -24,6 +23,7 @@ use super::peer_channels::PeerChannels;
 use super::polled::PolledCompletions;
 use super::qp_hca::QpHca;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
+use super::receive_order::ReceiveOrder;
 use super::receiving::{self, Batch};
 use super::{Device, clock, faults};
 use crate::transport::Inbox;
@@ -198,9 +198,9 @@ impl Device {
         datagrams
     }
 
-    /// The flag for the queue pairs: see [`super::inboxes::Inboxes::concurrent_receivers`].
-    pub fn concurrent_receivers(&self) -> Arc<AtomicBool> {
-        self.inboxes.concurrent_receivers().clone()
+    /// The order in which packets are delivered, for the queue pairs.
+    pub fn receive_order(&self) -> Arc<ReceiveOrder> {
+        self.inboxes.order().clone()
     }
 
     /// The program is about to block until a completion event: the background thread is to watch the

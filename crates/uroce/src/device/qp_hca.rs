@@ -24,6 +24,8 @@ pub struct QpHca<'a> {
     pub channel: Option<&'a Arc<Channel>>,
     /// The unreported completions of a program that is polling.
     pub polled: Option<&'a mut PolledCompletions>,
+    /// Packets that are written now may leave before earlier ones.
+    pub overtakes: bool,
 }
 
 impl Inner {
@@ -46,6 +48,7 @@ impl Inner {
             state,
             channel,
             polled: None,
+            overtakes: false,
         };
         (engine, hca, channel)
     }
@@ -273,7 +276,22 @@ impl Hca for QpHca<'_> {
     }
 
     fn may_reorder(&self) -> bool {
-        self.qp.concurrent_receivers.load(Ordering::SeqCst)
+        self.qp.receive_order.may_reorder()
+    }
+
+    fn begin_in_order(&mut self) -> bool {
+        if self.state.in_order.is_none() {
+            self.state.in_order = self.qp.receive_order.require();
+        }
+        self.state.in_order.is_some()
+    }
+
+    fn end_in_order(&mut self) {
+        self.state.in_order = None;
+    }
+
+    fn sends_in_order(&self) -> bool {
+        !self.overtakes
     }
 }
 

@@ -21,6 +21,7 @@ use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
 use super::missed::Missed;
 use super::qp_channel::QpChannel;
+use super::receive_order::{InOrder, ReceiveOrder};
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::memory::{Memory, MrCache, PdHandle};
@@ -46,8 +47,8 @@ pub struct QueuePairConfig {
     pub xrcd: Option<Arc<XrcDomain>>,
     /// The device's memory regions and windows.
     pub memory: Arc<Memory>,
-    /// The flag of the device's inboxes: see `Inboxes::concurrent_receivers`.
-    pub concurrent_receivers: Arc<AtomicBool>,
+    /// The order in which the device delivers packets.
+    pub receive_order: Arc<ReceiveOrder>,
     /// A slot of a queue is free when its work request has completed, as with Soft-RoCE. Else it is when
     /// the program has polled a completion that covers it, as with an RNIC.
     pub slots_by_completion: bool,
@@ -111,6 +112,8 @@ pub struct HcaState {
     pub receives: u32,
     /// Whether the queue pair's peer may access memory directly (`direct.rs`).
     pub export: Export,
+    /// While the queue pair needs the order of packets: see [`roce::engine::Hca::begin_in_order`].
+    pub in_order: Option<InOrder>,
 }
 
 /// Whether the peer of a queue pair may access memory directly.
@@ -126,6 +129,9 @@ pub enum Export {
     /// The peer may not access memory any more, but accesses that have begun may be in progress.
     Withdrawn,
 }
+
+/// The right to send the packets of a queue pair.
+pub type SendTurn<'a> = MutexGuard<'a, RawMutex, ()>;
 
 /// Why a queue pair cannot be run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +160,8 @@ pub struct QueuePair {
     pub xrcd: Option<Arc<XrcDomain>>,
     /// See [`QueuePairConfig::memory`].
     pub memory: Arc<Memory>,
-    /// See [`QueuePairConfig::concurrent_receivers`].
-    pub concurrent_receivers: Arc<AtomicBool>,
+    /// See [`QueuePairConfig::receive_order`].
+    pub receive_order: Arc<ReceiveOrder>,
     /// See [`QueuePairConfig::slots_by_completion`].
     pub slots_by_completion: bool,
     /// The `ibv_qp`s that get its async events.
@@ -194,7 +200,7 @@ impl QueuePair {
             srq: config.srq,
             xrcd: config.xrcd,
             memory: config.memory,
-            concurrent_receivers: config.concurrent_receivers,
+            receive_order: config.receive_order,
             slots_by_completion: config.slots_by_completion,
             listeners: Mutex::default(),
             has_bound_mws: AtomicBool::new(false),
@@ -255,8 +261,8 @@ impl QueuePair {
     /// Reserves the right to send, so that packets leave in PSN order. The caller has `inner` locked, and
     /// unlocks it before it sends: a system call is where a thread is most likely to be preempted. None if
     /// the thread that is sending is taken for preempted: then packets leave out of order, which only
-    /// peers of a reliable service repair.
-    pub fn send_turn(&self) -> Option<MutexGuard<'_, RawMutex, ()>> {
+    /// peers of a reliable service repair, and no response to a duplicate READ may be among them.
+    pub fn send_turn(&self) -> Option<SendTurn<'_>> {
         if !self.service.is_reliable() {
             return Some(self.send_turn.lock());
         }
@@ -393,6 +399,7 @@ impl Inner {
     pub fn destroy(&mut self, net: &Net) {
         self.destroyed = true;
         net.ingress.disconnect(self.peer.take());
+        self.hca.in_order = None;
     }
 
     /// Whether a receive has completed since the last call.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
-use super::queue_pair::{Inner, QueuePair};
+use super::queue_pair::{Inner, QueuePair, SendTurn};
 use super::{Device, clock};
 use crate::sync::RawMutex;
 use crate::transport::Outbox;
@@ -71,36 +71,41 @@ impl Device {
         now: Time,
         outbox: &mut Outbox,
     ) {
-        let mut more = self.fill_outbox(qp, &mut inner, now, outbox);
-        self.unlock_and_flush(qp, inner, outbox);
+        let (mut more, turn) = self.fill_outbox(qp, &mut inner, now, outbox);
+        self.unlock_and_flush(qp, inner, outbox, turn);
         while more {
             // If another thread has it locked, that one sends the rest.
             let Ok(mut inner) = qp.lock_unless_preempted() else {
                 break;
             };
-            more = !self.send_through_channels(qp, &mut inner)
-                && self.fill_outbox(qp, &mut inner, now, outbox);
-            self.unlock_and_flush(qp, inner, outbox);
+            if self.send_through_channels(qp, &mut inner) {
+                return self.unlock(qp, inner);
+            }
+            let turn;
+            (more, turn) = self.fill_outbox(qp, &mut inner, now, outbox);
+            self.unlock_and_flush(qp, inner, outbox, turn);
         }
     }
 
     /// Adds what the queue pair may send now to the batch. Returns whether the batch is full, so that
-    /// there may be more.
-    fn fill_outbox(
+    /// there may be more, and the result of [`QueuePair::send_turn`] if it matters which packets are sent.
+    fn fill_outbox<'a>(
         &self,
-        qp: &QueuePair,
+        qp: &'a QueuePair,
         inner: &mut Inner,
         now: Time,
         outbox: &mut Outbox,
-    ) -> bool {
+    ) -> (bool, Option<Option<SendTurn<'a>>>) {
         let (engine, mut hca) = inner.split(qp);
+        let turn = engine.has_duplicate_reads().then(|| qp.send_turn());
+        hca.overtakes = matches!(turn, Some(None));
         while !outbox.is_full() {
             let Some(packet) = engine.transmit(now, &mut hca, outbox.buffer()) else {
-                return false;
+                return (false, turn);
             };
             self.push(outbox, qp.qpn, &packet);
         }
-        true
+        (true, turn)
     }
 
     /// Arms the queue pair's timer, unlocks it and wakes up the peer that sleeps.
@@ -120,8 +125,9 @@ impl Device {
         qp: &QueuePair,
         inner: impl DerefMut<Target = Inner>,
         outbox: &mut Outbox,
+        turn: Option<Option<SendTurn<'_>>>,
     ) {
-        let turn = (!outbox.is_empty()).then(|| qp.send_turn());
+        let turn = turn.or_else(|| (!outbox.is_empty()).then(|| qp.send_turn()));
         self.unlock(qp, inner);
         self.net.flush(outbox);
         drop(turn);

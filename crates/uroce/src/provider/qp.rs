@@ -172,7 +172,7 @@ impl QpRefs {
                 srq: (!self.srq.is_null()).then(|| srq::object(self.srq).queue.clone()),
                 xrcd: (!self.xrcd.is_null()).then(|| Xrcd::of(self.xrcd.cast()).domain.clone()),
                 memory: device.memory.clone(),
-                concurrent_receivers: device.concurrent_receivers(),
+                receive_order: device.receive_order(),
                 slots_by_completion: device.profile.slots_by_completion,
             }
         }

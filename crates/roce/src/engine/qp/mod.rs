@@ -125,6 +125,7 @@ impl Qp {
             let counters = self.counters();
             *self = Qp::new(self.attributes.config);
             self.counters = counters;
+            hca.end_in_order();
             return;
         }
         if target == QpState::Sqd && self.state != QpState::Sqd {
@@ -400,6 +401,12 @@ impl Qp {
         }
     }
 
+    /// Whether a response to a duplicate READ waits to be sent ([`Hca::sends_in_order`]).
+    #[inline]
+    pub fn has_duplicate_reads(&self) -> bool {
+        self.responder.responses().queue().has_duplicate_reads()
+    }
+
     /// When the pacer allows the next packet, if there is one that waits for it.
     fn pacing_until(&self) -> Option<Time> {
         if self.attributes.config.service.is_reliable() {
@@ -414,7 +421,7 @@ impl Qp {
     /// Handles the timers that have expired. `peer`: the one of a connected queue pair.
     pub fn handle_timeout(&mut self, now: Time, peer: PeerActivity, hca: &mut impl Hca) {
         if self.state.sends() {
-            let result = self.sends.on_timeout(&self.attributes, peer, now);
+            let result = self.sends.on_timeout(&self.attributes, peer, now, hca);
             self.unwrap_or_fail(result, hca);
         }
     }

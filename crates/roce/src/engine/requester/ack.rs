@@ -169,6 +169,12 @@ impl Requester {
         self.timers.on_rto();
     }
 
+    /// A timer has expired, and nothing may be retransmitted now: waits for another RTO.
+    pub fn delay_retransmission(&mut self, attributes: &Attributes, now: Time) {
+        self.timers.restart_rto(self.timers.rtt().rto(), now);
+        self.start_timers(attributes, now);
+    }
+
     /// Retransmits from the oldest unacknowledged packet, after a timeout.
     pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
         self.rewind(true);

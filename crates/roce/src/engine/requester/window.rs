@@ -136,6 +136,34 @@ impl SendWindow {
         begun.map_or(self.highest_sent, |wqe| wqe.end)
     }
 
+    /// Whether a READ or atomic that begins before `packet` still needs a response before that.
+    pub fn awaits_response_before(&self, packet: u64) -> bool {
+        let in_flight = self
+            .queue
+            .iter()
+            .filter(|wqe| wqe.end > self.oldest_unacked);
+        let mut before = in_flight.take_while(|wqe| wqe.first.max(self.oldest_unacked) < packet);
+        before.any(|wqe| matches!(wqe.class(), OpClass::Read | OpClass::Atomic))
+    }
+
+    /// The packet after the last READ in flight behind which another operation has been sent. None if there
+    /// is no such READ.
+    pub fn followed_reads_end(&self) -> Option<u64> {
+        let in_flight = |wqe: &&Wqe| {
+            wqe.first < self.highest_sent
+                && wqe.end > self.oldest_unacked
+                && wqe.class() != OpClass::Local
+        };
+        let (mut last, mut followed) = (None, None);
+        for wqe in self.queue.iter().filter(in_flight) {
+            match wqe.class() {
+                OpClass::Read => last = Some(wqe.end),
+                _ => followed = last,
+            }
+        }
+        followed
+    }
+
     /// [`SendQueue::next_finished`].
     #[inline]
     pub fn next_finished(&mut self) -> Option<Finished> {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `Sequence` | ePSN, and what ACKs may cover |
 //! | `Inbound` | the receive queue, and the message in progress |
-//! | `EarlyRequests` | requests that wait for an earlier one |
+//! | `EarlyPackets` | requests that wait for an earlier one |
 //! | [`Responses`] | responses that wait; duplicates; sending them |
 //!
 //! The responder does not change the queue pair's state: it returns a [`ResponderAction`]. Invariant: a
@@ -23,12 +23,12 @@ mod unreliable;
 
 use super::attributes::Attributes;
 use super::counters::Counters;
+use super::early_packets::EarlyPackets;
 use super::recv_queue::RecvQueue;
 use super::request::Request;
 use super::{Access, Completion, Hca, QpConfig, QpEvent, RecvWr, WorkQueue};
 use crate::wire::{AethKind, NakCode, Operation, Part, Psn};
 
-use early::EarlyRequests;
 use inbound::Inbound;
 use nak::NakCause;
 use sequence::Sequence;
@@ -45,7 +45,7 @@ pub struct Responder {
     established: bool,
     sequence: Sequence,
     inbound: Inbound,
-    early: EarlyRequests,
+    early: EarlyPackets,
     responses: Responses,
     counters: Counters,
 }
@@ -58,7 +58,7 @@ impl Responder {
             established: false,
             sequence: Sequence::starting_at(Psn::new(0)),
             inbound: Inbound::new(config.has_srq),
-            early: EarlyRequests::default(),
+            early: EarlyPackets::default(),
             responses: Responses::new(config),
             counters: Counters::default(),
         }

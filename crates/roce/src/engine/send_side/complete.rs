@@ -69,6 +69,7 @@ impl SendSide {
         if let Some(sender) = &mut self.sender {
             sender.flush();
         }
+        self.completer.flush(hca);
         for completion in self.requester.flush() {
             let _ = hca.complete(WorkQueue::Send, completion);
         }

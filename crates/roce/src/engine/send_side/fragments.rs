@@ -99,7 +99,7 @@ impl SendSide {
         let counters = self.completer.counters_mut();
         match action {
             CompleterAction::None => {}
-            CompleterAction::Retransmit => {
+            CompleterAction::Retransmit | CompleterAction::Gap => {
                 let is_nak = Some(AethKind::Nak(NakCode::PsnSequence)) == fragment.acknowledgment();
                 counters.rcvd_seq_err += u64::from(is_nak);
                 counters.completer_retry_err += 1;

@@ -189,6 +189,7 @@ impl SendSide {
         attributes: &Attributes,
         peer: PeerActivity,
         now: Time,
+        hca: &mut impl Hca,
     ) -> Result<(), SendError> {
         let completer = &mut self.completer;
         match &mut self.sender {
@@ -196,7 +197,7 @@ impl SendSide {
                 let is_lost = sender.on_timeout(attributes, peer, now)?;
                 completer.counters_mut().completer_retry_err += u64::from(is_lost);
             }
-            None => completer.on_timeout(&mut self.requester, attributes, now)?,
+            None => completer.on_timeout(&mut self.requester, attributes, now, hca)?,
         }
         Ok(())
     }

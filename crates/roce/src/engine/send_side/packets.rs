@@ -94,6 +94,40 @@ impl SendSide {
         if self.is_bound() {
             return self.on_late_ack(packet, attributes, hca);
         }
+        self.take_response(operation, packet, attributes, now, hca)?;
+        if self.completer.has_early() {
+            self.take_early(attributes, now, hca)?;
+        }
+        self.completer.check_read_order(&self.requester, hca);
+        Ok(())
+    }
+
+    /// Takes the responses that do not wait for an earlier one any more.
+    #[cold]
+    fn take_early(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        hca: &mut impl Hca,
+    ) -> Result<(), SendError> {
+        while let Some(early) = self.completer.take_early(&self.requester) {
+            let packet = early.packet();
+            if let Some((_, operation, _)) = packet.bth.opcode.parts() {
+                self.take_response(operation, &packet, attributes, now, hca)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take_response(
+        &mut self,
+        operation: Operation,
+        packet: &Packet,
+        attributes: &Attributes,
+        now: Time,
+        hca: &mut impl Hca,
+    ) -> Result<(), SendError> {
         let action =
             self.completer
                 .on_packet(&mut self.requester, operation, packet, attributes, now);
@@ -105,7 +139,8 @@ impl SendSide {
         let (completer, requester) = (&mut self.completer, &mut self.requester);
         match action {
             CompleterAction::None => {}
-            CompleterAction::Retransmit => completer.retransmit(requester, now),
+            CompleterAction::Retransmit => completer.retransmit(requester, now, hca),
+            CompleterAction::Gap => completer.on_gap(requester, packet, now, hca),
             CompleterAction::RnrWait { timer } => {
                 completer.on_rnr_nak(requester, timer, attributes, now)?;
             }

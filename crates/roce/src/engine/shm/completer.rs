@@ -36,7 +36,7 @@ impl Sender {
         }
         if !self.acknowledge(end, queue, attributes) {
             // The response of a READ or an atomic is missing.
-            return Some(CompleterAction::Retransmit);
+            return Some(CompleterAction::Gap);
         }
         Some(match (operation, kind) {
             (_, Some(AethKind::Ack { .. })) => CompleterAction::None,

@@ -67,6 +67,10 @@ pub struct TestHca {
     pub flushes: Vec<Access>,
     /// The value of [`Hca::may_reorder`].
     pub reorders: bool,
+    /// [`Hca::begin_in_order`] has succeeded.
+    pub in_order: bool,
+    /// The opposite of [`Hca::sends_in_order`].
+    pub overtakes: bool,
     pub direct: Direct,
     /// The access that the peer grants this side directly, and its regions, while this side runs.
     pub peer_access: Option<u32>,
@@ -355,5 +359,18 @@ impl Hca for TestHca {
 
     fn may_reorder(&self) -> bool {
         self.reorders
+    }
+
+    fn begin_in_order(&mut self) -> bool {
+        self.in_order |= !self.reorders;
+        self.in_order
+    }
+
+    fn end_in_order(&mut self) {
+        self.in_order = false;
+    }
+
+    fn sends_in_order(&self) -> bool {
+        !self.overtakes
     }
 }

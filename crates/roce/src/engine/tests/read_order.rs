@@ -1,5 +1,7 @@
 //! READs have the bytes from before the requests behind them, whenever their responses are sent.
 
+use std::time::Duration;
+
 use super::network::*;
 use super::peer::*;
 use crate::engine::*;
@@ -201,4 +203,116 @@ fn a_duplicate_read_that_fails_holds_nothing_back() {
     write(&mut peer, 1, BASE, &[0xee; 8]);
     assert_eq!(peer.responses(), [ack(1)]);
     assert_eq!(peer.hca.region(KEY).bytes[..8], [0xee; 8]);
+}
+
+/// The response to a duplicate has later bytes, and another thread may still have the first one to send.
+#[test]
+fn a_duplicate_read_is_answered_behind_the_first_response() {
+    for (overtakes, answered) in [(true, 0), (false, 100)] {
+        let mut peer = peer(1);
+        peer.read(0, BASE, 100);
+        assert_eq!(read_data(&mut peer).len(), 100);
+        peer.hca.overtakes = overtakes;
+        peer.read(0, BASE, 100);
+        assert_eq!(read_data(&mut peer).len(), answered);
+        // What is sent for the first time has no other response to wait for.
+        peer.read(1, BASE, 100);
+        assert_eq!(read_data(&mut peer).len(), 100);
+    }
+}
+
+/// A READ, a SEND and a READ, all of them sent.
+fn requester() -> Peer {
+    let mut peer = Peer::requester(3);
+    peer.post_read(0, 8);
+    peer.post_send(1, 8);
+    peer.post_read(2, 8);
+    assert_eq!(peer.sent(), [0, 1, 2]);
+    peer
+}
+
+/// One thread has the first response and has not delivered it yet; another one has the next ones.
+#[test]
+fn responses_wait_for_the_one_that_another_thread_has() {
+    let mut peer = requester();
+    peer.hca.reorders = true;
+    peer.read_response(Part::Only, 2, &[2; 8]);
+    peer.ack(1);
+    assert_eq!((peer.send_completions(), peer.sent()), (vec![], vec![]));
+    peer.hca.reorders = false;
+    peer.read_response(Part::Only, 0, &[1; 8]);
+    assert_eq!(peer.send_completions(), success(0..3));
+    assert_eq!(peer.hca.region(KEY).bytes[..8], [2; 8]);
+    // Without another thread the first response was lost.
+    let mut peer = requester();
+    peer.ack(1);
+    assert_eq!(peer.sent(), [0, 1, 2]);
+}
+
+/// The responses that wait go with the connection.
+#[test]
+fn a_flushed_queue_has_no_responses_that_wait() {
+    let mut peer = requester();
+    peer.hca.reorders = true;
+    peer.read_response(Part::Only, 2, &[2; 8]);
+    peer.modify(QpState::Err, QpChange::default());
+    assert_eq!(peer.send_completions().len(), 3);
+    peer.read_response(Part::Only, 0, &[1; 8]);
+    assert_eq!(peer.hca.region(KEY).bytes[..8], [0; 8]);
+}
+
+#[test]
+fn a_read_that_was_followed_is_sent_again_only_in_order() {
+    let mut peer = requester();
+    peer.hca.reorders = true;
+    let retries = peer.qp.sends().completer().retries_left();
+    let start = peer.now;
+    while peer.now.since(start) < Duration::from_millis(500) {
+        peer.wait_for_timer();
+        assert!(peer.sent().is_empty() && !peer.hca.in_order);
+    }
+    assert_eq!(peer.qp.sends().completer().retries_left(), retries);
+    peer.hca.reorders = false;
+    peer.wait_for_timer();
+    assert_eq!((peer.sent(), peer.hca.in_order), (vec![0, 1], true));
+    // Until the responses to all that were sent again.
+    peer.read_response(Part::Only, 0, &[1; 8]);
+    assert!(!peer.hca.in_order);
+    assert_eq!(
+        (peer.send_completions(), peer.sent()),
+        (success([0]), vec![2])
+    );
+    // Nothing was sent behind the last one.
+    peer.hca.reorders = true;
+    peer.wait_for_timer();
+    assert_eq!((peer.sent(), peer.hca.in_order), (vec![1, 2], false));
+}
+
+/// The other thread may never run again.
+#[test]
+fn a_retransmission_does_not_wait_for_good() {
+    let mut peer = requester();
+    peer.hca.reorders = true;
+    let start = peer.now;
+    while peer.sent().is_empty() {
+        peer.wait_for_timer();
+    }
+    let waited = peer.now.since(start);
+    assert!(
+        waited >= Duration::from_secs(1) && waited < Duration::from_secs(3),
+        "{waited:?}"
+    );
+    assert_eq!(peer.qp.state(), QpState::Rts);
+}
+
+#[test]
+fn the_order_of_packets_is_kept_no_longer_than_the_connection() {
+    for state in [QpState::Err, QpState::Reset] {
+        let mut peer = requester();
+        while !peer.hca.in_order {
+            peer.wait_for_timer();
+        }
+        peer.modify(state, QpChange::default());
+        assert!(!peer.hca.in_order);
+    }
 }

@@ -50,7 +50,7 @@ pub fn bare_config(service: Service, qpn: u32, max_wr: u32, sq_sig_all: bool) ->
         srq: None,
         xrcd: None,
         memory: Arc::default(),
-        concurrent_receivers: Arc::default(),
+        receive_order: Arc::default(),
         slots_by_completion: false,
     }
 }
@@ -181,7 +181,7 @@ pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
     let qpn = device.net.alloc_qpn().unwrap();
     let qp = Arc::new(QueuePair::new(QueuePairConfig {
         memory: device.memory.clone(),
-        concurrent_receivers: device.concurrent_receivers(),
+        receive_order: device.receive_order(),
         ..bare_config(Service::Rc, qpn, 1, false)
     }));
     device.add_queue_pair(qp.clone());

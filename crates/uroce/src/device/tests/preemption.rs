@@ -26,7 +26,7 @@ pub fn queue_pair_with(
         pd: Some(PdHandle(1)),
         send_cq,
         memory: device.memory.clone(),
-        concurrent_receivers: device.concurrent_receivers(),
+        receive_order: device.receive_order(),
         ..bare_config(service, qpn, 16, true)
     }));
     device.add_queue_pair(qp.clone());

@@ -38,6 +38,10 @@ impl Responses {
                     let headers = self.headers(attributes, Operation::Ack, psn, ACK, buffer);
                     return self.respond(headers);
                 }
+                // Another thread may still have the first response.
+                Response::Read(ref read) if read.duplicate && !hca.sends_in_order() => {
+                    self.queue.pop_front();
+                }
                 Response::Read(_) => {
                     let now = clock.time();
                     // A duplicate whose memory is not accessible any more is dropped.
