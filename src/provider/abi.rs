@@ -205,6 +205,23 @@ mod tests {
         assert!(unsafe { ProviderAbi::of(other.as_mut_ptr().cast()) }.is_none());
     }
 
+    #[test]
+    fn each_layout_is_found_by_its_number_and_named_in_messages() {
+        let (numbers, _) = SUPPORTED.split_once('(').unwrap();
+        for abi in ALL {
+            let found = match ProviderAbi::numbered(abi.number) {
+                Numbered::One(one) => vec![one],
+                Numbered::Two(old, new) => vec![old, new],
+                Numbered::Unsupported => vec![],
+            };
+            let number = abi.number.to_string();
+            assert!(
+                found.contains(&abi) && numbers.contains(&number),
+                "{number}"
+            );
+        }
+    }
+
     const SLOT: usize = size_of::<usize>();
 
     #[test]

@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-/// The shortest RTO.
+/// The shortest RTO. It is below the shortest ack timeout (`encoding.rs`), so that an RTO that is not backed
+/// off comes first: its retransmissions do not consume `retry_cnt`.
 const RTO_MIN: Duration = Duration::from_millis(4);
 /// The RTO before the first RTT sample.
 const RTO_INITIAL: Duration = Duration::from_millis(20);

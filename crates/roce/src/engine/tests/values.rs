@@ -197,6 +197,8 @@ fn rto_follows_rfc_6298() {
         rtt.on_rtt_sample(us(1));
     }
     assert_eq!(rtt.rto(), ms(4));
+    // The RTO comes before the shortest ack timeout.
+    assert!(Some(rtt.rto()) < encoding::ack_timeout(1));
 }
 
 /// In packets.
