@@ -2,8 +2,7 @@
 //! queues that drop at their tail or by RED, and random loss.
 //!
 //! The queue pairs are those of the device (`roce::engine`); hosts and network are models. A run depends
-//on its
-//! configuration and seed only: the same seed gives the same packets.
+//! on its configuration and seed only: the same seed gives the same packets.
 //!
 //! | module | responsible for |
 //! |---|---|

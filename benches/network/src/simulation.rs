@@ -1,6 +1,5 @@
-//! Hosts around a switch, packets on their way, timers. Events happen in the order of their times, and of
-//their
-//! numbers where the times are equal.
+//! Hosts around a switch, packets on their way, timers. Events happen in the order of their times; where the
+//! times are equal, of their numbers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

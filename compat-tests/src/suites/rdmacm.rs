@@ -28,13 +28,17 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// ADDR_ERROR, as from the kernel, when nobody replies to ARP for the two seconds that the program waits.
+/// ADDR_ERROR, as from the kernel, when nobody replies to ARP or neighbour discovery for the two seconds that
+/// the program waits. The link-local address names no interface.
 fn host_is_down(cx: &Context) -> Verdict {
     let hosts = Testbed::Veth.make(cx)?;
-    let program = program(cx, &hosts.client, "ucmatose -s 10.9.7.99 -p 7174");
-    let ended = program.limit(LIMIT).merged().run()?;
-    let event = "RDMA_CM_EVENT_ADDR_ERROR, error: -110";
-    contains(&ended.out, &[event])
+    for server in ["10.9.7.99", "fd07::99", "fe80::99"] {
+        let command = format!("ucmatose -s {server} -p 7174");
+        let program = program(cx, &hosts.client, &command);
+        let ended = program.limit(LIMIT).merged().run()?;
+        contains(&ended.out, &["RDMA_CM_EVENT_ADDR_ERROR, error: -110"])?;
+    }
+    Ok(())
 }
 
 /// ADDR_CHANGE, as after the fail-over of a bond whose MAC address follows.

@@ -13,7 +13,7 @@ use roce::engine::{Gid, SendOp, SendWr, Target};
 
 /// Longer requests are sent: the thread that posts a request copies all of it, and has the queue pair locked.
 const MAX_LEN: u64 = 64 << 20;
-/// The most bytes that one system call copies. The target looks for a change between two of them.
+/// The most bytes that one system call copies. Before each, the target is checked for changes of its regions.
 const MAX_COPY: u64 = 1 << 20;
 
 /// `IBV_UROCE_LOCAL`: whether devices that are opened from now on access memory directly.

@@ -184,6 +184,14 @@ fn is_unspecified_or_loopback(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_loopback()
 }
 
+/// An address for packets to `to`, on the same interface if that is link-local.
+pub fn with_scope(ip: IpAddr, to: &SocketAddr) -> SocketAddr {
+    match ip {
+        IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope_of(to)).into(),
+        IpAddr::V4(_) => SocketAddr::new(ip, 0),
+    }
+}
+
 /// The interface of a link-local address; 0 for other addresses.
 pub fn scope_of(address: &SocketAddr) -> u32 {
     match address {

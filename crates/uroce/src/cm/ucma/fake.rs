@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use ibverbs_abi::{Errno, Result};
 
+use super::EINVAL;
+use super::address::scope_of;
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
@@ -52,6 +54,10 @@ impl Drop for ReservedPorts {
             ports.remove(port);
         }
     }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 impl Fake {
@@ -106,9 +112,14 @@ impl CmOs for Fake {
             _ if to.ip().is_loopback() || to.ip().is_unspecified() => {
                 Ok(Ipv4Addr::LOCALHOST.into())
             }
+            _ if is_link_local(to.ip()) && scope_of(&to) == 0 => Err(EINVAL),
             _ if to.is_ipv4() == own.is_ipv4() => Ok(own),
             _ => Err(Errno(libc::ENETUNREACH)),
         }
+    }
+
+    fn interface(&mut self, to: IpAddr) -> u32 {
+        if is_link_local(to) { 2 } else { 0 }
     }
 
     fn awaits_neighbour(&mut self, _: u32, _: IpAddr, to: SocketAddr) -> bool {

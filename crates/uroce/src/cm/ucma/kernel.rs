@@ -14,7 +14,7 @@ use std::time::Duration;
 use ibverbs_abi::{Errno, Result};
 
 use super::EINVAL;
-use super::address::Address;
+use super::address::{Address, with_scope};
 use super::bind::{Binder, backlog_of, find_device};
 use super::event_queue::{EVENT_LEN, PendingEvent};
 use super::events::EventType;
@@ -23,7 +23,6 @@ use super::input::{Command, Input, ReplyWriter};
 use super::kernel_commands::{KernelCm, STORAGE, cookie, number_of, put};
 use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, FileId};
-use super::resolve::with_scope;
 
 /// How many port numbers of the kernel's choice are tried that other processes have in uroce.
 const PORT_TRIES: usize = 64;

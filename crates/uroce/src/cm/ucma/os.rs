@@ -82,6 +82,9 @@ pub trait CmOs {
     /// address, if it is given.
     fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr>;
 
+    /// The interface of the route to an address; 0 if there is no route.
+    fn interface(&mut self, to: IpAddr) -> u32;
+
     /// Whether packets that leave through an interface from one address to another wait for the
     /// link-layer address of the next hop. Makes the kernel ask for it.
     fn awaits_neighbour(&mut self, ifindex: u32, from: IpAddr, to: SocketAddr) -> bool;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ibverbs_abi::{Errno, Result};
 
-use super::address::{Address, scope_of};
+use super::address::{Address, scope_of, with_scope};
 use super::bind::{find_device, is_v4};
 use super::events::{EventType, Notice};
 use super::id::{IdState, space};
@@ -82,6 +82,8 @@ impl<H: CmOs> Manager<H> {
             return Err(ENODEV);
         };
         let (device, ipoib) = (id.device, id.space == space::IPOIB);
+        let given = to;
+        let to = on_interface(&mut self.os, given);
         let source = match find_source(&mut self.os, device, &bound, to) {
             Ok(source) if !ipoib => source,
             Ok(_) => return self.address_error(number, dst, EINVAL),
@@ -91,7 +93,7 @@ impl<H: CmOs> Manager<H> {
         let id = self.ids.existing(number)?;
         let tos = id.tos.unwrap_or(0);
         let port = bound.port();
-        let from = match to {
+        let from = match given {
             SocketAddr::V4(_) => SocketAddr::new(source.ip, port),
             SocketAddr::V6(v6) => match source.ip {
                 IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, v6.scope_id()).into(),
@@ -191,6 +193,22 @@ impl<H: CmOs> Manager<H> {
     }
 }
 
+/// A link-local address that names no interface is on the device that has it, or on the interface of its
+/// route: the kernel's rdma_cm resolves it, a socket cannot.
+fn on_interface<H: CmOs>(os: &mut H, to: SocketAddr) -> SocketAddr {
+    let mut v6 = match to {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => v6,
+        other => return other,
+    };
+    let devices = os.devices();
+    let own = find_device(&devices, &to).and_then(|found| devices.get(found));
+    v6.set_scope_id(match own {
+        Some(device) => device.ifindex,
+        None => os.interface(to.ip()),
+    });
+    v6.into()
+}
+
 /// The device and address that packets to `to` leave from. ENODEV if that address belongs to no device.
 fn find_source<H: CmOs>(
     os: &mut H,
@@ -250,14 +268,6 @@ fn find_source<H: CmOs>(
 
 fn milliseconds(count: u32) -> Duration {
     Duration::from_millis(count.into())
-}
-
-/// An address for packets to `to`, on the same interface if that is link-local.
-pub(super) fn with_scope(ip: IpAddr, to: &SocketAddr) -> SocketAddr {
-    match ip {
-        IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope_of(to)).into(),
-        IpAddr::V4(_) => SocketAddr::new(ip, 0),
-    }
 }
 
 /// The addresses of a device that are of the same family; link-local ones for link-local ones only.

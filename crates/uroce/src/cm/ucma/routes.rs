@@ -8,6 +8,7 @@ use ibverbs_netlink::{RtnlClient, rtnl::Route};
 use socket2::{Domain, Socket, Type};
 
 use super::EINVAL;
+use super::address::with_scope;
 use crate::descriptors::Owned;
 use crate::transport;
 use roce::wire::PORT;
@@ -60,6 +61,12 @@ impl Routes {
         .map_or_else(|| source_by_socket(from, to), Ok)
     }
 
+    /// [`super::os::CmOs::interface`].
+    pub fn interface(&mut self, to: IpAddr) -> u32 {
+        let route = self.rtnl().and_then(|rtnl| rtnl.route(to, None).ok());
+        route.and_then(|route| route.interface).unwrap_or(0)
+    }
+
     /// The source address of the route. None if netlink does not say it, or if a socket can be connected to
     /// more addresses than have a route (`::`), or needs an interface (link-local addresses).
     fn source_by_netlink(&mut self, to: SocketAddr) -> Option<IpAddr> {
@@ -105,7 +112,7 @@ impl Routes {
         }
         // A packet makes the kernel ask.
         to.set_port(DISCARD);
-        if let Ok(socket) = UdpSocket::bind((from, 0)) {
+        if let Ok(socket) = UdpSocket::bind(with_scope(from, &to)) {
             let _ = socket.send_to(&[], to);
         }
         // An interface that needs no link-layer addresses has no such entry.

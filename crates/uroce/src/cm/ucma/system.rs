@@ -291,6 +291,10 @@ impl CmOs for System {
         self.routes.source(from, to)
     }
 
+    fn interface(&mut self, to: IpAddr) -> u32 {
+        self.routes.interface(to)
+    }
+
     fn awaits_neighbour(&mut self, ifindex: u32, from: IpAddr, to: SocketAddr) -> bool {
         self.routes.await_neighbour(ifindex, from, to)
     }

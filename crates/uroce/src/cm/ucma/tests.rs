@@ -520,3 +520,28 @@ fn run_timers(process: &mut Process) {
         process.manager.handle_timeouts(process.now);
     }
 }
+
+/// A link-local address is on the interface of its route, if the program names none.
+#[test]
+fn a_link_local_address_needs_no_interface() {
+    let own: IpAddr = "fe80::1".parse().unwrap();
+    for (ip, scope) in [("fe80::2", 0_u8), ("fe80::2", 2), ("fe80::1", 0)] {
+        let mut process = Process::new(1, own, &Default::default());
+        let id = create(&mut process, 1, TCP, CLIENT_UID);
+        let IpAddr::V6(to) = ip.parse().unwrap() else {
+            unreachable!()
+        };
+        let address = [
+            &[10, 0, 0x1c, 0x06, 0, 0, 0, 0][..],
+            &to.octets(),
+            &[scope, 0, 0, 0],
+        ];
+        let mut input = two(id, 2000);
+        input.extend([0, 0, 28, 0, 0, 0, 0, 0]);
+        input = padded(input, 16 + 128);
+        input.extend(address.concat());
+        let resolving = process.call(1, Command::ResolveAddr, &padded(input, 272), 0);
+        assert!(resolving.is_ok(), "{ip}%{scope}: {resolving:?}");
+        assert_eq!(kinds(&mut process), [0], "{ip}%{scope}");
+    }
+}
