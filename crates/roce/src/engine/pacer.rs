@@ -69,13 +69,8 @@ impl Pacer {
         self.bytes += bytes;
     }
 
-    /// When the next packet may be sent; a time in the past if it may be sent now. None if packets are not
-    /// paced: then no timer is needed.
-    pub fn resumes_at(&self) -> Option<Time> {
-        Some(self.end_of_pause())
-    }
-
-    fn end_of_pause(&self) -> Time {
+    /// When the next packet may be sent; a time in the past if it may be sent now.
+    pub fn resumes_at(&self) -> Time {
         if self.is_exhausted() {
             self.burst_start.after(self.burst.interval)
         } else {

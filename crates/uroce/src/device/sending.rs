@@ -20,6 +20,26 @@ use roce::engine::Time;
 /// preempted; on a busy host, for hundreds of milliseconds.
 const SEND_WAIT: Duration = Duration::from_millis(500);
 
+/// When the send turn for a batch is taken.
+enum Turn<'a> {
+    /// Once the batch is complete, if it has packets.
+    Late,
+    /// Before the first packet was written, as it depends on the turn which ones are. None: the thread that is
+    /// sending is taken for preempted.
+    Early(Option<SendTurn<'a>>),
+}
+
+impl<'a> Turn<'a> {
+    /// The turn for this batch.
+    fn take(self, qp: &'a QueuePair, outbox: &Outbox) -> Option<SendTurn<'a>> {
+        match self {
+            Turn::Early(turn) => turn,
+            Turn::Late if outbox.is_empty() => None,
+            Turn::Late => qp.send_turn(),
+        }
+    }
+}
+
 impl Device {
     /// Whether a queue pair has nothing to send, and need not fail because its peer is gone.
     #[inline]
@@ -74,7 +94,7 @@ impl Device {
         let (mut more, turn) = self.fill_outbox(qp, &mut inner, now, outbox);
         self.unlock_and_flush(qp, inner, outbox, turn);
         while more {
-            // If another thread has it locked, that one sends the rest.
+            // If another thread has it locked, that one or the queue pair's timer sends the rest.
             let Ok(mut inner) = qp.lock_unless_preempted() else {
                 break;
             };
@@ -88,17 +108,20 @@ impl Device {
     }
 
     /// Adds what the queue pair may send now to the batch. Returns whether the batch is full, so that
-    /// there may be more, and the result of [`QueuePair::send_turn`] if it matters which packets are sent.
+    /// there may be more, and its turn.
     fn fill_outbox<'a>(
         &self,
         qp: &'a QueuePair,
         inner: &mut Inner,
         now: Time,
         outbox: &mut Outbox,
-    ) -> (bool, Option<Option<SendTurn<'a>>>) {
+    ) -> (bool, Turn<'a>) {
         let (engine, mut hca) = inner.split(qp);
-        let turn = engine.has_duplicate_reads().then(|| qp.send_turn());
-        hca.overtakes = matches!(turn, Some(None));
+        let turn = match engine.has_duplicate_reads() {
+            true => Turn::Early(qp.send_turn()),
+            false => Turn::Late,
+        };
+        hca.overtakes = matches!(turn, Turn::Early(None));
         while !outbox.is_full() {
             let Some(packet) = engine.transmit(now, &mut hca, outbox.buffer()) else {
                 return (false, turn);
@@ -125,9 +148,9 @@ impl Device {
         qp: &QueuePair,
         inner: impl DerefMut<Target = Inner>,
         outbox: &mut Outbox,
-        turn: Option<Option<SendTurn<'_>>>,
+        turn: Turn<'_>,
     ) {
-        let turn = turn.or_else(|| (!outbox.is_empty()).then(|| qp.send_turn()));
+        let turn = turn.take(qp, outbox);
         self.unlock(qp, inner);
         self.net.flush(outbox);
         drop(turn);

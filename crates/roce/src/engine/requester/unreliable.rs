@@ -62,9 +62,8 @@ impl Requester {
 
     /// When the pacer allows the next packet; None if no WQE waits.
     pub fn pacing_until(&self) -> Option<Time> {
-        self.pacer
-            .resumes_at()
-            .filter(|_| !self.window.queue().is_empty())
+        let waits = !self.window.queue().is_empty();
+        waits.then(|| self.pacer.resumes_at())
     }
 
     /// Writes the next packet of the oldest WQE of a UC queue pair into the buffer. None if the buffer

@@ -38,6 +38,8 @@ pub(super) enum InboundMessage {
 pub(super) struct Inbound {
     message: Option<InboundMessage>,
     recv_queue: RecvQueue,
+    /// The receive WR of an XRC SRQ whose message was dropped before its end; the next message takes it.
+    returned_xrc: Option<TakenRecv>,
 }
 
 impl Inbound {
@@ -46,6 +48,7 @@ impl Inbound {
         Inbound {
             message: None,
             recv_queue: RecvQueue::new(has_srq),
+            returned_xrc: None,
         }
     }
 
@@ -114,6 +117,13 @@ impl Inbound {
         if attributes.config.service == Service::XrcRecv {
             let srqn = request.xrc_srqn().ok_or(NakCause::InvalidRequest)?;
             let queue = WorkQueue::XrcSrq { srqn };
+            if let Some(recv) = self.returned_xrc.take_if(|recv| recv.queue == queue) {
+                return Ok(recv);
+            }
+            if self.returned_xrc.is_some() {
+                // The peer has ended a message in the middle, and begins one to another SRQ.
+                return Err(NakCause::InvalidRequest);
+            }
             return match hca.take_xrc_srq_wr(srqn) {
                 Ok(wr) => Ok(TakenRecv { wr, queue }),
                 Err(XrcError::Empty) => Err(NakCause::ReceiverNotReady),
@@ -138,8 +148,10 @@ impl Inbound {
 
     /// Drops the message in progress. The next message gets its receive WR.
     pub fn drop_message(&mut self) {
-        if let Some(recv) = self.take_message_recv() {
-            self.recv_queue.put_back(recv.wr);
+        match self.take_message_recv() {
+            Some(recv) if recv.queue == WorkQueue::Recv => self.recv_queue.put_back(recv.wr),
+            Some(recv) => self.returned_xrc = Some(recv),
+            None => {}
         }
     }
 
@@ -156,11 +168,59 @@ impl Inbound {
         let mut complete = |queue, completion| {
             let _ = hca.complete(queue, completion);
         };
-        if let Some(recv) = self.take_message_recv() {
+        for recv in [self.take_message_recv(), self.returned_xrc.take()]
+            .into_iter()
+            .flatten()
+        {
             complete(recv.queue, failed(&recv.wr, IBV_WC_WR_FLUSH_ERR));
         }
         for wr in self.recv_queue.flush() {
             complete(WorkQueue::Recv, failed(&wr, IBV_WC_WR_FLUSH_ERR));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::hca::TestHca;
+    use crate::engine::tests::network::{config, recv_wr};
+    use crate::engine::tests::peer::Peer;
+    use crate::wire::{Opcode, Operation, Packet, Part, Transport};
+
+    /// The first packet of a message to an XRC SRQ, as it is sent again.
+    #[test]
+    fn a_dropped_message_of_an_xrc_srq_leaves_its_receive_to_the_next_one() {
+        let mut hca = TestHca::default();
+        for srqn in [8, 9] {
+            let wrs = [1, 2].map(|id| recv_wr(u64::from(srqn) * 10 + id, &[]));
+            hca.xrc.push((srqn, wrs.into()));
+        }
+        let attributes = Attributes::new(config(Service::XrcRecv, 0));
+        let mut inbound = Inbound::new(false);
+        let begin = |inbound: &mut Inbound, hca: &mut TestHca, srqn| {
+            let mut headers = Peer::headers(Operation::Send, Part::First, 0);
+            headers.bth.opcode = Opcode::new(Transport::Xrc, Operation::Send, Part::First);
+            headers.xrc_srqn = Some(srqn);
+            let mut bytes = vec![0; headers.encoded_len()];
+            headers.write(&mut bytes);
+            let packet = Packet::parse_without_icrc(&bytes).unwrap();
+            let recv = inbound.take_recv(&packet, &attributes, hca)?;
+            let id = recv.wr.wr_id;
+            inbound.keep(InboundMessage::Send { recv, len: 0 });
+            Ok(id)
+        };
+        for _ in 0..3 {
+            assert_eq!(begin(&mut inbound, &mut hca, 9), Ok::<_, NakCause>(91));
+            inbound.drop_message();
+        }
+        // A message to another SRQ is not in its turn.
+        let refused = Err(NakCause::InvalidRequest);
+        assert_eq!(begin(&mut inbound, &mut hca, 8), refused);
+        inbound.flush(&mut hca);
+        let flushed = [(91, IBV_WC_WR_FLUSH_ERR)];
+        assert_eq!(hca.statuses(WorkQueue::XrcSrq { srqn: 9 }), flushed);
+        assert!(hca.statuses(WorkQueue::Recv).is_empty());
+        assert_eq!(begin(&mut inbound, &mut hca, 9), Ok(92));
     }
 }

@@ -17,7 +17,7 @@ impl Responses {
     /// response.
     pub fn pacing_until(&self) -> Option<Time> {
         let paced = self.queue.read_is_next();
-        paced.then(|| self.pacer.resumes_at()).flatten()
+        paced.then(|| self.pacer.resumes_at())
     }
 
     /// Writes the next response packet into `buffer`.
