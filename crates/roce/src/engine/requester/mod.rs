@@ -373,7 +373,7 @@ impl Requester {
             self.window.set_current(index);
             return encoded;
         }
-        let wait = self.selective.on_sent(packet, self.timers.rtt(), now);
+        let wait = self.selective.on_sent(self.timers.rtt(), now);
         self.start_timers(attributes, now);
         self.timers.restart_rto(wait, now);
         encoded

@@ -31,23 +31,13 @@ const MAX_SINGLE: u8 = 2;
 /// has dropped packets.
 const PAUSE: (u32, u32) = (8, 1024);
 
-/// The packet that is sent alone, and what is known of the peer.
-#[derive(Clone, Copy, Debug)]
+/// The retransmission of one packet, and what is known of the peer.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Selective {
-    /// The packet that is to be sent now, out of its turn.
-    due: Option<u64>,
-    /// The packet that was sent alone and is not acknowledged.
-    alone: Option<u64>,
-    /// The packet was sent because no acknowledgment had come, not because of a NAK.
-    is_probe: bool,
+    attempt: Option<Attempt>,
+    peer: PeerKeeps,
     /// A probe was sent since the last acknowledgment.
     has_probed: bool,
-    /// How often it was sent alone.
-    tries: u8,
-    /// When it was sent alone last.
-    sent_at: Time,
-    /// The packet after the last one that was sent before it.
-    end: u64,
     /// Packets sent alone among those before `recovery_end`.
     count: u8,
     /// The packet after the last one that was sent when the first of them was lost.
@@ -56,6 +46,43 @@ pub(super) struct Selective {
     is_missing: bool,
     /// The acknowledgment shows that the peer has got none of those behind it.
     are_all_missing: bool,
+    /// The whole flight is retransmitted after a NAK.
+    all_after_nak: bool,
+}
+
+/// A packet that is sent alone.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    packet: u64,
+    /// It is to be sent now, out of its turn. Otherwise it was sent, and is not acknowledged.
+    is_due: bool,
+    /// It is sent because no acknowledgment had come, not because of a NAK.
+    is_probe: bool,
+    /// How often it was sent alone.
+    tries: u8,
+    /// When it was sent alone last.
+    sent_at: Time,
+    /// The packet after the last one that was sent before it.
+    end: u64,
+}
+
+impl Attempt {
+    /// The oldest packet is to be sent alone, after `tries` times.
+    fn new(window: &SendWindow, is_probe: bool, tries: u8) -> Attempt {
+        Attempt {
+            packet: window.oldest_unacked(),
+            is_due: true,
+            is_probe,
+            tries,
+            sent_at: Time(0),
+            end: window.next(),
+        }
+    }
+}
+
+/// Whether the peer keeps packets that are ahead of a missing one.
+#[derive(Clone, Copy, Debug)]
+struct PeerKeeps {
     /// Packets in a row whose acknowledgment covered no other one, though later ones had been sent before.
     single: u8,
     /// How many of them a peer may have lost.
@@ -64,30 +91,53 @@ pub(super) struct Selective {
     pause: u32,
     /// The length of the next pause.
     next_pause: u32,
-    /// The whole flight is retransmitted after a NAK.
-    all_after_nak: bool,
 }
 
-impl Default for Selective {
-    fn default() -> Selective {
-        Selective {
-            due: None,
-            alone: None,
-            is_probe: false,
-            has_probed: false,
-            tries: 0,
-            sent_at: Time(0),
-            end: 0,
-            count: 0,
-            recovery_end: 0,
-            is_missing: false,
-            are_all_missing: false,
+impl Default for PeerKeeps {
+    fn default() -> PeerKeeps {
+        PeerKeeps {
             single: 0,
             max_single: 0,
             pause: 0,
             next_pause: PAUSE.0,
-            all_after_nak: false,
         }
+    }
+}
+
+impl PeerKeeps {
+    /// The peer has kept packets behind one that was sent alone.
+    fn on_kept(&mut self) {
+        (self.single, self.max_single) = (0, MAX_SINGLE);
+        self.next_pause = PAUSE.0;
+    }
+
+    /// The peer has kept packets though all were to be sent again.
+    fn on_kept_all(&mut self) {
+        (self.pause, self.next_pause) = (0, PAUSE.0);
+        self.max_single = MAX_SINGLE;
+    }
+
+    /// The acknowledgment covers only the packet that was sent alone.
+    fn on_single(&mut self) {
+        if self.single < self.max_single {
+            self.single += 1;
+        } else {
+            self.pause();
+        }
+    }
+
+    /// The peer drops what comes behind a missing packet.
+    fn pause(&mut self) {
+        (self.single, self.max_single) = (0, 0);
+        self.pause = self.next_pause;
+        self.next_pause = (self.next_pause * 2).min(PAUSE.1);
+    }
+
+    /// Whether this loss is one of those for which selective retransmission is not tried.
+    fn is_paused(&mut self) -> bool {
+        let is_paused = self.pause > 0;
+        self.pause = self.pause.saturating_sub(1);
+        is_paused
     }
 }
 
@@ -95,12 +145,12 @@ impl Selective {
     /// Whether a packet waits to be sent out of its turn.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.due.is_some()
+        self.attempt.is_some_and(|attempt| attempt.is_due)
     }
 
     /// Ends selective retransmission: everything that is not acknowledged is retransmitted.
     pub fn stop(&mut self) {
-        (self.due, self.alone) = (None, None);
+        self.attempt = None;
         (self.is_missing, self.are_all_missing) = (false, false);
         self.all_after_nak = false;
     }
@@ -116,56 +166,43 @@ impl Selective {
     pub fn on_ack(&mut self, oldest_unacked: u64, next: u64, srtt: Duration, now: Time) {
         self.has_probed = false;
         if self.all_after_nak && next < oldest_unacked {
-            // The peer has kept them.
-            (self.pause, self.next_pause, self.max_single) = (0, PAUSE.0, MAX_SINGLE);
+            self.peer.on_kept_all();
         }
-        if self
-            .due
-            .or(self.alone)
-            .is_some_and(|packet| packet < oldest_unacked)
+        if let Some(acked) = self
+            .attempt
+            .take_if(|attempt| attempt.packet < oldest_unacked)
         {
-            self.on_alone_acked(oldest_unacked, now.since(self.sent_at) >= srtt / 2);
+            self.on_alone_acked(acked, oldest_unacked, now.since(acked.sent_at) >= srtt / 2);
         }
     }
 
     /// `is_late`: the acknowledgment can be that of the retransmission.
     #[cold]
-    fn on_alone_acked(&mut self, oldest_unacked: u64, is_late: bool) {
-        let alone = self.alone;
-        (self.due, self.alone) = (None, None);
-        let (Some(alone), true) = (alone, oldest_unacked < self.end) else {
+    fn on_alone_acked(&mut self, acked: Attempt, oldest_unacked: u64, is_late: bool) {
+        if acked.is_due || oldest_unacked >= acked.end {
             return;
-        };
-        let is_single = alone + 1 == oldest_unacked;
+        }
+        let is_single = acked.packet + 1 == oldest_unacked;
         // A probe may have been needless, and this the acknowledgment of the first transmission.
-        self.is_missing = !is_single || !self.is_probe || is_late;
+        self.is_missing = !is_single || !acked.is_probe || is_late;
         match is_single {
             // Then the peer has not got any of those behind it.
-            true if self.is_probe => self.are_all_missing = is_late,
-            true if self.single < self.max_single => self.single += 1,
-            true => self.pause(),
-            false => {
-                (self.single, self.max_single) = (0, MAX_SINGLE);
-                self.next_pause = PAUSE.0;
-            }
+            true if acked.is_probe => self.are_all_missing = is_late,
+            true => self.peer.on_single(),
+            false => self.peer.on_kept(),
         }
     }
 
-    /// The peer drops what comes behind a missing packet.
+    /// The peer is known to drop what comes behind a missing packet, for tests.
+    #[cfg(test)]
     pub(super) fn pause(&mut self) {
-        (self.single, self.max_single) = (0, 0);
-        self.pause = self.next_pause;
-        self.next_pause = (self.next_pause * 2).min(PAUSE.1);
+        self.peer.pause();
     }
 
     /// A packet was lost; `all_sent`: no retransmission of all is under way. Whether the packet may be sent
     /// alone.
     fn may_send_alone(&mut self, packet: u64, highest_sent: u64, all_sent: bool) -> bool {
-        if self.are_all_missing {
-            return false;
-        }
-        if self.pause > 0 {
-            self.pause -= 1;
+        if self.are_all_missing || self.peer.is_paused() {
             return false;
         }
         if !all_sent {
@@ -196,30 +233,30 @@ impl Selective {
         {
             return false;
         }
-        self.tries = 0;
-        self.set_due(window, packet, false);
+        self.attempt = Some(Attempt::new(window, false, 0));
         true
-    }
-
-    /// The packet is sent alone next.
-    fn set_due(&mut self, window: &SendWindow, packet: u64, is_probe: bool) {
-        (self.due, self.alone) = (Some(packet), None);
-        self.is_probe = is_probe;
-        self.end = window.next();
     }
 
     /// Takes the packet that is due, and the index of its WQE; None if there is none any more.
     pub fn take_due(&mut self, window: &SendWindow) -> Option<(u64, usize)> {
-        let packet = self.due.take()?;
-        Some((packet, alone_index(window, packet)?))
+        let attempt = self.attempt.as_mut().filter(|attempt| attempt.is_due)?;
+        attempt.is_due = false;
+        let packet = attempt.packet;
+        let index = alone_index(window, packet);
+        if index.is_none() {
+            self.attempt = None;
+        }
+        Some((packet, index?))
     }
 
-    /// The packet was sent alone. Returns how long its acknowledgment may take.
-    pub fn on_sent(&mut self, packet: u64, rtt: &RttEstimator, now: Time) -> Duration {
-        self.alone = Some(packet);
-        self.sent_at = now;
-        self.tries += 1;
-        match self.tries {
+    /// The packet that was due was sent alone. Returns how long its acknowledgment may take.
+    pub fn on_sent(&mut self, rtt: &RttEstimator, now: Time) -> Duration {
+        let Some(attempt) = &mut self.attempt else {
+            return rtt.rto();
+        };
+        attempt.sent_at = now;
+        attempt.tries += 1;
+        match attempt.tries {
             MAX_TRIES.. => rtt.rto(),
             _ => MIN_INTERVAL.max(rtt.srtt() * 2),
         }
@@ -234,9 +271,10 @@ impl Selective {
     /// The RTO, or the shorter time of a packet that is sent alone, has expired. Sends one alone, once more
     /// or as a probe, if it was not tried often enough.
     pub fn on_timeout(&mut self, window: &SendWindow, rtt: &RttEstimator) -> Retransmission {
-        let may = self.tries < MAX_TRIES;
-        if let Some(packet) = self.alone.filter(|_| may) {
-            self.set_due(window, packet, self.is_probe);
+        let sent = self.attempt.as_mut().filter(|attempt| !attempt.is_due);
+        if let Some(attempt) = sent.filter(|attempt| attempt.tries < MAX_TRIES) {
+            attempt.is_due = true;
+            attempt.end = window.next();
             return Retransmission::Alone;
         }
         if !self.may_probe() || !rtt.is_settled() {
@@ -248,8 +286,7 @@ impl Selective {
         if !all_sent || alone_index(window, packet).is_none() {
             return Retransmission::Later;
         }
-        self.tries = MAX_TRIES - 1;
-        self.set_due(window, packet, true);
+        self.attempt = Some(Attempt::new(window, true, MAX_TRIES - 1));
         Retransmission::Alone
     }
 }
@@ -307,7 +344,7 @@ mod tests {
         }
         let lost = window.oldest_unacked();
         assert_eq!(selective.take_due(window), Some((lost, 0)));
-        selective.on_sent(lost, &rtt(), Time(0));
+        selective.on_sent(&rtt(), Time(0));
         window.on_ack(lost + 1 + more);
         let (oldest, next) = (window.oldest_unacked(), window.next());
         selective.on_ack(oldest, next, Duration::from_millis(1), Time(5_000_000));
@@ -343,8 +380,8 @@ mod tests {
         let (mut selective, window, rtt) = (Selective::default(), window(), rtt());
         assert!(selective.may_probe());
         assert_eq!(selective.on_timeout(&window, &rtt), Retransmission::Alone);
-        let (packet, _) = selective.take_due(&window).unwrap();
-        assert_eq!(selective.on_sent(packet, &rtt, Time(0)), rtt.rto());
+        selective.take_due(&window).unwrap();
+        assert_eq!(selective.on_sent(&rtt, Time(0)), rtt.rto());
         assert!(!selective.may_probe());
         assert_eq!(selective.on_timeout(&window, &rtt), Retransmission::All);
     }
