@@ -24,8 +24,8 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
 enum Turn<'a> {
     /// Once the batch is complete, if it has packets.
     Late,
-    /// Before the first packet was written, as it depends on the turn which ones are. None: the thread that is
-    /// sending is taken for preempted.
+    /// Before the first packet was written, as it depends on the turn which ones are. None: the thread that
+    /// is sending is taken for preempted.
     Early(Option<SendTurn<'a>>),
 }
 
