@@ -105,7 +105,9 @@ pub fn all() -> Result<Vec<Case>, String> {
     let mut names = BTreeSet::new();
     for name in cases.iter().flat_map(Case::names) {
         if !names.insert(name) {
-            return Err(format!("two cases have the name {name}"));
+            return Err(format!(
+                "two cases have the name {name}: see compat-tests/cases and src/suites"
+            ));
         }
     }
     Ok(cases)

@@ -2,6 +2,7 @@
 //! messages.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::fs;
 use std::path::Path;
 
@@ -57,16 +58,24 @@ pub fn environment(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), 
     Ok(())
 }
 
+/// The page lists the variables that are read.
 fn same_variables(page: &Page, read: &BTreeSet<String>, checks: &mut Checks) {
-    let shown: BTreeSet<String> = page
-        .items_of("ENVIRONMENT")
-        .into_iter()
-        .map(String::from)
-        .collect();
-    let (more, less) = (shown.difference(read), read.difference(&shown));
-    let (more, less): (Vec<_>, Vec<_>) = (more.collect(), less.collect());
+    let shown = page.items_of("ENVIRONMENT").into_iter().map(String::from);
+    same(page, "ENVIRONMENT", &shown.collect(), read, checks);
+}
+
+/// A section of the page lists what the sources have, and nothing else.
+fn same<T: Ord + Debug>(
+    page: &Page,
+    section: &str,
+    listed: &BTreeSet<T>,
+    sources: &BTreeSet<T>,
+    checks: &mut Checks,
+) {
+    let more: Vec<_> = listed.difference(sources).collect();
+    let less: Vec<_> = sources.difference(listed).collect();
     let why = format!(
-        "{}: ENVIRONMENT lists {more:?}, which nothing reads, and lacks {less:?}",
+        "{}: {section} lists {more:?}, which the sources do not have, and lacks {less:?}",
         page.file
     );
     checks.check(more.is_empty() && less.is_empty(), why);
@@ -86,11 +95,7 @@ pub fn wrapper(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Fail
         .iter()
         .map(|option| format!("-{option}"))
         .collect();
-    let why = format!(
-        "{}: lists {named:?}, the program has {options:?}",
-        page.file
-    );
-    checks.check(options == named, why);
+    same(page, "OPTIONS", &named, &options, checks);
     Ok(())
 }
 
@@ -99,13 +104,11 @@ pub fn control(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Fail
     let source = fs::read_to_string(repo.join("crates/uroce-ctl/src/cli.rs"))?;
     let commands: BTreeSet<String> = all(r#"Command::new\("([a-z]+)"\)"#, &source);
     let described = all(r"\n\.It Cm ([a-z]+)", &page.source);
-    let why = format!("{}: lists {described:?}, not {commands:?}", page.file);
-    checks.check(commands == described, why);
+    same(page, "COMMANDS", &described, &commands, checks);
     let mut options = all(r#"\.long\("([a-z]+)"\)"#, &source);
     options.extend(["help", "version"].map(String::from));
     let described = all(r"\n\.It Fl (?:. , )?-([a-z]+)", &page.source);
-    let why = format!("{}: lists {described:?}, not {options:?}", page.file);
-    checks.check(options == described, why);
+    same(page, "OPTIONS", &described, &options, checks);
     Ok(())
 }
 
@@ -141,19 +144,11 @@ pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(),
         checks.check(shown.contains(&words(&wanted)), why);
     }
     let listed = all(r"\.It Sy ([a-z-]+)", &page.source);
-    let why = format!(
-        "{}: lists {listed:?}, the sources have {names:?}",
-        page.file
-    );
-    checks.check(listed == names, why);
+    same(page, "RULES", &listed, &names, checks);
     // The page names all rules that are not errors.
     severities.retain(|(severity, _)| severity != "error");
     let listed = listed_severities(&shown);
-    let why = format!(
-        "{}: SEVERITIES has {listed:?}, the sources have {severities:?}",
-        page.file
-    );
-    checks.check(listed == severities, why);
+    same(page, "SEVERITIES", &listed, &severities, checks);
     Ok(())
 }
 
@@ -180,8 +175,7 @@ pub fn faults(page: &Page, checks: &mut Checks) {
         .chain(KEYS.iter().map(|key| key.name))
         .map(String::from)
         .collect();
-    let why = format!("{}: lists {tagged:?}, the table has {known:?}", page.file);
-    checks.check(tagged == known, why);
+    same(page, "ACTIONS and KEYS", &tagged, &known, checks);
     for action in &ACTIONS {
         let names = |keys: &[Key]| {
             let name = |key: &Key| {

@@ -103,7 +103,12 @@ const SPOILED: &[(&str, &str, &str, &str)] = &[
         "IBVERBS_DIR",
         "with-ibverbs-rs.1: ENVIRONMENT lists",
     ),
-    ("uroce-ctl.1", "It Cm qps", "It Cm qp", "uroce-ctl.1: lists"),
+    (
+        "uroce-ctl.1",
+        "It Cm qps",
+        "It Cm qp",
+        "uroce-ctl.1: COMMANDS lists [\"qp\"]",
+    ),
     (
         "libibverbs-rs-faults.7",
         "resp-timeout-err",
