@@ -219,6 +219,23 @@ static void post_after_disconnect(bool wrong)
 	CHECK((status_of_send(p.client.id) == IBV_WC_SUCCESS) == !wrong);
 }
 
+/* The next channel is where that of the destroyed id was: its events are for the program. */
+static void channel_in_the_place_of(struct rdma_event_channel *gone)
+{
+	struct rdma_event_channel *all[64];
+	struct sockaddr_in to = address("127.0.0.1");
+	struct cm cm = { 0 };
+	int count = 0;
+
+	while (count < 64 && cm.channel != gone)
+		CHECK((cm.channel = all[count++] = rdma_create_event_channel()) != NULL);
+	CHECK(cm.channel == gone && rdma_create_id(cm.channel, &cm.id, NULL, RDMA_PS_TCP) == 0);
+	CHECK(rdma_resolve_addr(cm.id, NULL, (struct sockaddr *)&to, 2000) == 0);
+	CHECK(next(cm) == RDMA_CM_EVENT_ADDR_RESOLVED && rdma_destroy_id(cm.id) == 0);
+	while (count)
+		rdma_destroy_event_channel(all[--count]);
+}
+
 /* The id was created without a channel: its calls wait by themselves, and no events are left to read. */
 static void events_of_synchronous_id(bool wrong)
 {
@@ -232,7 +249,10 @@ static void events_of_synchronous_id(bool wrong)
 		leave_after(3);
 		rdma_get_cm_event(id->channel, &event);
 	}
+	struct rdma_event_channel *channel = id->channel;
 	CHECK(rdma_destroy_id(id) == 0);
+	if (!wrong)
+		channel_in_the_place_of(channel);
 }
 
 /* rdma_reg_msgs is for SEND and receive. */

@@ -233,9 +233,11 @@ pub fn of_status(status: u32) -> (&'static str, &'static str) {
             "keep memory mapped until it is deregistered and all its requests have completed",
         ),
         IBV_WC_MW_BIND_ERR => (
-            "possible: the region lacks IBV_ACCESS_MW_BIND, the range leaves the region, the window is of \
-             another PD, or the access flags need more than the region has",
-            "register the region with IBV_ACCESS_MW_BIND, and compare range and flags",
+            "possible: the window is of type 2 and bound already, the region lacks IBV_ACCESS_MW_BIND, the \
+             range leaves the region, the window is of another PD, or the access flags need more than the \
+             region has; or a key to invalidate is not that of a window which this queue pair has bound",
+            "invalidate a window of type 2 before it is bound again, register the region with \
+             IBV_ACCESS_MW_BIND, and compare range and flags",
         ),
         IBV_WC_REM_INV_REQ_ERR => (
             "the peer found the request invalid; possible: its receive is too small for the message, the \

@@ -30,6 +30,28 @@ pub fn calling(call: &CmCall) {
     if let Some(found) = found {
         shadow::observe(|_| vec![found]);
     }
+    // SAFETY: the same.
+    unsafe { leave_channel(call) };
+}
+
+/// Calls after which the id has not the channel that it had.
+///
+/// # Safety
+/// See the module above.
+unsafe fn leave_channel(call: &CmCall) {
+    let leaves = ["rdma_destroy_id", "rdma_destroy_ep", super::MIGRATE];
+    let uid = call.arguments[0];
+    if !leaves.contains(&call.name) {
+        return;
+    }
+    shadow::with(|shadow| {
+        if uid == 0 || shadow.cm_ids.made.is_gone(uid) {
+            return;
+        }
+        // SAFETY: the id is the program's, and exists.
+        let channel = unsafe { (*(uid as *const Id)).channel };
+        shadow.cm_ids.forget_synchronous(channel as u64);
+    });
 }
 
 /// The reason for EACCES of commands, and what to do.

@@ -73,6 +73,12 @@ impl CmIds {
         self.synchronous.insert(channel);
     }
 
+    /// librdmacm is about to destroy the channel of an id, if that was created without one. The next channel
+    /// may be at its address.
+    pub fn forget_synchronous(&mut self, channel: u64) {
+        self.synchronous.remove(&channel);
+    }
+
     pub fn joins(&mut self, uid: u64) {
         self.joining.insert(uid);
     }
