@@ -50,6 +50,14 @@ static void file_as_dmabuf(struct rig *rig, bool wrong)
 			  : ibv_reg_mr(rig->pd, mapped, 4096, IBV_ACCESS_LOCAL_WRITE)) == wrong);
 }
 
+/* An export has failed, unnoticed. Programs also pass -1 to ask whether the device has dma-bufs. */
+static void dmabuf_not_exported(struct rig *rig, bool wrong)
+{
+	uint64_t iova = wrong ? (uintptr_t)rig->buf : 0;
+
+	CHECK(!KEEP(ibv_reg_dmabuf_mr(rig->pd, 0, 4096, iova, -1, IBV_ACCESS_LOCAL_WRITE)));
+}
+
 /* A receive is refused, and there is no place for its address: the program ends. */
 static void bad_wr_null(struct rig *rig, bool wrong)
 {
@@ -293,6 +301,7 @@ const struct mistake reported_mistakes[] = {
 	{ "no-such-name", no_such_name, "argument", "device is NULL; the list has uroce0" },
 	{ "raw-packets", raw_packets, "argument", "qp_type is that of raw packet queue pairs" },
 	{ "file-as-dmabuf", file_as_dmabuf, "argument", "is no dma-buf, but /memfd:buffer" },
+	{ "dmabuf-not-exported", dmabuf_not_exported, "argument", "fd -1 is no open file" },
 	{ "bad-wr-null", bad_wr_null, "crash", "a call that refuses a request writes" },
 	{ "connected-again", connected_again, "qp-attr-invalid", "to connect it anew, modify it to RESET" },
 	{ NULL },

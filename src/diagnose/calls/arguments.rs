@@ -21,7 +21,7 @@ use super::argument::{Argument, bits, number, object, optional, reason};
 use super::{preserving_errno, unsupported, with};
 
 pub use device_memory::{alloc_dm, reg_dm_mr};
-pub use memory::{advise_mr, reg_dmabuf_mr};
+pub use memory::{advise_mr, probes_dmabuf, reg_dmabuf_mr};
 pub use modify_qp::modify_qp;
 
 type Arguments = Vec<Argument>;

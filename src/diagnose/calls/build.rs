@@ -111,6 +111,14 @@ fn remote(opcode: u32, rkey: u32, addr: u64, length: Option<u64>) -> SendRequest
     }
 }
 
+/// The bytes that a FLUSH names: one of a whole region names none.
+fn flushed(length: usize, level: u8) -> u64 {
+    match u32::from(level) {
+        IBV_FLUSH_MR => 0,
+        _ => length as u64,
+    }
+}
+
 /// A request of another operation.
 fn local(opcode: u32) -> SendRequest {
     SendRequest {
@@ -149,8 +157,10 @@ builders! {
         wr_send_tso(header: *mut c_void, size: u16, mss: u16) => local(IBV_WR_TSO);
         wr_atomic_write(rkey: u32, addr: u64, data: *const c_void) =>
             remote(IBV_WR_ATOMIC_WRITE, rkey, addr, Some(8));
-        wr_flush(rkey: u32, addr: u64, length: usize, kind: u8, level: u8) =>
-            remote(IBV_WR_FLUSH, rkey, addr, Some(length as u64));
+        wr_flush(rkey: u32, addr: u64, length: usize, kind: u8, level: u8) => SendRequest {
+            placement: kind.into(),
+            ..remote(IBV_WR_FLUSH, rkey, addr, Some(flushed(length, level)))
+        };
     }
     parts {
         wr_set_xrc_srqn(srqn: u32) => |last| {

@@ -3,8 +3,9 @@
 //! call (attr-range).
 //!
 //! Programs probe for features, so a verb that a device does not have is not reported (EOPNOTSUPP, ENOSYS),
-//! except for the registration of memory, and for what `unsupported.rs` knows of queue pairs. An error that
-//! IBV_FAULTS has injected is reported as injected only.
+//! except for the registration of memory, and for what `unsupported.rs` knows of queue pairs. Nor is an
+//! ibv_reg_dmabuf_mr with which programs ask whether there are dma-bufs ([`arguments::probes_dmabuf`]). An
+//! error that IBV_FAULTS has injected is reported as injected only.
 
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -49,11 +50,12 @@ impl<T> Returned for *mut T {
     }
 }
 
-/// Defines the wrappers, and the table that has them. `of`: the context.
+/// Defines the wrappers, and the table that has them. `of`: the context; `unless`: the call probes for a
+/// feature, and its failure is an answer.
 macro_rules! reporting {
     ($(
         $op:ident, $call:literal, of $context:expr, ($($arg:ident: $ty:ty),*) -> $ret:ty
-            $(, check $check:expr)?;
+            $(, check $check:expr)? $(, unless $probes:expr)?;
     )+) => {
         /// The ops with wrappers in place of those that can fail.
         pub fn reporting(explaining: &verbs_context_ops) -> verbs_context_ops {
@@ -80,6 +82,9 @@ macro_rules! reporting {
                 (context, (explaining(context).$op)($($arg),*))
             };
             if let Some(outcome) = ret.failure() {
+                $(if $probes {
+                    return ret;
+                })?
                 // SAFETY: the objects and attributes of a call that has returned are still readable.
                 $(unsafe { check_arguments(context, $call, &outcome, count_before, || $check) };)?
                 // SAFETY: the program's attributes are readable as far as the call reads them.
@@ -194,7 +199,8 @@ reporting! {
     reg_dmabuf_mr, "ibv_reg_dmabuf_mr", of (*pd).context,
         (pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int)
         -> *mut ibv_mr,
-        check arguments::reg_dmabuf_mr(pd, fd, access);
+        check arguments::reg_dmabuf_mr(pd, fd, access),
+        unless arguments::probes_dmabuf(offset, iova, fd);
     reg_mr, "ibv_reg_mr", of (*pd).context,
         (pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr,
         check arguments::reg_mr(pd, access);

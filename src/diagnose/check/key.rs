@@ -220,7 +220,7 @@ pub fn region(mr: &Mr) -> String {
 
 /// The names of access flags.
 pub fn rights(access: u32) -> String {
-    const NAMES: [(u32, &str); 9] = [
+    const NAMES: [(u32, &str); 11] = [
         (IBV_ACCESS_LOCAL_WRITE, "IBV_ACCESS_LOCAL_WRITE"),
         (IBV_ACCESS_REMOTE_WRITE, "IBV_ACCESS_REMOTE_WRITE"),
         (IBV_ACCESS_REMOTE_READ, "IBV_ACCESS_REMOTE_READ"),
@@ -229,6 +229,8 @@ pub fn rights(access: u32) -> String {
         (IBV_ACCESS_ZERO_BASED, "IBV_ACCESS_ZERO_BASED"),
         (IBV_ACCESS_ON_DEMAND, "IBV_ACCESS_ON_DEMAND"),
         (IBV_ACCESS_HUGETLB, "IBV_ACCESS_HUGETLB"),
+        (IBV_ACCESS_FLUSH_GLOBAL, "IBV_ACCESS_FLUSH_GLOBAL"),
+        (IBV_ACCESS_FLUSH_PERSISTENT, "IBV_ACCESS_FLUSH_PERSISTENT"),
         (IBV_ACCESS_RELAXED_ORDERING, "IBV_ACCESS_RELAXED_ORDERING"),
     ];
     if access == 0 {
@@ -246,7 +248,17 @@ pub fn rights(access: u32) -> String {
     names.join(" | ")
 }
 
-/// The access flag that an operation needs at the peer, and the one it needs for the local memory.
+/// The access flags that a FLUSH with these IBV_FLUSH_* needs at the peer.
+pub fn rights_of_flush(placement: u32) -> u32 {
+    let pairs = [
+        (IBV_FLUSH_GLOBAL, IBV_ACCESS_FLUSH_GLOBAL),
+        (IBV_FLUSH_PERSISTENT, IBV_ACCESS_FLUSH_PERSISTENT),
+    ];
+    let needed = pairs.iter().filter(|(of, _)| placement & of != 0);
+    needed.fold(0, |all, (_, right)| all | right)
+}
+
+/// The access flag that another operation needs at the peer, and the one it needs for the local memory.
 pub fn rights_of(opcode: u32) -> (u32, u32) {
     match opcode {
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_ATOMIC_WRITE => {

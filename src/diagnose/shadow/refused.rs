@@ -50,7 +50,10 @@ impl Failure<'_> {
             let found = self.refused_send(request);
             return found.or_else(|| self.refused_key(request));
         };
-        let (right, _) = key::rights_of(request.opcode);
+        let right = match request.opcode {
+            IBV_WR_FLUSH => key::rights_of_flush(request.placement),
+            opcode => key::rights_of(opcode).0,
+        };
         let finding = |rule| {
             self.finding(rule)
                 .with("operation", request.operation())

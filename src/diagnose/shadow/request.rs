@@ -51,6 +51,8 @@ pub struct SendRequest {
     pub remote_srqn: u32,
     /// The key that a SEND with invalidate, or a local invalidate, names; else 0.
     pub invalidates: u32,
+    /// IBV_FLUSH_* of a FLUSH: what it waits for; else 0.
+    pub placement: u32,
     /// The type of the window that is bound; else 0.
     pub mw_type: u32,
     /// The memory that a window is bound to.

@@ -37,6 +37,12 @@ pub unsafe fn advise_mr(pd: *mut ibv_pd, list: *const ibv_sge, count: u32) -> Ar
     all
 }
 
+/// Whether an ibv_reg_dmabuf_mr asks only whether the device has dma-bufs, as UCX and NCCL do: it registers
+/// no memory, by a descriptor that no file has, and the errno value is the answer (EBADF: it has).
+pub fn probes_dmabuf(offset: u64, iova: u64, fd: c_int) -> bool {
+    (offset, iova, fd) == (0, 0, -1)
+}
+
 /// The arguments of an ibv_reg_dmabuf_mr that has failed.
 pub fn reg_dmabuf_mr(pd: *mut ibv_pd, fd: c_int, access: c_int) -> Arguments {
     let mut all = reg_mr(pd, access);

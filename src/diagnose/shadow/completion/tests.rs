@@ -154,9 +154,14 @@ fn keys_of_the_peer() {
         }),
         ..request(id, 7)
     };
-    let requests = [(1, 8), (2, 8), (3, 99), (4, 8), (5, 99)];
-    let requests = requests.map(|(id, rkey)| write(id, rkey));
-    let mut shadow = shadow_with(requests.into());
+    let flush = |id| SendRequest {
+        opcode: IBV_WR_FLUSH,
+        placement: IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT,
+        ..write(id, 8)
+    };
+    let requests = [write(1, 8), write(2, 8), write(3, 99), write(4, 8)];
+    let more = [flush(5), flush(6), write(7, 99)];
+    let mut shadow = shadow_with([&requests[..], &more[..]].concat());
     shadow.mrs.add(40, mr(7, 8));
     let refused = |shadow: &mut Shadow, id| failed(shadow, id, IBV_WC_REM_ACCESS_ERR);
     // The peer is in another process.
@@ -178,8 +183,14 @@ fn keys_of_the_peer() {
     shadow.qps.get_mut(&31).unwrap().access = IBV_ACCESS_REMOTE_WRITE;
     assert_eq!(refused(&mut shadow, 3), [Rule::KeyUnknown]);
     assert_eq!(refused(&mut shadow, 4), [Rule::KeyAccess]);
+    // Of the two rights that the FLUSH needs, the queue pair has one; then both, and the region none.
+    let peer = |shadow: &mut Shadow, right| shadow.qps.get_mut(&31).unwrap().access |= right;
+    peer(&mut shadow, IBV_ACCESS_FLUSH_GLOBAL);
+    assert_eq!(refused(&mut shadow, 5), [Rule::QpAccess]);
+    peer(&mut shadow, IBV_ACCESS_FLUSH_PERSISTENT);
+    assert_eq!(refused(&mut shadow, 6), [Rule::KeyAccess]);
     // The key may have been that of a window, which was bound and deallocated.
     shadow.add_mw(50, 10, (1, 0));
     shadow.mws.take(50);
-    assert_eq!(refused(&mut shadow, 5), [Rule::KeyRemote]);
+    assert_eq!(refused(&mut shadow, 7), [Rule::KeyRemote]);
 }
