@@ -292,6 +292,12 @@ impl Device {
             .map(|cached_by| self.queue_pairs.wait_for(cached_by))
     }
 
+    /// [`Device::deregister`] that unbinds the region's windows instead of failing.
+    pub fn unbind_and_deregister(&self, key: u32) {
+        let cached_by = self.memory.unbind_and_deregister(key);
+        self.queue_pairs.wait_for(cached_by);
+    }
+
     /// Lets the events of a completion queue of this device wait for completions.
     pub fn moderate(self: &Arc<Device>, queue: &Arc<CompletionQueue>, moderation: Moderation) {
         self.moderated.add(queue);

@@ -117,10 +117,22 @@ impl Memory {
     /// Fails if windows are bound to it.
     pub fn deregister(&self, key: u32) -> Result<CachedBy, Busy> {
         let cached_by = self.change(|table| table.remove_mr(key))?;
-        self.withdraw(key);
-        // The key is not in the table any more, so no other thread pins the region.
-        self.pins.wait_for(key >> 8);
+        self.await_removed(key);
         Ok(cached_by)
+    }
+
+    /// [`Memory::deregister`] that unbinds the region's windows instead of failing.
+    pub fn unbind_and_deregister(&self, key: u32) -> CachedBy {
+        let cached_by = self.change(|table| table.unbind_and_remove_mr(key));
+        self.await_removed(key);
+        cached_by
+    }
+
+    /// Waits for copies and flushes of a region that is not in the table any more, so that no other thread
+    /// pins it.
+    fn await_removed(&self, key: u32) {
+        self.withdraw(key);
+        self.pins.wait_for(key >> 8);
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut MrTable) -> T) -> T {

@@ -58,9 +58,10 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
         match kind {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
             ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
-            // The region's windows were of this context, and are gone.
             ObjectKind::Mr if Mr::of(public.cast()).is_imported() => {}
-            ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
+            // Windows of this context are gone; those of a context that has imported the region's domain
+            // may be bound to it.
+            ObjectKind::Mr => device.unbind_and_deregister((*public.cast::<ibv_mr>()).lkey),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
             ObjectKind::Channel => device
