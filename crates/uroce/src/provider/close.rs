@@ -25,10 +25,10 @@ use crate::device::handles::{self, ObjectKind, Registered};
 /// `context` is open, and no other thread uses it or its objects, nor does any later.
 pub unsafe fn close_objects(context: *mut ibv_context, device: &Device) {
     let owned = device.owned_by_this_process();
-    for object in handles::of_context(context.addr()) {
+    for object in handles::claim_all_of(context.addr()) {
         if owned {
             // SAFETY: the handle is in the table, so the object is live; the caller says that nobody
-            // uses it.
+            // uses it, and a context that imports does not find it any more.
             unsafe { close(&object, device) };
         }
         handles::remove(object.handle);

@@ -271,34 +271,41 @@ unsafe fn publish(
     mr
 }
 
+/// The values that the structure of an imported region has from the original.
+pub struct OriginalMr {
+    key: u32,
+    len: u64,
+    access: u32,
+}
+
+impl OriginalMr {
+    /// Reads them from a region.
+    ///
+    /// # Safety
+    /// `mr` is live.
+    pub unsafe fn of(mr: *mut ibv_mr) -> OriginalMr {
+        // SAFETY: the caller passes a live region, whose structure is a verbs_mr.
+        let original = unsafe { &*mr.cast::<verbs_mr>() };
+        OriginalMr {
+            key: original.ibv_mr.lkey,
+            len: original.ibv_mr.length as u64,
+            access: original.access as u32,
+        }
+    }
+}
+
 /// A structure for a region of another context, with the same keys. The region may be deregistered before.
 ///
 /// # Safety
-/// `pd` and `mr` are live.
-pub unsafe fn imported_mr(pd: *mut ibv_pd, mr: *mut ibv_mr) -> Result<*mut ibv_mr> {
+/// `pd` is live.
+pub unsafe fn imported_mr(pd: *mut ibv_pd, original: &OriginalMr) -> Result<*mut ibv_mr> {
     // SAFETY: the caller passes a live domain, whose context is open.
     let device = unsafe { private((*pd).context) }.check()?;
     let reserved = handle::reserve(device, ObjectKind::Mr)?;
     let room = Mr::room()?;
-    // SAFETY: the caller passes a live region, whose structure is a verbs_mr.
-    let (key, len, access) = unsafe {
-        let original = &*mr.cast::<verbs_mr>();
-        (
-            original.ibv_mr.lkey,
-            original.ibv_mr.length as u64,
-            original.access,
-        )
-    };
+    let OriginalMr { key, len, access } = *original;
     // SAFETY: `pd` is live.
-    Ok(unsafe {
-        publish(
-            (reserved, room),
-            pd,
-            (key, len),
-            access as u32,
-            MrMemory::Imported,
-        )
-    })
+    Ok(unsafe { publish((reserved, room), pd, (key, len), access, MrMemory::Imported) })
 }
 
 impl MrPrivate {
