@@ -311,15 +311,14 @@ impl MrTable {
         cached_by
     }
 
-    /// Removes a window, bound or not.
+    /// Removes a window, bound or not; a key that is not a window's is ignored.
     pub fn remove_mw(&mut self, key: u32) {
-        if let Some(KeyEntry {
-            object: KeyObject::Mw(mw),
-            ..
-        }) = self.entries.remove(&(key >> 8))
-        {
-            self.drop_binding(mw.binding);
-        }
+        let Some((_, mw)) = self.mw_mut(key) else {
+            return;
+        };
+        let binding = mw.binding;
+        self.entries.remove(&(key >> 8));
+        self.drop_binding(binding);
     }
 
     /// Decrements the region's count of bound windows.

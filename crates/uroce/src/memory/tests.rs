@@ -280,6 +280,16 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
     assert_eq!(memory.deregister(key), Ok(CachedBy::None));
 }
 
+#[test]
+fn a_region_is_no_window() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(ALL));
+    memory.dealloc_mw(key);
+    let read = memory.check_remote(key, 0x1000, 8, Access::Read, &ME);
+    assert_eq!(read, Ok(()));
+}
+
 /// A region that goes with its context takes no window with it, whose memory may be given back.
 #[test]
 fn a_region_can_leave_its_windows() {

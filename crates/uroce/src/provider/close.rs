@@ -57,11 +57,11 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
     unsafe {
         match kind {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
-            ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
+            ObjectKind::Mw => device.memory.dealloc_mw(Mw::of(public.cast()).key),
             ObjectKind::Mr if Mr::of(public.cast()).is_imported() => {}
             // Windows of this context are gone; those of a context that has imported the region's domain
             // may be bound to it.
-            ObjectKind::Mr => device.unbind_and_deregister((*public.cast::<ibv_mr>()).lkey),
+            ObjectKind::Mr => device.unbind_and_deregister(Mr::of(public.cast()).key),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
             ObjectKind::Channel => device

@@ -20,6 +20,8 @@ use roce::engine::Sge;
 
 /// The private part of a memory region.
 pub struct MrPrivate {
+    /// The region's L_Key and R_Key: the program may change those of the public structure.
+    pub key: u32,
     memory: MrMemory,
 }
 
@@ -266,7 +268,7 @@ unsafe fn publish(
         // SAFETY: the caller passes live memory.
         unsafe { Dm::of(dm) }.refs.acquire();
     }
-    let mr = room.fill(mr, MrPrivate { memory }).cast::<ibv_mr>();
+    let mr = room.fill(mr, MrPrivate { key, memory }).cast::<ibv_mr>();
     handle::publish(reserved, ObjectKind::Mr, mr, context);
     mr
 }
@@ -285,9 +287,9 @@ impl OriginalMr {
     /// `mr` is live.
     pub unsafe fn of(mr: *mut ibv_mr) -> OriginalMr {
         // SAFETY: the caller passes a live region, whose structure is a verbs_mr.
-        let original = unsafe { &*mr.cast::<verbs_mr>() };
+        let (private, original) = unsafe { (Mr::of(mr.cast()), &*mr.cast::<verbs_mr>()) };
         OriginalMr {
-            key: original.ibv_mr.lkey,
+            key: private.key,
             len: original.ibv_mr.length as u64,
             access: original.access as u32,
         }
@@ -337,7 +339,8 @@ pub unsafe fn rereg_mr(
     // SAFETY: the context of a live region is open.
     let device = unsafe { private(mr.ibv_mr.context) }.check()?;
     // SAFETY: the region is live.
-    if flags == 0 || unsafe { Mr::of(vmr) }.is_imported() {
+    let private_part = unsafe { Mr::of(vmr) };
+    if flags == 0 || private_part.is_imported() {
         return Err(Errno(EINVAL));
     }
     let has = |flag| flags as u32 & flag != 0;
@@ -373,7 +376,7 @@ pub unsafe fn rereg_mr(
         range,
         access: new_access,
     };
-    let changed = device.reregister(mr.ibv_mr.lkey, &change);
+    let changed = device.reregister(private_part.key, &change);
     changed.map_err(|Busy| Errno(EBUSY))?;
     if let Some(domain) = domain {
         domain.refs.acquire();
@@ -449,7 +452,7 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
         let mr = &(*vmr).ibv_mr;
         let device = &private(mr.context).device;
         if device.owned_by_this_process() && !Mr::of(vmr).is_imported() {
-            let removed = device.deregister(mr.lkey);
+            let removed = device.deregister(Mr::of(vmr).key);
             removed.map_err(|Busy| Errno(EBUSY))?;
         }
         handles::remove(handle::claim(&raw mut (*vmr).ibv_mr)?);
