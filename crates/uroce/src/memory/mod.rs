@@ -194,7 +194,8 @@ impl Memory {
         self.table.write().invalidate(rkey, qp)
     }
 
-    /// Unbinds the windows of type 2 of a queue pair that is destroyed or reset.
+    /// Unbinds the windows of type 2 of a queue pair that is destroyed. Modified to RESET, it keeps them, as
+    /// with the kernel's rxe.
     pub fn unbind_all_of(&self, qpn: u32) {
         self.table.write().unbind_all_of(qpn);
     }
