@@ -182,7 +182,6 @@ fn writes_reads_and_atomics_reach_the_program() {
 
 fn bind(rkey: u32, mr_lkey: u32, addr: u64, len: u64, access: u32) -> Bind {
     Bind {
-        mw: 0,
         rkey,
         mr_lkey,
         addr,

@@ -103,7 +103,6 @@ pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Re
         None => 0,
     };
     Ok(Bind {
-        mw: u64::from(mw.handle),
         rkey: mw.rkey & !0xff | rkey & 0xff,
         mr_lkey,
         addr: info.addr,
