@@ -117,7 +117,6 @@ fn kind(script: &mut Unstructured) -> Result<SendOp> {
             rkey: rkey.wrapping_add(1),
         },
         _ => SendOp::BindMw(Bind {
-            mw: 0,
             rkey,
             mr_lkey: key(script)?,
             addr: va,

@@ -134,4 +134,42 @@ static void in_use(struct rig *rig)
 	CHECK(ibv_close_device(import.context) == 0);
 }
 
-const check_part import_parts[] = { refusals, closed, objects, device_memory, in_use, NULL };
+/* A region goes with its context, and then no window of another context is bound to it. */
+static void windows(struct rig *rig)
+{
+	struct ibv_mw_bind bind = { .send_flags = IBV_SEND_SIGNALED,
+				    .bind_info = { .length = 64,
+						   .mw_access_flags = IBV_ACCESS_REMOTE_READ } };
+	struct rig gone, import;
+	struct ibv_qp *a, *b;
+	struct ibv_mw *mw;
+	uint64_t address;
+
+	set_up(&gone);
+	import = *rig;
+	NEED(import.context = ibv_import_device(dup(gone.context->cmd_fd)));
+	NEED(import.pd = ibv_import_pd(import.context, gone.pd->handle));
+	NEED(import.cq = ibv_create_cq(import.context, 16, NULL, NULL, 0));
+	NEED(import.mr = ibv_reg_mr(import.pd, import.buf, SIZE, ALL_ACCESS));
+	bind.bind_info.addr = address = (uintptr_t)gone.buf;
+	NEED(bind.bind_info.mr = ibv_import_mr(import.pd, gone.mr->handle));
+	NEED(mw = ibv_alloc_mw(import.pd, IBV_MW_TYPE_1));
+	a = make_qp(&import, IBV_QPT_RC, 0, NULL);
+	b = make_qp(&import, IBV_QPT_RC, 0, NULL);
+	join(&import, a, b);
+	CHECK(ibv_bind_mw(a, mw, &bind) == 0 && next_wc(import.cq).status == IBV_WC_SUCCESS);
+	CHECK(send_to(b, part(&import, 0, 8), IBV_WR_RDMA_READ, address, mw->rkey) == 0);
+	CHECK(next_wc(import.cq).status == IBV_WC_SUCCESS);
+	CHECK(ibv_dereg_mr(gone.mr) == EBUSY);
+	CHECK(ibv_close_device(gone.context) == 0);
+	CHECK(send_to(b, part(&import, 0, 8), IBV_WR_RDMA_READ, address, mw->rkey) == 0);
+	CHECK(next_wc(import.cq).status == IBV_WC_REM_ACCESS_ERR);
+	CHECK(ibv_dealloc_mw(mw) == 0 && end(a) == 0 && end(b) == 0);
+	ibv_unimport_mr(bind.bind_info.mr);
+	CHECK(ibv_dereg_mr(import.mr) == 0 && ibv_destroy_cq(import.cq) == 0);
+	ibv_unimport_pd(import.pd);
+	CHECK(ibv_close_device(import.context) == 0);
+	free(gone.buf);
+}
+
+const check_part import_parts[] = { refusals, closed, objects, device_memory, in_use, windows, NULL };

@@ -137,4 +137,26 @@ static void unbound(struct rig *rig)
 	CHECK(ibv_bind_mw(qp, mw, &wr) == EINVAL);
 }
 
-const check_part windows_parts[] = { chosen_keys, built_binds, across_domains, unbound, NULL };
+/* Windows and regions are freed by their handles, whatever the program has written to their keys. */
+static void overwritten_keys(struct rig *rig)
+{
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, ALL_ACCESS);
+	uint32_t key;
+
+	NEED(mw && mr);
+	join(rig, qp, qp);
+	mw->rkey = rig->mr->rkey;
+	CHECK(ibv_dealloc_mw(mw) == 0);
+	key = mr->rkey;
+	mr->lkey = mr->rkey = rig->mr->rkey;
+	CHECK(ibv_dereg_mr(mr) == 0);
+	CHECK(write_through(rig, qp, rig->mr->rkey) == IBV_WC_SUCCESS);
+	/* The queue pair is its own peer, so its request may be flushed. */
+	CHECK(write_through(rig, qp, key) != IBV_WC_SUCCESS);
+}
+
+const check_part windows_parts[] = {
+	chosen_keys, built_binds, across_domains, unbound, overwritten_keys, NULL
+};

@@ -294,8 +294,6 @@ impl SendOp {
 /// A memory window bind: of type 2 by a work request, or of type 1, which `ibv_bind_mw` posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// The HCA's number of the memory window.
-    pub mw: u64,
     /// The memory window's new R_Key.
     pub rkey: u32,
     /// The L_Key of the memory region.

@@ -241,14 +241,17 @@ pub fn is_live(kind: ObjectKind, named: Named) -> bool {
 
 /// Begins the destruction of an object. Of several threads that destroy the same object, one gets true.
 pub fn claim(kind: ObjectKind, named: Named) -> bool {
+    claim_if(kind, named, || true) == Some(true)
+}
+
+/// [`claim`] if `condition` returns true. It is called with the table locked, as is what
+/// [`with_object`] calls. Returns what it has returned, and None if there is no such object.
+pub fn claim_if(kind: ObjectKind, named: Named, condition: impl FnOnce() -> bool) -> Option<bool> {
     let mut table = TABLE.lock();
-    match table.object(kind, named.handle) {
-        Some(found) if found.is(named) => {
-            found.claimed = true;
-            true
-        }
-        _ => false,
-    }
+    let found = table.object(kind, named.handle);
+    let found = found.filter(|found| found.is(named))?;
+    found.claimed = condition();
+    Some(found.claimed)
 }
 
 /// The address of the object that an event is about, whose destruction may have begun.
@@ -258,18 +261,28 @@ pub fn object_of_event(kind: ObjectKind, handle: u64) -> Option<usize> {
     table.object(kind, handle).map(|found| found.object)
 }
 
-/// The object of this kind and handle, whose destruction has not begun.
-pub fn find(kind: ObjectKind, handle: u32) -> Option<Registered> {
+/// Calls `call` with the address of the object of this kind and handle. Its destruction has not begun, and
+/// does not begin meanwhile: the table is locked, so `call` must not use it.
+pub fn with_object<T>(kind: ObjectKind, handle: u32, call: impl FnOnce(usize) -> T) -> Option<T> {
     let mut table = TABLE.lock();
-    let found = table.object(kind, handle).copied();
-    found.filter(|found| !found.claimed)
+    let found = table.object(kind, handle).filter(|found| !found.claimed)?;
+    Some(call(found.object))
 }
 
-/// The objects of a context, in the order of [`ObjectKind`].
-pub fn of_context(context: usize) -> Vec<Registered> {
-    let table = TABLE.lock();
-    let all = table.slots.iter().filter_map(|slot| slot.object);
-    let mut objects: Vec<_> = all.filter(|object| object.context == context).collect();
+/// The objects of a context, in the order of [`ObjectKind`]. The destruction of all of them begins.
+pub fn claim_all_of(context: usize) -> Vec<Registered> {
+    let mut table = TABLE.lock();
+    let all = table
+        .slots
+        .iter_mut()
+        .filter_map(|slot| slot.object.as_mut());
+    let mut objects: Vec<_> = all
+        .filter(|object| object.context == context)
+        .map(|object| {
+            object.claimed = true;
+            *object
+        })
+        .collect();
     objects.sort_by_key(|object| object.kind);
     objects
 }
@@ -373,10 +386,38 @@ mod tests {
         );
         let other = add(ObjectKind::Qp, 0x3200, 0x3334);
         let unpublished = reserve(ObjectKind::Mr, &Arc::default(), UNLIMITED).unwrap();
-        let found: Vec<u32> = of_context(context).iter().map(|o| o.handle).collect();
+        let found: Vec<u32> = claim_all_of(context).iter().map(|o| o.handle).collect();
         assert_eq!(found, [qp, pd]);
+        assert!(!is_live(ObjectKind::Pd, named(pd, 0x3000, context)));
+        assert_eq!(with_object(ObjectKind::Pd, pd, |_| ()), None);
+        assert!(is_live(ObjectKind::Qp, named(other, 0x3200, 0x3334)));
         drop(unpublished);
         [pd, qp, other].into_iter().for_each(remove);
-        assert_eq!(of_context(context), []);
+        assert_eq!(claim_all_of(context), []);
+    }
+
+    /// An object that is found by its handle alone exists until the finder has a reference to it.
+    #[test]
+    fn destruction_waits_for_who_looks_an_object_up() {
+        let handle = add(ObjectKind::Pd, 0x5000, CONTEXT);
+        let named = named(handle, 0x5000, CONTEXT);
+        let mut refs = 0;
+        let found = with_object(ObjectKind::Pd, handle, |object| {
+            assert!(TABLE.try_lock().is_none(), "no thread can claim it");
+            refs += 1;
+            object
+        });
+        assert_eq!(found, Some(0x5000));
+        assert_eq!(with_object(ObjectKind::Mr, handle, |_| ()), None);
+        assert_eq!(claim_if(ObjectKind::Pd, named, || refs == 0), Some(false));
+        assert!(is_live(ObjectKind::Pd, named), "still used");
+        let claimed = claim_if(ObjectKind::Pd, named, || {
+            assert!(TABLE.try_lock().is_none(), "no thread can look it up");
+            true
+        });
+        assert_eq!(claimed, Some(true));
+        assert_eq!(with_object(ObjectKind::Pd, handle, |_| ()), None);
+        assert_eq!(claim_if(ObjectKind::Pd, named, || true), None);
+        remove(handle);
     }
 }

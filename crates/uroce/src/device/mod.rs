@@ -133,6 +133,7 @@ use peer_channels::PeerChannels;
 use qp_table::QpTable;
 use queue_pair::QueuePair;
 use roce::engine::Time;
+use shared_queue::SrqNumbers;
 use timers::Timers;
 use unreachable::UnreachableQps;
 use wait::Waker;
@@ -169,6 +170,8 @@ pub struct Device {
     pub events: OpenQueues,
     /// The command file of each open context.
     pub command_files: CommandFiles,
+    /// The numbers of the shared receive queues.
+    pub srq_numbers: SrqNumbers,
     next_handle: AtomicU32,
     /// How often the port has lost its link.
     link_downed: AtomicU64,
@@ -219,6 +222,7 @@ impl Device {
             multicast_groups: MulticastGroups::default(),
             events: OpenQueues::new(waker.clone()),
             command_files: CommandFiles::default(),
+            srq_numbers: SrqNumbers::default(),
             next_handle: AtomicU32::new(1),
             link_downed: AtomicU64::new(0),
             objects: Arc::default(),
@@ -251,7 +255,7 @@ impl Device {
         self.multicast_groups.clear();
     }
 
-    /// A number for a new protection domain or SRQ, unique within the device until 2^32 have been created.
+    /// A number for a new protection domain, unique within the device until 2^32 have been created.
     pub fn alloc_handle(&self) -> u32 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
@@ -290,6 +294,12 @@ impl Device {
         self.memory
             .deregister(key)
             .map(|cached_by| self.queue_pairs.wait_for(cached_by))
+    }
+
+    /// [`Device::deregister`] that unbinds the region's windows instead of failing.
+    pub fn unbind_and_deregister(&self, key: u32) {
+        let cached_by = self.memory.unbind_and_deregister(key);
+        self.queue_pairs.wait_for(cached_by);
     }
 
     /// Lets the events of a completion queue of this device wait for completions.

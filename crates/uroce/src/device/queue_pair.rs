@@ -8,7 +8,7 @@
 //! destroyed the queue pair.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use ibverbs_abi::*;
@@ -166,6 +166,9 @@ pub struct QueuePair {
     pub slots_by_completion: bool,
     /// The `ibv_qp`s that get its async events.
     pub listeners: Mutex<Vec<Arc<QpListener>>>,
+    /// The number of its `ibv_qp`s: one, or, of an XRC target that was opened, more. Once it is 0, it stays
+    /// 0: the queue pair is being destroyed.
+    open_count: AtomicU32,
     /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
     pub has_bound_mws: AtomicBool,
     /// The counters of the queue pair's completions.
@@ -203,6 +206,7 @@ impl QueuePair {
             receive_order: config.receive_order,
             slots_by_completion: config.slots_by_completion,
             listeners: Mutex::default(),
+            open_count: AtomicU32::new(1),
             has_bound_mws: AtomicBool::new(false),
             counters: AttachedCounters::default(),
             timer_at: AtomicTime::new(NEVER),
@@ -239,6 +243,22 @@ impl QueuePair {
                 Ok(inner)
             }
         }
+    }
+
+    /// Counts another `ibv_qp`. False if the last one is being destroyed, and the queue pair with it.
+    pub fn open(&self) -> bool {
+        let another = |count| (count > 0).then_some(count + 1);
+        // Relaxed: who opens it has found it in a table with a lock.
+        self.open_count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, another)
+            .is_ok()
+    }
+
+    /// Counts an `ibv_qp` fewer. Returns whether it was the last one: then the caller destroys the queue
+    /// pair.
+    pub fn close(&self) -> bool {
+        // What was done with the other ones comes before the queue pair is destroyed.
+        self.open_count.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Packets do not reach the queue pair any more: a new one may get its number.

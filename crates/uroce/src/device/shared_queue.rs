@@ -8,12 +8,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use ibverbs_abi::*;
+use rustc_hash::FxHashSet;
 
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use crate::memory::PdHandle;
 use crate::sync::{Mutex, RwLock};
 use roce::engine::RecvWr;
+
+/// SRQ numbers have 24 bits (XRCETH, specification 9.3.5).
+const MAX_SRQN: u32 = 0xff_ffff;
 
 struct SrqState {
     receives: VecDeque<RecvWr>,
@@ -49,6 +53,36 @@ pub struct SrqSizes {
     pub limit: usize,
 }
 
+/// The numbers of a device's SRQs. Thread-safe.
+#[derive(Default)]
+pub struct SrqNumbers(Mutex<NumbersInUse>);
+
+#[derive(Default)]
+struct NumbersInUse {
+    last: u32,
+    all: FxHashSet<u32>,
+}
+
+impl SrqNumbers {
+    /// A number that no SRQ has, and that has been none's for as long as possible. It is not 0, which is no
+    /// SRQ's in a completion. None without memory.
+    pub fn alloc(&self) -> Option<u32> {
+        let mut numbers = self.0.lock();
+        numbers.all.try_reserve(1).ok()?;
+        let later = numbers.last + 1..=MAX_SRQN;
+        let mut candidates = later.chain(1..=numbers.last);
+        let number = candidates.find(|number| !numbers.all.contains(number))?;
+        numbers.last = number;
+        numbers.all.insert(number);
+        Some(number)
+    }
+
+    /// Frees the number of an SRQ that is destroyed.
+    pub fn free(&self, number: u32) {
+        self.0.lock().all.remove(&number);
+    }
+}
+
 /// A shared receive queue. Thread-safe.
 pub struct SharedReceiveQueue {
     state: Mutex<SrqState>,
@@ -56,7 +90,7 @@ pub struct SharedReceiveQueue {
     pub pd: PdHandle,
     /// SGEs of a receive at most.
     pub max_sge: usize,
-    /// The SRQ number (24 bits), which XRC requests carry.
+    /// The SRQ number (24 bits), which XRC requests carry: see [`SrqNumbers`].
     pub number: u32,
     /// The queue that receives complete in; only for XRC.
     pub cq: Option<Arc<CompletionQueue>>,
@@ -193,6 +227,7 @@ impl SharedReceiveQueue {
 #[cfg(test)]
 mod tests {
     use super::super::tests::completion_queue;
+    use super::super::tests::out_of_memory::without_memory;
     use super::super::wait::Waker;
     use super::*;
     use roce::engine::{Completion, Sges};
@@ -216,6 +251,21 @@ mod tests {
             wr_id,
             sges: Sges::default(),
         })
+    }
+
+    #[test]
+    fn a_number_in_use_is_not_given_away() {
+        let numbers = SrqNumbers::default();
+        assert_eq!([(); 3].map(|()| numbers.alloc()), [1, 2, 3].map(Some));
+        numbers.free(2);
+        assert_eq!(numbers.alloc(), Some(4), "2 is used as late as possible");
+        // As if 2^24 queues had been created.
+        numbers.0.lock().last = MAX_SRQN - 1;
+        assert_eq!(
+            [(); 3].map(|()| numbers.alloc()),
+            [MAX_SRQN, 2, 5].map(Some)
+        );
+        assert_eq!(without_memory(|| SrqNumbers::default().alloc()), None);
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod parts;
 mod pins;
 mod prefault;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLockReadGuard};
 
@@ -117,10 +118,22 @@ impl Memory {
     /// Fails if windows are bound to it.
     pub fn deregister(&self, key: u32) -> Result<CachedBy, Busy> {
         let cached_by = self.change(|table| table.remove_mr(key))?;
-        self.withdraw(key);
-        // The key is not in the table any more, so no other thread pins the region.
-        self.pins.wait_for(key >> 8);
+        self.await_removed(key);
         Ok(cached_by)
+    }
+
+    /// [`Memory::deregister`] that unbinds the region's windows instead of failing.
+    pub fn unbind_and_deregister(&self, key: u32) -> CachedBy {
+        let cached_by = self.change(|table| table.unbind_and_remove_mr(key));
+        self.await_removed(key);
+        cached_by
+    }
+
+    /// Waits for copies and flushes of a region that is not in the table any more, so that no other thread
+    /// pins it.
+    fn await_removed(&self, key: u32) {
+        self.withdraw(key);
+        self.pins.wait_for(key >> 8);
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut MrTable) -> T) -> T {
@@ -182,7 +195,8 @@ impl Memory {
         self.table.write().invalidate(rkey, qp)
     }
 
-    /// Unbinds the windows of type 2 of a queue pair that is destroyed or reset.
+    /// Unbinds the windows of type 2 of a queue pair that is destroyed. Modified to RESET, it keeps them, as
+    /// with the kernel's rxe.
     pub fn unbind_all_of(&self, qpn: u32) {
         self.table.write().unbind_all_of(qpn);
     }
@@ -267,18 +281,36 @@ impl Memory {
         into: &mut [u8],
         pd: PdHandle,
     ) -> Result<(), LocalError> {
+        let len = into.len();
+        self.for_each_part(sges, (offset, len), false, pd, |slice, range| {
+            copy::read(slice, &mut into[range])
+        })
+    }
+
+    /// Calls `call` with the memory of each part of a scatter/gather list, checked against its L_Key, and
+    /// with the part's range of the `len` bytes that begin at byte `offset` of the list. Fails with
+    /// [`LocalError::Length`] if the list is too short.
+    #[inline]
+    fn for_each_part(
+        &self,
+        sges: &[Sge],
+        (offset, len): (u64, usize),
+        writable: bool,
+        pd: PdHandle,
+        mut call: impl FnMut(&MrSlice, Range<usize>) -> Result<(), Fault>,
+    ) -> Result<(), LocalError> {
         let table = self.read_table();
-        if let Some(part) = only_part(sges, offset, into.len()) {
-            return Ok(copy::read(&table.local(&part, false, pd)?, into)?);
+        if let Some(part) = only_part(sges, offset, len) {
+            return Ok(call(&table.local(&part, writable, pd)?, 0..len)?);
         }
-        let mut rest = into;
-        for part in parts(sges, offset, rest.len()) {
-            let slice = table.local(&part, false, pd)?;
-            let (now, later) = rest.split_at_mut(slice.len);
-            copy::read(&slice, now)?;
-            rest = later;
+        let mut begin = 0;
+        for part in parts(sges, offset, len) {
+            let slice = table.local(&part, writable, pd)?;
+            let end = begin + slice.len;
+            call(&slice, begin..end)?;
+            begin = end;
         }
-        if rest.is_empty() {
+        if begin == len {
             Ok(())
         } else {
             Err(LocalError::Length)
@@ -328,22 +360,9 @@ impl Memory {
         from: &[u8],
         pd: PdHandle,
     ) -> Result<(), LocalError> {
-        let table = self.read_table();
-        if let Some(part) = only_part(sges, offset, from.len()) {
-            return Ok(copy::write(&table.local(&part, true, pd)?, from)?);
-        }
-        let mut rest = from;
-        for part in parts(sges, offset, rest.len()) {
-            let slice = table.local(&part, true, pd)?;
-            let (now, later) = rest.split_at(slice.len);
-            copy::write(&slice, now)?;
-            rest = later;
-        }
-        if rest.is_empty() {
-            Ok(())
-        } else {
-            Err(LocalError::Length)
-        }
+        self.for_each_part(sges, (offset, from.len()), true, pd, |slice, range| {
+            copy::write(slice, &from[range])
+        })
     }
 
     /// Checks a request of the peer of `qp` against its R_Key. A request of length 0 needs no key.

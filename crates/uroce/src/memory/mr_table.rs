@@ -284,27 +284,41 @@ impl MrTable {
     /// Removes a region; a key that is not a region's is ignored. Returns who may know it. Fails while a
     /// window is bound to it.
     pub fn remove_mr(&mut self, key: u32) -> Result<CachedBy, Busy> {
-        let Entry::Occupied(mut entry) = self.entries.entry(key >> 8) else {
-            return Ok(CachedBy::None);
-        };
-        let cached_by = match &mut entry.get_mut().object {
-            KeyObject::Mr { bound_mws: 1.., .. } => return Err(Busy),
-            KeyObject::Mr { cached_by, .. } => cached_by.take(),
-            KeyObject::Mw(_) => return Ok(CachedBy::None),
-        };
-        entry.remove();
-        Ok(cached_by)
+        match self.bound_mws_mut(key >> 8) {
+            Some(1..) => Err(Busy),
+            _ => Ok(self.take_mr(key)),
+        }
     }
 
-    /// Removes a window, bound or not.
-    pub fn remove_mw(&mut self, key: u32) {
-        if let Some(KeyEntry {
-            object: KeyObject::Mw(mw),
-            ..
-        }) = self.entries.remove(&(key >> 8))
-        {
-            self.drop_binding(mw.binding);
+    /// [`MrTable::remove_mr`] that unbinds the region's windows instead of failing.
+    pub fn unbind_and_remove_mr(&mut self, key: u32) -> CachedBy {
+        if let Some(1..) = self.bound_mws_mut(key >> 8) {
+            self.unbind_where(|_, binding| binding.mr_index == key >> 8);
         }
+        self.take_mr(key)
+    }
+
+    /// Removes a region to which no window is bound. Returns who may know it.
+    fn take_mr(&mut self, key: u32) -> CachedBy {
+        let Entry::Occupied(mut entry) = self.entries.entry(key >> 8) else {
+            return CachedBy::None;
+        };
+        let KeyObject::Mr { cached_by, .. } = &mut entry.get_mut().object else {
+            return CachedBy::None;
+        };
+        let cached_by = cached_by.take();
+        entry.remove();
+        cached_by
+    }
+
+    /// Removes a window, bound or not; a key that is not a window's is ignored.
+    pub fn remove_mw(&mut self, key: u32) {
+        let Some((_, mw)) = self.mw_mut(key) else {
+            return;
+        };
+        let binding = mw.binding;
+        self.entries.remove(&(key >> 8));
+        self.drop_binding(binding);
     }
 
     /// Decrements the region's count of bound windows.
@@ -380,12 +394,15 @@ impl MrTable {
 
     /// Unbinds the windows of type 2 that the queue pair has bound.
     pub fn unbind_all_of(&mut self, qpn: u32) {
+        self.unbind_where(|mw, binding| mw.mw_type == MwType::Type2 && binding.qpn == qpn);
+    }
+
+    /// Unbinds the windows of which `applies` returns true.
+    fn unbind_where(&mut self, applies: impl Fn(&MemoryWindow, &MwBinding) -> bool) {
         let mut unbound = Vec::new();
         for entry in self.entries.values_mut() {
             if let KeyObject::Mw(mw) = &mut entry.object {
-                if mw.mw_type == MwType::Type2
-                    && mw.binding.is_some_and(|binding| binding.qpn == qpn)
-                {
+                if mw.binding.is_some_and(|binding| applies(mw, &binding)) {
                     unbound.push(mw.binding.take());
                 }
             }

@@ -182,7 +182,6 @@ fn writes_reads_and_atomics_reach_the_program() {
 
 fn bind(rkey: u32, mr_lkey: u32, addr: u64, len: u64, access: u32) -> Bind {
     Bind {
-        mw: 0,
         rkey,
         mr_lkey,
         addr,
@@ -278,6 +277,49 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
     assert_eq!(memory.bind(&again, &ME), Ok(()));
     memory.unbind_all_of(ME.qpn);
     assert_eq!(memory.deregister(key), Ok(CachedBy::None));
+}
+
+#[test]
+fn a_region_is_no_window() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(ALL));
+    memory.dealloc_mw(key);
+    let read = memory.check_remote(key, 0x1000, 8, Access::Read, &ME);
+    assert_eq!(read, Ok(()));
+}
+
+/// A region that goes with its context takes no window with it, whose memory may be given back.
+#[test]
+fn a_region_can_leave_its_windows() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let [key, other] = [0; 2].map(|_| memory.register(program.region(ALL)));
+    let [first, second, elsewhere] =
+        [MwType::Type1, MwType::Type2, MwType::Type2].map(|mw_type| memory.alloc_mw(mw_type, PD));
+    let access = IBV_ACCESS_REMOTE_WRITE;
+    for (window, region) in [(first, key), (second, key), (elsewhere, other)] {
+        let bound = memory.bind(&bind(window, region, 0x1000, 8, access), &ME);
+        assert_eq!(bound, Ok(()));
+    }
+    let write = |rkey| memory.check_remote(rkey, 0x1000, 8, Access::Write, &ME);
+    assert_eq!(memory.deregister(key), Err(Busy));
+    assert_eq!(memory.unbind_and_deregister(key), CachedBy::None);
+    for gone in [key, first, second] {
+        assert_eq!(write(gone), Err(RemoteError));
+    }
+    // The windows are as if they were never bound, and those of other regions stay so.
+    assert_eq!(write(elsewhere), Ok(()));
+    for window in [first, second] {
+        let again = memory.bind(&bind(window, other, 0x1000, 8, access), &ME);
+        assert_eq!(again, Ok(()));
+        assert_eq!(write(window), Ok(()));
+    }
+    for window in [first, second, elsewhere] {
+        assert_eq!(memory.deregister(other), Err(Busy));
+        memory.dealloc_mw(window);
+    }
+    assert_eq!(memory.deregister(other), Ok(CachedBy::None));
 }
 
 #[test]

@@ -25,10 +25,10 @@ use crate::device::handles::{self, ObjectKind, Registered};
 /// `context` is open, and no other thread uses it or its objects, nor does any later.
 pub unsafe fn close_objects(context: *mut ibv_context, device: &Device) {
     let owned = device.owned_by_this_process();
-    for object in handles::of_context(context.addr()) {
+    for object in handles::claim_all_of(context.addr()) {
         if owned {
             // SAFETY: the handle is in the table, so the object is live; the caller says that nobody
-            // uses it.
+            // uses it, and a context that imports does not find it any more.
             unsafe { close(&object, device) };
         }
         handles::remove(object.handle);
@@ -57,10 +57,11 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
     unsafe {
         match kind {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
-            ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
-            // The region's windows were of this context, and are gone.
+            ObjectKind::Mw => device.memory.dealloc_mw(Mw::of(public.cast()).key),
             ObjectKind::Mr if Mr::of(public.cast()).is_imported() => {}
-            ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
+            // Windows of this context are gone; those of a context that has imported the region's domain
+            // may be bound to it.
+            ObjectKind::Mr => device.unbind_and_deregister(Mr::of(public.cast()).key),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
             ObjectKind::Channel => device

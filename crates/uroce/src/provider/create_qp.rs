@@ -239,6 +239,10 @@ pub unsafe fn open_qp(
         sq_sig_all: false,
         extended: false,
     };
+    // Another thread may have destroyed the queue pair meanwhile. From here on nothing fails.
+    if !new.qp.open() {
+        return Err(Errno(EINVAL));
+    }
     // SAFETY: the context is open, and the only object in `refs` is the live XRC domain.
     Ok(unsafe { new.alloc(context, context_private) })
 }

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use ibverbs_abi::*;
-use libc::{EINVAL, ENOENT, ENOMEM};
+use libc::{EBUSY, EINVAL, ENOENT, ENOMEM};
 
 use super::ffi::Result;
+use super::object::RefCount;
 use crate::device::Device;
 use crate::device::handles::{self, Named, ObjectKind, ReservedHandle};
 
@@ -125,6 +126,23 @@ pub unsafe fn claim<B: HasHandle>(object: *mut B) -> Result<u32> {
         Ok(named.handle)
     } else {
         Err(Errno(ENOENT))
+    }
+}
+
+/// [`claim`] for an object that may be imported: EBUSY while it is used. An import that finds it takes its
+/// reference before, or does not find it.
+///
+/// # Safety
+/// `object` is readable.
+pub unsafe fn claim_unused<B: HasHandle>(object: *mut B, refs: &RefCount) -> Result<u32> {
+    // SAFETY: the caller passes a readable object.
+    let named = named(unsafe { &*object });
+    let unused = || refs.ensure_unused().is_ok();
+    let mut kinds = B::KINDS.iter();
+    match kinds.find_map(|kind| handles::claim_if(*kind, named, unused)) {
+        Some(true) => Ok(named.handle),
+        Some(false) => Err(Errno(EBUSY)),
+        None => Err(Errno(ENOENT)),
     }
 }
 

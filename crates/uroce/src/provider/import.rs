@@ -15,12 +15,12 @@ use super::context::private;
 use super::dm::{Dm, free_dm, new_dm};
 use super::ffi::Result;
 use super::handle;
-use super::mr::{dereg_mr, imported_mr};
-use super::pd::{dealloc_pd, imported_pd};
+use super::mr::{OriginalMr, dereg_mr, imported_mr};
+use super::pd::{Pd, dealloc_pd, imported_pd};
 use crate::cancellation;
 use crate::device::Device;
 use crate::device::command_file::CommandFile;
-use crate::device::handles::{self, ObjectKind, Registered};
+use crate::device::handles::{self, ObjectKind};
 
 /// The file that a descriptor refers to, if it is of a context that this process has open on the device.
 /// Otherwise EBADF for a descriptor that is not open, EOPNOTSUPP for that of another process or of a device
@@ -45,24 +45,28 @@ pub fn of_no_context(fd: c_int) -> c_int {
     }
 }
 
-/// The object of this kind and handle, which is of the context or of one with the same command file.
+/// Passes the object of this kind and handle to `take`, and returns what that returns. The object is of the
+/// context, or of one with the same command file; otherwise ENOENT. It is live until `take` returns, which
+/// must not use the table of handles.
 ///
 /// # Safety
-/// `context` is open, and no other thread destroys the object meanwhile.
-unsafe fn original<B: handle::HasHandle>(
+/// `context` is open.
+unsafe fn original<B: handle::HasHandle, T>(
     context: *mut ibv_context,
     kind: ObjectKind,
     number: u32,
-) -> Result<*mut B> {
-    let found = handles::find(kind, number).ok_or(Errno(ENOENT))?;
-    let Registered { object, .. } = found;
-    let object = with_exposed_provenance_mut::<B>(object);
-    // SAFETY: the handle is in the table, so the object is live, and its context open.
-    let is_shared = unsafe {
-        let of = (*object).context();
-        private(of).command_file == private(context).command_file
-    };
-    is_shared.then_some(object).ok_or(Errno(ENOENT))
+    take: impl FnOnce(*mut B) -> T,
+) -> Result<T> {
+    let taken = handles::with_object(kind, number, |object| {
+        let object = with_exposed_provenance_mut::<B>(object);
+        // SAFETY: the object's destruction has not begun, so it is live, and its context open.
+        let is_shared = unsafe {
+            let of = (*object).context();
+            private(of).command_file == private(context).command_file
+        };
+        is_shared.then(|| take(object))
+    });
+    taken.flatten().ok_or(Errno(ENOENT))
 }
 
 /// ENOENT if no context with the same command file has a protection domain of that handle.
@@ -70,11 +74,14 @@ unsafe fn original<B: handle::HasHandle>(
 /// # Safety
 /// `context` is open.
 pub unsafe fn import_pd(context: *mut ibv_context, pd_handle: u32) -> Result<*mut ibv_pd> {
-    // SAFETY: the caller passes an open context; what is found is live.
+    // SAFETY: the caller passes an open context. What is found is live, and the reference keeps it so.
     unsafe {
         let device = private(context).check()?;
-        let pd = original::<ibv_pd>(context, ObjectKind::Pd, pd_handle)?;
-        imported_pd(context, device, pd)
+        let pd = original(context, ObjectKind::Pd, pd_handle, |pd| {
+            Pd::of(pd).refs.acquire();
+            pd
+        })?;
+        imported_pd(context, device, pd).inspect_err(|_| Pd::of(pd).refs.release())
     }
 }
 
@@ -88,8 +95,10 @@ pub unsafe fn import_mr(pd: *mut ibv_pd, mr_handle: u32) -> Result<*mut ibv_mr> 
     unsafe {
         handle::check(pd)?;
         private((*pd).context).check()?;
-        let mr = original::<ibv_mr>((*pd).context, ObjectKind::Mr, mr_handle)?;
-        imported_mr(pd, mr)
+        let mr = original((*pd).context, ObjectKind::Mr, mr_handle, |mr| {
+            OriginalMr::of(mr)
+        })?;
+        imported_mr(pd, &mr)
     }
 }
 
@@ -101,8 +110,9 @@ pub unsafe fn import_dm(context: *mut ibv_context, dm_handle: u32) -> Result<*mu
     // SAFETY: the caller passes an open context; what is found is live.
     unsafe {
         let device = private(context).check()?;
-        let dm = original::<ibv_dm>(context, ObjectKind::Dm, dm_handle)?;
-        let memory = Arc::clone(&Dm::of(dm).memory);
+        let memory = original(context, ObjectKind::Dm, dm_handle, |dm| {
+            Arc::clone(&Dm::of(dm).memory)
+        })?;
         new_dm(context, device, || Ok(memory))
     }
 }

@@ -20,6 +20,8 @@ use roce::engine::Sge;
 
 /// The private part of a memory region.
 pub struct MrPrivate {
+    /// The region's L_Key and R_Key: the program may change those of the public structure.
+    pub key: u32,
     memory: MrMemory,
 }
 
@@ -266,39 +268,46 @@ unsafe fn publish(
         // SAFETY: the caller passes live memory.
         unsafe { Dm::of(dm) }.refs.acquire();
     }
-    let mr = room.fill(mr, MrPrivate { memory }).cast::<ibv_mr>();
+    let mr = room.fill(mr, MrPrivate { key, memory }).cast::<ibv_mr>();
     handle::publish(reserved, ObjectKind::Mr, mr, context);
     mr
+}
+
+/// The values that the structure of an imported region has from the original.
+pub struct OriginalMr {
+    key: u32,
+    len: u64,
+    access: u32,
+}
+
+impl OriginalMr {
+    /// Reads them from a region.
+    ///
+    /// # Safety
+    /// `mr` is live.
+    pub unsafe fn of(mr: *mut ibv_mr) -> OriginalMr {
+        // SAFETY: the caller passes a live region, whose structure is a verbs_mr.
+        let (private, original) = unsafe { (Mr::of(mr.cast()), &*mr.cast::<verbs_mr>()) };
+        OriginalMr {
+            key: private.key,
+            len: original.ibv_mr.length as u64,
+            access: original.access as u32,
+        }
+    }
 }
 
 /// A structure for a region of another context, with the same keys. The region may be deregistered before.
 ///
 /// # Safety
-/// `pd` and `mr` are live.
-pub unsafe fn imported_mr(pd: *mut ibv_pd, mr: *mut ibv_mr) -> Result<*mut ibv_mr> {
+/// `pd` is live.
+pub unsafe fn imported_mr(pd: *mut ibv_pd, original: &OriginalMr) -> Result<*mut ibv_mr> {
     // SAFETY: the caller passes a live domain, whose context is open.
     let device = unsafe { private((*pd).context) }.check()?;
     let reserved = handle::reserve(device, ObjectKind::Mr)?;
     let room = Mr::room()?;
-    // SAFETY: the caller passes a live region, whose structure is a verbs_mr.
-    let (key, len, access) = unsafe {
-        let original = &*mr.cast::<verbs_mr>();
-        (
-            original.ibv_mr.lkey,
-            original.ibv_mr.length as u64,
-            original.access,
-        )
-    };
+    let OriginalMr { key, len, access } = *original;
     // SAFETY: `pd` is live.
-    Ok(unsafe {
-        publish(
-            (reserved, room),
-            pd,
-            (key, len),
-            access as u32,
-            MrMemory::Imported,
-        )
-    })
+    Ok(unsafe { publish((reserved, room), pd, (key, len), access, MrMemory::Imported) })
 }
 
 impl MrPrivate {
@@ -330,7 +339,8 @@ pub unsafe fn rereg_mr(
     // SAFETY: the context of a live region is open.
     let device = unsafe { private(mr.ibv_mr.context) }.check()?;
     // SAFETY: the region is live.
-    if flags == 0 || unsafe { Mr::of(vmr) }.is_imported() {
+    let private_part = unsafe { Mr::of(vmr) };
+    if flags == 0 || private_part.is_imported() {
         return Err(Errno(EINVAL));
     }
     let has = |flag| flags as u32 & flag != 0;
@@ -366,7 +376,7 @@ pub unsafe fn rereg_mr(
         range,
         access: new_access,
     };
-    let changed = device.reregister(mr.ibv_mr.lkey, &change);
+    let changed = device.reregister(private_part.key, &change);
     changed.map_err(|Busy| Errno(EBUSY))?;
     if let Some(domain) = domain {
         domain.refs.acquire();
@@ -442,7 +452,7 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
         let mr = &(*vmr).ibv_mr;
         let device = &private(mr.context).device;
         if device.owned_by_this_process() && !Mr::of(vmr).is_imported() {
-            let removed = device.deregister(mr.lkey);
+            let removed = device.deregister(Mr::of(vmr).key);
             removed.map_err(|Busy| Errno(EBUSY))?;
         }
         handles::remove(handle::claim(&raw mut (*vmr).ibv_mr)?);

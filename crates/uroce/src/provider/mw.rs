@@ -12,8 +12,15 @@ use crate::device::handles::{self, ObjectKind};
 use crate::memory::MwType;
 use roce::engine::Bind;
 
+/// The private part of a memory window.
+pub struct MwPrivate {
+    /// The R_Key that it was allocated with: binds change the low 8 bits, and the program may change
+    /// `mw->rkey`.
+    pub key: u32,
+}
+
 /// A memory window. Its binding is in the device's memory table, under its R_Key.
-pub type Mw = Object<ibv_mw, ()>;
+pub type Mw = Object<ibv_mw, MwPrivate>;
 
 /// Allocates a window, not bound yet. EINVAL for a type that does not exist; EOPNOTSUPP if the device has no
 /// windows.
@@ -43,7 +50,7 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
     let mut mw = ibv_mw::zeroed();
     (mw.context, mw.pd, mw.type_) = (context, pd, type_);
     (mw.rkey, mw.handle) = (rkey, reserved.handle());
-    let mw = room.fill(mw, ());
+    let mw = room.fill(mw, MwPrivate { key: rkey });
     handle::publish(reserved, ObjectKind::Mw, mw, context);
     Ok(mw)
 }
@@ -59,7 +66,7 @@ pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Result<()> {
         let handle = handle::claim(mw)?;
         let device = &private((*mw).context).device;
         if device.owned_by_this_process() {
-            device.memory.dealloc_mw((*mw).rkey);
+            device.memory.dealloc_mw(Mw::of(mw).key);
         }
         handles::remove(handle);
         Pd::of((*mw).pd).refs.release();
@@ -96,7 +103,6 @@ pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Re
         None => 0,
     };
     Ok(Bind {
-        mw: u64::from(mw.handle),
         rkey: mw.rkey & !0xff | rkey & 0xff,
         mr_lkey,
         addr: info.addr,

@@ -107,7 +107,8 @@ fn new_pd(
     )
 }
 
-/// A structure for a domain of another context. It holds a reference to the domain.
+/// A structure for a domain of another context. It holds a reference to the domain, which the caller has
+/// taken, and keeps if this fails.
 ///
 /// # Safety
 /// `context` is open, `pd` live.
@@ -120,7 +121,6 @@ pub unsafe fn imported_pd(
     let room = Pd::room()?;
     // SAFETY: the caller passes a live domain.
     let original = unsafe { Pd::of(pd) };
-    original.refs.acquire();
     let td = core::ptr::null_mut();
     let number = reserved.handle();
     let imported = new_pd(
@@ -144,8 +144,7 @@ pub unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Result<()> {
     unsafe {
         handle::check(pd)?;
         let private = Pd::of(pd);
-        private.refs.ensure_unused()?;
-        let handle = handle::claim(pd)?;
+        let handle = handle::claim_unused(pd, &private.refs)?;
         private.release_parents();
         handles::remove(handle);
         Pd::free(pd);

@@ -74,12 +74,11 @@ impl QpPrivate {
     /// Returns how many of its events the program has read.
     pub fn leave_device(&self) -> u32 {
         self.device.detach_from_all(&self.qp);
-        let is_last = {
-            let mut listeners = self.qp.listeners.lock();
-            listeners.retain(|listener| !Arc::ptr_eq(listener, &self.listener));
-            listeners.is_empty()
-        };
-        if is_last {
+        self.qp
+            .listeners
+            .lock()
+            .retain(|listener| !Arc::ptr_eq(listener, &self.listener));
+        if self.qp.close() {
             self.device.remove_queue_pair(&self.qp);
             self.qp.counters.detach_all();
         }

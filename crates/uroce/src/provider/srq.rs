@@ -61,15 +61,14 @@ impl SrqPrivate {
         if let Some(xrcd) = &self.xrcd {
             xrcd.remove(&self.queue);
         }
-        self.queue.close()
+        let read = self.queue.close();
+        self.device.srq_numbers.free(self.queue.number);
+        read
     }
 }
 
 /// An XRC domain.
 pub type Xrcd = Object<verbs_xrcd, XrcdPrivate>;
-
-/// SRQ numbers have 24 bits (XRCETH, specification 9.3.5).
-const SRQN_MASK: u32 = 0xff_ffff;
 
 /// The object of an `ibv_srq`.
 ///
@@ -157,7 +156,7 @@ pub unsafe fn create_srq_ex(
     };
     let reserved = handle::reserve(device, ObjectKind::Srq)?;
     let room = Srq::room()?;
-    let number = device.alloc_handle() & SRQN_MASK;
+    let number = device.srq_numbers.alloc().ok_or(Errno(ENOMEM))?;
     let queue = Arc::new(SharedReceiveQueue::new(SrqConfig {
         sizes: SrqSizes {
             max_wr: init.attr.max_wr as usize,

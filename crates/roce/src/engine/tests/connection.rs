@@ -242,7 +242,6 @@ fn local_operations_execute_in_order() {
         network.sides[0].hca.add(7, 0, 100);
         network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
         let bind = Bind {
-            mw: 1,
             rkey: 9,
             mr_lkey: KEY,
             addr: BASE,

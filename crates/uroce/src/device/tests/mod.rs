@@ -214,6 +214,20 @@ fn no_thread_runs_a_destroyed_queue_pair() {
     assert_eq!(ended.err(), Some(Unavailable::Destroyed));
 }
 
+/// A thread that has looked an XRC target up cannot open it once the last `ibv_qp` is destroyed: another
+/// queue pair may have got its number.
+#[test]
+fn a_queue_pair_that_ends_is_not_opened() {
+    let qp = queue_pair_alone(1, None);
+    assert!(qp.open());
+    assert!(!qp.close(), "one is left");
+    assert!(qp.open());
+    assert!(!qp.close());
+    assert!(qp.close(), "the last one");
+    assert!(!qp.open());
+    assert!(!qp.open());
+}
+
 /// The IPv4 identifications of peers are followed while queue pairs are connected to them.
 #[test]
 fn peers_are_known_while_queue_pairs_are_connected() {
