@@ -130,12 +130,15 @@ impl Sockets {
     pub fn claim_mad_port(&self, gids: &[Option<GidAddress>]) -> bool {
         self.replace(|table| {
             table.gids = gids.to_vec();
-            let (mut port, at) = match table.find_port(PORT) {
-                Ok(at) => (table.ports.remove(at), at),
-                Err(at) => (PortSockets::new(PORT, Vec::new(), &[]), at),
+            let found = table.find_port(PORT);
+            let mut port = match found {
+                Ok(at) => table.ports.remove(at),
+                Err(_) => PortSockets::new(PORT, Vec::new(), &[]),
             };
             let failed = self.update_port(table, &mut port);
-            if port.sockets.iter().any(Option::is_some) {
+            // A port that was open stays, even without any address: queue pairs may have it.
+            if found.is_ok() || port.sockets.iter().any(Option::is_some) {
+                let (Ok(at) | Err(at)) = found;
                 table.ports.insert(at, port);
             }
             failed.is_empty()
@@ -252,5 +255,17 @@ mod tests {
         assert!(one.table().receiver(token).is_some());
         one.leave(token);
         assert!(one.table().receiver(token).is_none());
+    }
+
+    #[test]
+    fn the_port_of_queue_pairs_comes_back_with_its_address() {
+        let gids = [Some(gid([127, 1, 78, 3]))];
+        let sockets = Sockets::new(LOOPBACK).unwrap();
+        sockets.open_port(PORT, &gids).unwrap();
+        sockets.update(&[None]);
+        assert!(sockets.claim_mad_port(&[None]));
+        assert!(sockets.table().sender(PORT, 0).is_none());
+        sockets.update(&gids);
+        assert!(sockets.table().sender(PORT, 0).is_some());
     }
 }
