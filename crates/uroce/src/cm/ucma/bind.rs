@@ -74,11 +74,12 @@ impl<H: CmOs> Manager<H> {
         if !reserved {
             self.binder().reserve(number, port)?;
         }
-        self.kernel_ids().listen(number, backlog)?;
-        let id = self.ids.get_mut(number).ok_or(EINVAL)?;
-        if let Some(reserved) = &id.reservation {
+        if let Some(reserved) = &self.ids.existing(number)?.reservation {
             self.os.listen(reserved)?;
         }
+        // Last, because an id of the kernel does not stop listening.
+        self.kernel_ids().listen(number, backlog)?;
+        let id = self.ids.existing(number)?;
         id.backlog = backlog;
         id.state = IdState::Listen;
         Ok(())

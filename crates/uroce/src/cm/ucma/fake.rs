@@ -39,6 +39,8 @@ pub struct Fake {
     random: u32,
     next_prefix: u32,
     pub ephemeral_ports: (u16, u16),
+    /// The error of [`CmOs::listen`].
+    pub listen_error: Option<Errno>,
 }
 
 /// Frees its ports when it is dropped.
@@ -74,6 +76,7 @@ impl Fake {
             random: prefix,
             next_prefix: prefix,
             ephemeral_ports: (40_000, 40_003),
+            listen_error: None,
         }
     }
 
@@ -152,7 +155,7 @@ impl CmOs for Fake {
     }
 
     fn listen(&mut self, _: &ReservedPorts) -> Result<()> {
-        Ok(())
+        self.listen_error.map_or(Ok(()), Err)
     }
 
     fn ephemeral_ports(&mut self) -> (u16, u16) {

@@ -146,7 +146,7 @@ impl System {
 
     /// Accepts connections to a name. Does nothing if that has been done.
     pub fn start(&mut self, listener: &Arc<NamedSocket>) -> Result<()> {
-        if listener.listens.swap(true, Ordering::Relaxed) {
+        if listener.listens.load(Ordering::Relaxed) {
             return Ok(());
         }
         let fd = listener.socket.as_raw_fd();
@@ -155,6 +155,7 @@ impl System {
         let number = self.next_listener;
         self.epoll.add(fd, Token::Listener(number))?;
         self.listeners.insert(number, listener);
+        listener.listens.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -462,5 +463,30 @@ impl DeviceFile {
         }
         let id = inode_of(program.as_raw_fd()).ok_or(Errno(libc::EBADF))?;
         Ok(DeviceFile { program, own, id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_that_failed_is_tried_again() {
+        let epoll = Arc::new(Epoll::new().unwrap());
+        let mut system = System::new(Vec::new(), Arc::clone(&epoll));
+        let name = format!("uroce-cm.tests.{}", std::process::id());
+        let listener = NamedSocket::new(names::bind(&name).unwrap());
+        // As with too many watches.
+        let fd = listener.socket.as_raw_fd();
+        epoll.add(fd, Token::Connection(0)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(system.start(&listener), Err(Errno(libc::EEXIST)));
+        }
+        drop(listener);
+        let listener = NamedSocket::new(names::bind(&name).unwrap());
+        for _ in 0..2 {
+            assert_eq!(system.start(&listener), Ok(()));
+        }
+        assert!(system.listener(system.next_listener).is_some());
     }
 }

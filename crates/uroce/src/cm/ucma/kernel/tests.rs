@@ -95,6 +95,29 @@ fn a_wildcard_address_listens_at_the_devices_of_both() {
 }
 
 #[test]
+fn an_id_that_cannot_listen_listens_on_neither_side() {
+    let (mut own, mut peer, mut other) = hosts();
+    let id = create(&mut own, 1, TCP, SERVER_UID);
+    bind(&mut own, id, ANY, PORT).unwrap();
+    let error = Errno(libc::ENOSPC);
+    own.manager.os().listen_error = Some(error);
+    for _ in 0..2 {
+        let listened = own.call(1, Command::Listen, &two(id, 0), 0);
+        assert_eq!(listened, Err(error));
+    }
+    connect_to(&mut peer, SERVER, PORT);
+    peer.exchange(&mut own);
+    connect_to(&mut other, IN_KERNEL, PORT);
+    exchange(&mut own, &mut other);
+    assert_eq!([&mut peer, &mut other].map(kinds), [[8], [8]]);
+    own.manager.os().listen_error = None;
+    own.call(1, Command::Listen, &two(id, 0), 0).unwrap();
+    connect_to(&mut other, IN_KERNEL, PORT);
+    exchange(&mut own, &mut other);
+    assert_eq!(kinds(&mut own), [4]);
+}
+
+#[test]
 fn the_route_decides_whose_device_an_id_uses() {
     let (mut own, mut peer, mut other) = hosts();
     listen_at(&mut peer, CLIENT, PORT);
