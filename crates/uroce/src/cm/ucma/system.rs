@@ -159,6 +159,17 @@ impl System {
         Ok(())
     }
 
+    /// Takes the name of a port at an address, unless this process has it.
+    fn reserve_at(&mut self, port: Port, gid: &Gid) -> Result<Arc<NamedSocket>> {
+        let key = (port, *gid);
+        if let Some(own) = self.ports.get(&key) {
+            return Ok(own);
+        }
+        let listener = NamedSocket::new(names::bind(&names::of_port(port, gid))?);
+        self.ports.insert(key, &listener);
+        Ok(listener)
+    }
+
     fn open_devices(&mut self) -> &[CmDevice] {
         let configs = &self.configs;
         self.devices.get_or_insert_with(|| {
@@ -301,18 +312,12 @@ impl CmOs for System {
     }
 
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>> {
-        let mut reserved = Vec::new();
-        for gid in at {
-            let key = (port, *gid);
-            if let Some(own) = self.ports.get(&key) {
-                reserved.push(own);
-                continue;
-            }
-            let listener = NamedSocket::new(names::bind(&names::of_port(port, gid))?);
-            self.ports.insert(key, &listener);
-            reserved.push(listener);
-        }
-        Ok(reserved)
+        at.iter().map(|gid| self.reserve_at(port, gid)).collect()
+    }
+
+    fn reserve_where_free(&mut self, port: Port, at: &[Gid]) -> Vec<Arc<NamedSocket>> {
+        let reserved = at.iter().filter_map(|gid| self.reserve_at(port, gid).ok());
+        reserved.collect()
     }
 
     fn reserve_prefix(&mut self) -> Result<(u32, Vec<Arc<NamedSocket>>)> {
