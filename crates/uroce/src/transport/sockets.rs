@@ -153,14 +153,20 @@ impl Sockets {
         result
     }
 
-    /// Adds a socket to receive from, and its [`Socket::others`]. Returns its epoll token.
+    /// Adds a socket to receive from, and its [`Socket::others`], or neither. Returns its epoll token.
     fn add_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) -> io::Result<usize> {
         if let Some(others) = &socket.others {
             self.add_receiver(table, others)?;
         }
         let free = table.receivers.iter().position(Option::is_none);
         let token = free.unwrap_or(table.receivers.len());
-        self.epoll.add(socket.fd(), libc::EPOLLIN, token as u64)?;
+        self.epoll
+            .add(socket.fd(), libc::EPOLLIN, token as u64)
+            .inspect_err(|_| {
+                if let Some(others) = &socket.others {
+                    self.remove_receiver(table, others);
+                }
+            })?;
         if token == table.receivers.len() {
             table.receivers.push(None);
         }
@@ -255,6 +261,19 @@ mod tests {
         assert!(one.table().receiver(token).is_some());
         one.leave(token);
         assert!(one.table().receiver(token).is_none());
+    }
+
+    #[test]
+    fn of_two_sockets_none_stays_if_one_cannot_be_watched() {
+        let sockets = Sockets::new(LOOPBACK).unwrap();
+        let socket = Socket::join(gid([239, 1, 78, 2]), LOOPBACK).map(Arc::new);
+        let socket = socket.unwrap();
+        assert!(socket.others.is_some());
+        // As with too many watches.
+        sockets.watch(socket.fd(), 0).unwrap();
+        let added = sockets.replace(|table| sockets.add_receiver(table, &socket));
+        assert_eq!(added.unwrap_err().raw_os_error(), Some(libc::EEXIST));
+        assert!(sockets.table().receivers.iter().all(Option::is_none));
     }
 
     #[test]
