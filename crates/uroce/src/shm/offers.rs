@@ -25,8 +25,8 @@ use crate::process;
 use crate::transport::udp_owners::{self, PortOwner};
 use roce::wire::Flow;
 
-/// The most connections without a channel yet.
-const MAX_PENDING: usize = 64;
+/// The most connections of peers that have offered nothing yet.
+const MAX_SILENT: usize = 64;
 /// After a failed offer, no other is made to a peer for this long.
 const RETRY: Duration = Duration::from_secs(1);
 /// A connection that has sent nothing for this long makes room for others.
@@ -68,6 +68,17 @@ impl Offers {
             (*read_at, *owners) = (Instant::now(), udp_owners::read());
         }
         owners.contains(&owner)
+    }
+
+    /// The offers that peers have not answered. One that is stopped has its offer until it ends: if this
+    /// process withdrew it, the peer would take that for the end of this process.
+    fn unanswered_offers(&self) -> impl Iterator<Item = &PendingConnection> {
+        self.pending.iter().filter(|other| other.offered.is_some())
+    }
+
+    /// The number of connections that have not offered anything yet.
+    fn silent_count(&self) -> usize {
+        self.pending.len() - self.unanswered_offers().count()
     }
 }
 
@@ -141,8 +152,8 @@ impl Channels {
             let offered = pending.offered.as_ref();
             offered.is_some_and(|(ends, _)| ends.flow == *flow)
         };
-        if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS
-            || state.pending.len() >= MAX_PENDING
+        let offered = state.unanswered_offers().count();
+        if self.count.load(Ordering::Relaxed) + offered >= MAX_CHANNELS
             || state.pending.iter().any(is_offered)
             || state
                 .unanswered
@@ -393,7 +404,7 @@ impl Channels {
                     return;
                 }
             };
-            if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
+            if state.silent_count() < MAX_SILENT && self.watch(&fd).is_ok() {
                 state.pending.push(PendingConnection {
                     fd: Arc::new(fd),
                     since: Instant::now(),
