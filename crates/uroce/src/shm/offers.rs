@@ -84,6 +84,14 @@ impl Offers {
 
 #[cfg(test)]
 impl Offers {
+    /// Fills the buffers of the connections without a channel: nothing can be sent.
+    pub(super) fn fill_pending(&self) {
+        for pending in &self.pending {
+            let fd = pending.fd.as_raw_fd();
+            while cancellation::send(fd, &[1], libc::MSG_DONTWAIT) == 1 {}
+        }
+    }
+
     /// Lets time pass for the connections without a channel.
     pub(super) fn age_pending(&mut self, by: Duration) {
         for pending in &mut self.pending {
@@ -461,8 +469,14 @@ impl Channels {
         if let (Some(ends), Some(segment)) = (ends, segment) {
             let peer_memory = self.peer_memory(&fd, exports);
             let exports = self.export_to(&fd, &memory, Side::Acceptor);
-            self.add(ends, segment, Arc::clone(&fd), peer_memory);
-            let _ = handshake::send_answer(fd.as_raw_fd(), exports);
+            let answered = handshake::send_answer(fd.as_raw_fd(), exports);
+            // A peer that has ended meanwhile gets a channel, too: by that, queue pairs notice its end.
+            if answered.is_ok() || handshake::has_hung_up(fd.as_raw_fd()) {
+                self.add(ends, segment, fd, peer_memory);
+            } else {
+                drop((fd, peer_memory));
+                self.forget_gone();
+            }
         }
     }
 }

@@ -74,6 +74,20 @@ fn silent_connections_make_room() {
     assert!(a.find(&flow).is_some());
 }
 
+/// A peer that does not hear that its offer is accepted would not receive.
+#[test]
+fn an_acceptor_that_cannot_answer_has_no_channel() {
+    let flow = flow(43);
+    let (a, b) = (channels(), channels());
+    b.listen(flow.dst, flow.dst_port);
+    a.offer(ends(&flow));
+    b.serve(&any_ends);
+    b.state.lock().fill_pending();
+    assert!(!b.serve(&any_ends) && !b.is_used());
+    a.serve(&any_ends);
+    assert!(a.state.lock().pending.is_empty() && !a.is_used());
+}
+
 /// Peers that are stopped keep no other peer from getting a channel, whoever offers it.
 #[test]
 fn unanswered_offers_make_room() {
