@@ -9,11 +9,11 @@ use std::rc::{Rc, Weak};
 
 use ibverbs_abi::{Errno, Result};
 
-use super::EINVAL;
 use super::address::scope_of;
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
+use super::{EINVAL, Failure};
 use roce::cm::agent::Agent;
 #[cfg(test)]
 use roce::cm::agent::Incoming;
@@ -291,7 +291,7 @@ impl Process {
             .manager
             .execute(file, command, input, &mut caller, self.now);
         response.append(&mut self.manager.os().response);
-        result.map(|()| response)
+        result.map(|()| response).map_err(Failure::errno)
     }
 }
 

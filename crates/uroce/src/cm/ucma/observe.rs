@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use ibverbs_abi::{CmFailure, CmNotice, Result};
 
+use super::Failure;
 use super::id::IdState;
 use super::input::{Command, Input};
 use super::state;
@@ -58,7 +59,7 @@ fn private_data_len(command: Command, input: &Input<'_>) -> Option<u8> {
 }
 
 /// A command has been executed; `response` is what the program has got.
-pub fn executed(command: Command, input: &Input<'_>, result: Result<()>, response: &[u8]) {
+pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Failure>, response: &[u8]) {
     let Some(hook) = HOOK.get() else { return };
     let word = |at: usize| {
         let bytes = response.get(at..at + 4)?;
@@ -74,7 +75,8 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<()>, respons
             }
         }
         Ok(()) => hook_lifetime(*hook, command, input, word(0)),
-        Err(errno) => {
+        Err(Failure::NoEvent | Failure::Closed) => {}
+        Err(Failure::Errno(errno)) => {
             let (Some(call), Some(id)) = (function(command), id_of(command, input)) else {
                 return;
             };

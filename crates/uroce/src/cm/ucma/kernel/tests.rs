@@ -272,11 +272,11 @@ fn a_membership_that_the_program_does_not_get_to_know_is_ended() {
     let (mut own, _, _) = hosts();
     let id = create(&mut own, 1, UDP, SERVER_UID);
     bind(&mut own, id, IN_KERNEL, PORT).unwrap();
-    let efault = Err(Errno(libc::EFAULT));
+    let efault = Errno(libc::EFAULT);
     let input = membership(id);
     let mut caller = Caller {
         out_len: 4,
-        respond: &mut |_| efault,
+        respond: &mut |_| Err(efault),
         option: &[],
         other_file: Ok(1),
     };
@@ -284,7 +284,7 @@ fn a_membership_that_the_program_does_not_get_to_know_is_ended() {
     let joined = own
         .manager
         .execute(1, Command::JoinMcast, Input(&input), &mut caller, now);
-    assert_eq!(joined, efault);
+    assert_eq!(joined, Err(efault.into()));
     assert_eq!(kernel(&mut own).manager.memberships.count(), 0);
     assert_eq!(own.manager.memberships.count(), 0);
     own.manager.take_kernel_events(1);
