@@ -2,7 +2,7 @@
 //!
 //! The device sends them, and passes on those that it receives. What they mean is known to the
 //! communication manager (`cm`), and for all other classes to `umad`: both register themselves as receivers
-//! ([`set_handlers`], [`set_mad_handler`]).
+//! ([`set_handlers`], [`set_other_handlers`]).
 
 use std::sync::OnceLock;
 
@@ -69,13 +69,22 @@ pub struct Handlers {
     pub on_lost: LostPeerHandler,
 }
 
+/// The handlers of all that is not the connection manager's.
+#[derive(Debug)]
+pub struct OtherHandlers {
+    /// Gets the MADs.
+    pub on_mad: OtherMadHandler,
+    /// Hears of the changes of all devices.
+    pub on_change: ChangeHandler,
+}
+
 static HANDLERS: OnceLock<Handlers> = OnceLock::new();
 
-static OTHER_HANDLER: OnceLock<OtherMadHandler> = OnceLock::new();
+static OTHER_HANDLERS: OnceLock<OtherHandlers> = OnceLock::new();
 
 /// Registers who gets the MADs that are not the communication manager's. Only the first call has an effect.
-pub fn set_mad_handler(on_mad: OtherMadHandler) {
-    let _ = OTHER_HANDLER.set(on_mad);
+pub fn set_other_handlers(handlers: OtherHandlers) {
+    let _ = OTHER_HANDLERS.set(handlers);
 }
 
 /// Registers the connection manager. Only the first call has an effect.
@@ -91,9 +100,12 @@ pub(super) fn peer_lost(lost: LostPeer) {
     }
 }
 
-/// Lets the handler of changes know of one.
+/// Lets the handlers of changes know of one.
 pub(super) fn interface_changed() {
     if let Some(handlers) = HANDLERS.get() {
+        (handlers.on_change)();
+    }
+    if let Some(handlers) = OTHER_HANDLERS.get() {
         (handlers.on_change)();
     }
 }
@@ -126,11 +138,11 @@ impl Device {
             dst: from.dst,
             mad: *mad,
         };
-        match (HANDLERS.get(), OTHER_HANDLER.get()) {
+        match (HANDLERS.get(), OTHER_HANDLERS.get()) {
             (Some(handlers), _) if mad[1] == CLASS_CM && qpn == GSI_QPN => {
                 (handlers.on_mad)(received)
             }
-            (_, Some(on_mad)) if mad[1] != CLASS_CM => on_mad(self, qpn, received),
+            (_, Some(others)) if mad[1] != CLASS_CM => (others.on_mad)(self, qpn, received),
             _ => {}
         }
     }

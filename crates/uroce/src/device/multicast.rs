@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::Device;
 use super::queue_pair::QueuePair;
 use crate::profile::{DEFAULT, Limits};
-use crate::sync::RwLock;
+use crate::sync::{Mutex, RwLock};
 use roce::engine::{Gid, Service};
 use roce::wire::{gid_of, ip_of};
 
@@ -23,6 +23,9 @@ pub(super) type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_G
 /// The queue pairs attached to each group.
 #[derive(Default)]
 pub struct MulticastGroups {
+    /// Held while queue pairs are attached or detached. Joining and leaving a group takes system calls,
+    /// during which receivers read `members`.
+    changing: Mutex<()>,
     /// The queue pairs by the group's address; no list is empty.
     members: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
 }
@@ -37,29 +40,31 @@ impl MulticastGroups {
         limits: &Limits,
         join: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut groups = self.members.write();
-        let group_count = groups.len();
-        if let Some(members) = groups.get_mut(&group) {
-            if members.iter().any(|member| Arc::ptr_eq(member, qp)) {
-                return Ok(());
-            }
-            if members.len() >= limits.max_mcast_qp_attach as usize {
-                return Err(io::Error::from_raw_os_error(libc::ENOMEM));
-            }
-            members.push(qp.clone());
+        let _changing = self.changing.lock();
+        let groups = self.members.read();
+        let members = groups.get(&group).map_or(&[][..], Vec::as_slice);
+        if members.iter().any(|member| Arc::ptr_eq(member, qp)) {
             return Ok(());
         }
-        if limits.max_mcast_qp_attach == 0 || group_count >= limits.max_mcast_grp as usize {
+        let is_first = members.is_empty();
+        if members.len() >= limits.max_mcast_qp_attach as usize
+            || is_first && groups.len() >= limits.max_mcast_grp as usize
+        {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
-        join()?;
-        groups.insert(group, vec![qp.clone()]);
+        drop(groups);
+        if is_first {
+            join()?;
+        }
+        let mut groups = self.members.write();
+        groups.entry(group).or_default().push(qp.clone());
         Ok(())
     }
 
     /// Detaches a queue pair; `leave` leaves the group when this was its last one. False if it was not
     /// attached.
     fn detach(&self, qp: &Arc<QueuePair>, group: IpAddr, leave: impl FnOnce()) -> bool {
+        let _changing = self.changing.lock();
         let mut groups = self.members.write();
         let Some(members) = groups.get_mut(&group) else {
             return false;
@@ -70,6 +75,7 @@ impl MulticastGroups {
         members.swap_remove(at);
         if members.is_empty() {
             groups.remove(&group);
+            drop(groups);
             leave();
         }
         true
@@ -123,5 +129,54 @@ impl Device {
         for group in self.multicast_groups.groups() {
             self.detach_multicast(qp, &gid_of(group));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::device::tests::queue_pair_alone;
+
+    const GROUP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(239, 1, 79, 1));
+
+    /// The number of queue pairs of the group, as another thread sees it.
+    fn seen(groups: &Arc<MulticastGroups>) -> usize {
+        let (sender, receiver) = mpsc::channel();
+        let groups = Arc::clone(groups);
+        thread::spawn(move || sender.send(groups.of(&gid_of(GROUP)).len()));
+        receiver.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    #[test]
+    fn receivers_do_not_wait_for_system_calls() {
+        let groups = Arc::new(MulticastGroups::default());
+        let qps = [1, 2].map(|qpn| queue_pair_alone(qpn, None));
+        let limits = &DEFAULT.limits;
+        let join = || {
+            assert_eq!(seen(&groups), 0);
+            Ok(())
+        };
+        groups.attach(&qps[0], GROUP, limits, join).unwrap();
+        for qp in &qps {
+            let attached = groups.attach(qp, GROUP, limits, || panic!("a second time"));
+            attached.unwrap();
+        }
+        assert_eq!(seen(&groups), 2);
+        assert!(groups.detach(&qps[0], GROUP, || panic!("too early")));
+        assert!(groups.detach(&qps[1], GROUP, || assert_eq!(seen(&groups), 0)));
+        assert!(!groups.detach(&qps[1], GROUP, || ()));
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_joined_has_no_members() {
+        let groups = Arc::new(MulticastGroups::default());
+        let qp = queue_pair_alone(1, None);
+        let join = || Err(io::Error::from_raw_os_error(libc::ENOBUFS));
+        assert!(groups.attach(&qp, GROUP, &DEFAULT.limits, join).is_err());
+        assert!(groups.groups().is_empty() && !groups.contains(&qp));
     }
 }

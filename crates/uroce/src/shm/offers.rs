@@ -25,8 +25,8 @@ use crate::process;
 use crate::transport::udp_owners::{self, PortOwner};
 use roce::wire::Flow;
 
-/// The most connections without a channel yet.
-const MAX_PENDING: usize = 64;
+/// The most connections of peers that have offered nothing yet.
+const MAX_SILENT: usize = 64;
 /// After a failed offer, no other is made to a peer for this long.
 const RETRY: Duration = Duration::from_secs(1);
 /// A connection that has sent nothing for this long makes room for others.
@@ -69,10 +69,29 @@ impl Offers {
         }
         owners.contains(&owner)
     }
+
+    /// The offers that peers have not answered. One that is stopped has its offer until it ends: if this
+    /// process withdrew it, the peer would take that for the end of this process.
+    fn unanswered_offers(&self) -> impl Iterator<Item = &PendingConnection> {
+        self.pending.iter().filter(|other| other.offered.is_some())
+    }
+
+    /// The number of connections that have not offered anything yet.
+    fn silent_count(&self) -> usize {
+        self.pending.len() - self.unanswered_offers().count()
+    }
 }
 
 #[cfg(test)]
 impl Offers {
+    /// Fills the buffers of the connections without a channel: nothing can be sent.
+    pub(super) fn fill_pending(&self) {
+        for pending in &self.pending {
+            let fd = pending.fd.as_raw_fd();
+            while cancellation::send(fd, &[1], libc::MSG_DONTWAIT) == 1 {}
+        }
+    }
+
     /// Lets time pass for the connections without a channel.
     pub(super) fn age_pending(&mut self, by: Duration) {
         for pending in &mut self.pending {
@@ -141,8 +160,8 @@ impl Channels {
             let offered = pending.offered.as_ref();
             offered.is_some_and(|(ends, _)| ends.flow == *flow)
         };
-        if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS
-            || state.pending.len() >= MAX_PENDING
+        let offered = state.unanswered_offers().count();
+        if self.count.load(Ordering::Relaxed) + offered >= MAX_CHANNELS
             || state.pending.iter().any(is_offered)
             || state
                 .unanswered
@@ -393,7 +412,7 @@ impl Channels {
                     return;
                 }
             };
-            if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
+            if state.silent_count() < MAX_SILENT && self.watch(&fd).is_ok() {
                 state.pending.push(PendingConnection {
                     fd: Arc::new(fd),
                     since: Instant::now(),
@@ -450,8 +469,14 @@ impl Channels {
         if let (Some(ends), Some(segment)) = (ends, segment) {
             let peer_memory = self.peer_memory(&fd, exports);
             let exports = self.export_to(&fd, &memory, Side::Acceptor);
-            self.add(ends, segment, Arc::clone(&fd), peer_memory);
-            let _ = handshake::send_answer(fd.as_raw_fd(), exports);
+            let answered = handshake::send_answer(fd.as_raw_fd(), exports);
+            // A peer that has ended meanwhile gets a channel, too: by that, queue pairs notice its end.
+            if answered.is_ok() || handshake::has_hung_up(fd.as_raw_fd()) {
+                self.add(ends, segment, fd, peer_memory);
+            } else {
+                drop((fd, peer_memory));
+                self.forget_gone();
+            }
         }
     }
 }

@@ -130,12 +130,15 @@ impl Sockets {
     pub fn claim_mad_port(&self, gids: &[Option<GidAddress>]) -> bool {
         self.replace(|table| {
             table.gids = gids.to_vec();
-            let (mut port, at) = match table.find_port(PORT) {
-                Ok(at) => (table.ports.remove(at), at),
-                Err(at) => (PortSockets::new(PORT, Vec::new(), &[]), at),
+            let found = table.find_port(PORT);
+            let mut port = match found {
+                Ok(at) => table.ports.remove(at),
+                Err(_) => PortSockets::new(PORT, Vec::new(), &[]),
             };
             let failed = self.update_port(table, &mut port);
-            if port.sockets.iter().any(Option::is_some) {
+            // A port that was open stays, even without any address: queue pairs may have it.
+            if found.is_ok() || port.sockets.iter().any(Option::is_some) {
+                let (Ok(at) | Err(at)) = found;
                 table.ports.insert(at, port);
             }
             failed.is_empty()
@@ -150,14 +153,20 @@ impl Sockets {
         result
     }
 
-    /// Adds a socket to receive from, and its [`Socket::others`]. Returns its epoll token.
+    /// Adds a socket to receive from, and its [`Socket::others`], or neither. Returns its epoll token.
     fn add_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) -> io::Result<usize> {
         if let Some(others) = &socket.others {
             self.add_receiver(table, others)?;
         }
         let free = table.receivers.iter().position(Option::is_none);
         let token = free.unwrap_or(table.receivers.len());
-        self.epoll.add(socket.fd(), libc::EPOLLIN, token as u64)?;
+        self.epoll
+            .add(socket.fd(), libc::EPOLLIN, token as u64)
+            .inspect_err(|_| {
+                if let Some(others) = &socket.others {
+                    self.remove_receiver(table, others);
+                }
+            })?;
         if token == table.receivers.len() {
             table.receivers.push(None);
         }
@@ -252,5 +261,30 @@ mod tests {
         assert!(one.table().receiver(token).is_some());
         one.leave(token);
         assert!(one.table().receiver(token).is_none());
+    }
+
+    #[test]
+    fn of_two_sockets_none_stays_if_one_cannot_be_watched() {
+        let sockets = Sockets::new(LOOPBACK).unwrap();
+        let socket = Socket::join(gid([239, 1, 78, 2]), LOOPBACK).map(Arc::new);
+        let socket = socket.unwrap();
+        assert!(socket.others.is_some());
+        // As with too many watches.
+        sockets.watch(socket.fd(), 0).unwrap();
+        let added = sockets.replace(|table| sockets.add_receiver(table, &socket));
+        assert_eq!(added.unwrap_err().raw_os_error(), Some(libc::EEXIST));
+        assert!(sockets.table().receivers.iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn the_port_of_queue_pairs_comes_back_with_its_address() {
+        let gids = [Some(gid([127, 1, 78, 3]))];
+        let sockets = Sockets::new(LOOPBACK).unwrap();
+        sockets.open_port(PORT, &gids).unwrap();
+        sockets.update(&[None]);
+        assert!(sockets.claim_mad_port(&[None]));
+        assert!(sockets.table().sender(PORT, 0).is_none());
+        sockets.update(&gids);
+        assert!(sockets.table().sender(PORT, 0).is_some());
     }
 }

@@ -48,7 +48,7 @@ use ibverbs_abi::{Errno, Result};
 use crate::cancellation;
 use crate::cm::ucma::user_memory::{read_into, write_user};
 use crate::config::Config;
-use crate::device::gsi::set_mad_handler;
+use crate::device::gsi::{OtherHandlers, set_other_handlers};
 use process::STATE;
 use queue::QUEUE;
 use user_mad::{
@@ -61,7 +61,10 @@ const EBADF: Errno = Errno(libc::EBADF);
 
 /// Lets the devices of this process answer MADs from now on, and pass on those for other processes.
 pub fn serve() {
-    set_mad_handler(builtin::on_mad);
+    set_other_handlers(OtherHandlers {
+        on_mad: builtin::on_mad,
+        on_change: queue::interface_changed,
+    });
 }
 
 /// Opens the device file of a port: a descriptor for [`write`] and [`ioctl`], from which messages are read.

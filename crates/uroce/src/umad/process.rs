@@ -2,7 +2,7 @@
 //!
 //! The thread exists while a descriptor is open. It gets MADs from the devices of this process and from other
 //! processes, runs timeouts, and notices that the program has closed a descriptor. Where this process does
-//! not have port 4791, it takes the port as soon as that is free: MADs come there.
+//! not have port 4791, it takes the port as soon as that is free, at new addresses too: MADs come there.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -399,7 +399,10 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         state.close_hung_up();
         let others = state.receive_all(&inbound.take_messages());
         let now = clock::now();
-        if inbound.take_closed() || state.claim_at.is_some_and(|at| at <= now) {
+        let closed = inbound.take_closed();
+        // There may be new addresses.
+        let changed = std::mem::take(&mut QUEUE.lock().interface_changed);
+        if closed || changed || state.claim_at.is_some_and(|at| at <= now) {
             state.claim();
         }
         let resent = state.agents.handle_timeouts(now);

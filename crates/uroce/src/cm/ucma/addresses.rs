@@ -6,6 +6,7 @@ use super::fake::Process;
 use super::tests::*;
 use super::{Command, Errno};
 use roce::cm::agent::Incoming;
+use roce::engine::Gid;
 use roce::wire::gid_of;
 
 /// Where a REQ and a SIDR_REQ have the header of annex A11, and where that has the last byte of the two
@@ -49,15 +50,18 @@ fn a_request_with_other_addresses_than_its_packet_is_rejected() {
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
+fn listen_at(process: &mut Process, ip: IpAddr) -> u32 {
+    let id = create(process, 1, TCP, SERVER_UID);
+    bind(process, id, ip, PORT).unwrap();
+    process.call(1, Command::Listen, &two(id, 0), 0).unwrap();
+    id
+}
+
 /// An id of a process whose device does not have the loopback address connects there. Returns the peer's
 /// address that a listening id of the process sees.
 fn connected_to_itself(from: Option<IpAddr>, to: IpAddr, listens_at: IpAddr) -> Vec<u8> {
     let (mut process, _) = pair();
-    let listening = create(&mut process, 1, TCP, SERVER_UID);
-    bind(&mut process, listening, listens_at, PORT).unwrap();
-    process
-        .call(1, Command::Listen, &two(listening, 0), 0)
-        .unwrap();
+    listen_at(&mut process, listens_at);
     let id = create(&mut process, 1, TCP, CLIENT_UID);
     if let Some(from) = from {
         bind(&mut process, id, from, 0).unwrap();
@@ -136,6 +140,14 @@ fn the_loopback_address_stays_with_uroce() {
     assert_eq!(kinds(&mut process), [2]);
 }
 
+/// Where processes of the host have reserved a port.
+fn reserved_at(process: &mut Process) -> Vec<Gid> {
+    let reserved = process.manager.os().ports.borrow();
+    let mut at: Vec<_> = reserved.iter().map(|(_, gid)| *gid).collect();
+    at.sort();
+    at
+}
+
 /// The GID at index 0 is a second name of the address: it needs no reservation, and no descriptor.
 #[test]
 fn a_wildcard_address_is_reserved_once_per_address() {
@@ -143,8 +155,28 @@ fn a_wildcard_address_is_reserved_once_per_address() {
         let (mut process, _) = pair();
         let id = create(&mut process, 1, TCP, SERVER_UID);
         bind(&mut process, id, ip, PORT).unwrap();
-        let reserved = process.manager.os().ports.borrow();
-        let at: Vec<_> = reserved.iter().map(|(_, gid)| *gid).collect();
-        assert_eq!(at, [gid_of(SERVER)]);
+        assert_eq!(reserved_at(&mut process), [gid_of(SERVER)]);
     }
+}
+
+/// Another process may have the port at one of the new addresses.
+#[test]
+fn a_wildcard_address_listens_at_each_new_address() {
+    let ports = Default::default();
+    let [taken, free] = [7, 8].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)));
+    let mut other = Process::new(1, taken, &ports);
+    listen_at(&mut other, taken);
+    let mut process = Process::new(2, SERVER, &ports);
+    let id = listen_at(&mut process, ANY);
+    process.manager.os().more_ips = vec![taken, free];
+    process.manager.addresses_changed();
+    assert_eq!(reserved_at(&mut process), [SERVER, taken, free].map(gid_of));
+    destroy(&mut process, id).unwrap();
+    assert_eq!(reserved_at(&mut process), [gid_of(taken)]);
+    drop(other);
+    // An address that is gone is not reserved any more.
+    listen_at(&mut process, ANY);
+    process.manager.os().more_ips = vec![free];
+    process.manager.addresses_changed();
+    assert_eq!(reserved_at(&mut process), [SERVER, free].map(gid_of));
 }

@@ -74,11 +74,12 @@ impl<H: CmOs> Manager<H> {
         if !reserved {
             self.binder().reserve(number, port)?;
         }
-        self.kernel_ids().listen(number, backlog)?;
-        let id = self.ids.get_mut(number).ok_or(EINVAL)?;
-        if let Some(reserved) = &id.reservation {
+        if let Some(reserved) = &self.ids.existing(number)?.reservation {
             self.os.listen(reserved)?;
         }
+        // Last, because an id of the kernel does not stop listening.
+        self.kernel_ids().listen(number, backlog)?;
+        let id = self.ids.existing(number)?;
         id.backlog = backlog;
         id.state = IdState::Listen;
         Ok(())
@@ -219,14 +220,28 @@ impl<H: CmOs> Binder<'_, H> {
 
     /// Keeps other processes from the port at the id's address, or at all addresses of all devices.
     fn reserve(&mut self, number: u32, port: Port) -> Result<()> {
+        let Some(places) = self.places(number)? else {
+            return Ok(());
+        };
+        let reserved = self.os.reserve(port, &places.gids);
+        let reserved = reserved.map_err(|error| match error {
+            EADDRINUSE if places.are_all => EADDRNOTAVAIL,
+            other => other,
+        });
+        self.ids.existing(number)?.reservation = Some(reserved?);
+        Ok(())
+    }
+
+    /// Where the port of an id is to be reserved; None if nowhere.
+    fn places(&mut self, number: u32) -> Result<Option<Places>> {
         let id = self.ids.existing(number)?;
         let (address, family_only) = (id.src.ok_or(EINVAL)?, id.family_only);
         let Some(ip) = address.ip() else {
-            return Ok(());
+            return Ok(None);
         };
         let devices = self.os.devices();
-        let wildcard = find_device(&devices, &ip).is_none();
-        let gids: Vec<Gid> = if wildcard {
+        let are_all = find_device(&devices, &ip).is_none();
+        let gids = if are_all {
             let all = devices.iter().flat_map(|device| &device.gids);
             // Packets to the second name of an address come to the address.
             all.map(|(_, gid)| *gid)
@@ -236,13 +251,7 @@ impl<H: CmOs> Binder<'_, H> {
         } else {
             vec![address.gid()]
         };
-        let reserved = self.os.reserve(port, &gids);
-        let reserved = reserved.map_err(|error| match error {
-            EADDRINUSE if wildcard => EADDRNOTAVAIL,
-            other => other,
-        });
-        self.ids.existing(number)?.reservation = Some(reserved?);
-        Ok(())
+        Ok(Some(Places { gids, are_all }))
     }
 
     /// The devices' addresses have changed: ids that listen at all of them do so at the new ones, too. Where
@@ -252,16 +261,23 @@ impl<H: CmOs> Binder<'_, H> {
         let listening = self.ids.iter().filter(|(_, id)| at_all(id));
         let ports: Vec<_> = listening.map(|(number, id)| (number, id.port)).collect();
         for (number, port) in ports {
-            let Some(port) = port else { continue };
-            if self.reserve(number, port).is_err() {
+            let (Some(port), Ok(Some(places))) = (port, self.places(number)) else {
                 continue;
-            }
-            let id = self.ids.get(number);
-            if let Some(reserved) = id.and_then(|id| id.reservation.as_ref()) {
-                let _ = self.os.listen(reserved);
+            };
+            let reserved = self.os.reserve_where_free(port, &places.gids);
+            let _ = self.os.listen(&reserved);
+            if let Some(id) = self.ids.get_mut(number) {
+                id.reservation = Some(reserved);
             }
         }
     }
+}
+
+/// The addresses at which the port of an id is reserved.
+struct Places {
+    gids: Vec<Gid>,
+    /// Whether `gids` are those of all devices.
+    are_all: bool,
 }
 
 /// The requests that LISTEN lets an id queue.

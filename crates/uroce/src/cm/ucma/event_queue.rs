@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 
-use ibverbs_abi::{Errno, Result};
+use ibverbs_abi::Result;
 use rustc_hash::FxHashMap;
 
+use super::Failure;
 use super::os::{CmOs, FileId};
 
 /// Bytes of `rdma_ucm_event_resp`.
@@ -75,18 +76,17 @@ impl EventQueues {
         }
     }
 
-    /// GET_EVENT: passes the bytes of the next event to `read`, and removes it unless that fails. EAGAIN if
-    /// there is none, EBADF if the descriptor is closed, or the process ends.
+    /// GET_EVENT: passes the bytes of the next event to `read`, and removes it unless that fails.
     pub fn read(
         &mut self,
         os: &mut impl CmOs,
         file: FileId,
         read: impl FnOnce(&[u8; EVENT_LEN]) -> Result<()>,
-    ) -> Result<PendingEvent> {
-        let events = self.files.get_mut(&file).ok_or(Errno(libc::EBADF))?;
-        let next = events.front().ok_or(Errno(libc::EAGAIN));
-        let got = next.and_then(|event| read(&event.bytes));
-        let got = got.and_then(|()| events.pop_front().ok_or(Errno(libc::EAGAIN)));
+    ) -> Result<PendingEvent, Failure> {
+        let events = self.files.get_mut(&file).ok_or(Failure::Closed)?;
+        let next = events.front().ok_or(Failure::NoEvent);
+        let got = next.and_then(|event| Ok(read(&event.bytes)?));
+        let got = got.and_then(|()| events.pop_front().ok_or(Failure::NoEvent));
         if events.is_empty() {
             os.set_readable(file, false);
         }
@@ -117,6 +117,8 @@ impl EventQueues {
 mod tests {
     use std::net::IpAddr;
 
+    use ibverbs_abi::Errno;
+
     use super::super::fake::Fake;
     use super::*;
 
@@ -131,20 +133,20 @@ mod tests {
         let pass = |_: &[u8; EVENT_LEN]| Ok(());
         queues.push(&mut os, file, event(1));
         let read = queues.read(&mut os, file, pass);
-        assert_eq!(read.err(), Some(Errno(libc::EBADF)));
+        assert_eq!(read.err(), Some(Failure::Closed));
         queues.open(file);
         for id in [1, 2, 1] {
             queues.push(&mut os, file, event(id));
         }
         assert!(os.readable[&file]);
         let fault = queues.read(&mut os, file, |_| Err(Errno(libc::EFAULT)));
-        assert_eq!(fault.err(), Some(Errno(libc::EFAULT)));
+        assert_eq!(fault.err(), Some(Errno(libc::EFAULT).into()));
         let taken = queues.take(&mut os, file, |event| event.id == 1);
         assert!(taken.len() == 2 && os.readable[&file]);
         assert_eq!(queues.read(&mut os, file, pass).unwrap().id, 2);
         assert!(!os.readable[&file] && !queues.are_closed());
         let none = queues.read(&mut os, file, pass);
-        assert_eq!(none.err(), Some(Errno(libc::EAGAIN)));
+        assert_eq!(none.err(), Some(Failure::NoEvent));
         queues.close(file);
         assert!(queues.are_closed());
     }

@@ -5,15 +5,15 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use ibverbs_abi::{Errno, Result};
 
-use super::EINVAL;
 use super::address::scope_of;
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
 use super::os::{Buffer, CmOs, DeviceInfo, FileId, Port};
+use super::{EINVAL, Failure};
 use roce::cm::agent::Agent;
 #[cfg(test)]
 use roce::cm::agent::Incoming;
@@ -23,10 +23,15 @@ use roce::wire::{gid_of, link_local_gid_of};
 /// Ports that processes have reserved, at each address.
 type Ports = Rc<RefCell<HashSet<(Port, Gid)>>>;
 
-/// A host with one device, whose only address is `ip`.
+/// A host with one device.
 pub struct Fake {
+    /// The address of the device.
     pub ip: IpAddr,
+    /// Further addresses of the device.
+    pub more_ips: Vec<IpAddr>,
     pub ports: Ports,
+    /// The ports in `ports` that this process has.
+    own_ports: HashMap<(Port, Gid), Weak<ReservedPort>>,
     pub readable: HashMap<FileId, bool>,
     /// The host has no neighbour that replies to ARP.
     pub is_alone: bool,
@@ -39,20 +44,19 @@ pub struct Fake {
     random: u32,
     next_prefix: u32,
     pub ephemeral_ports: (u16, u16),
+    /// The error of [`CmOs::listen`].
+    pub listen_error: Option<Errno>,
 }
 
-/// Frees its ports when it is dropped.
-pub struct ReservedPorts {
+/// A port at an address, which is freed when this is dropped.
+pub struct ReservedPort {
     ports: Ports,
-    own: Vec<(Port, Gid)>,
+    own: (Port, Gid),
 }
 
-impl Drop for ReservedPorts {
+impl Drop for ReservedPort {
     fn drop(&mut self) {
-        let mut ports = self.ports.borrow_mut();
-        for port in &self.own {
-            ports.remove(port);
-        }
+        self.ports.borrow_mut().remove(&self.own);
     }
 }
 
@@ -65,7 +69,9 @@ impl Fake {
     pub fn new(ip: IpAddr, ports: &Ports, prefix: u32) -> Fake {
         Fake {
             ip,
+            more_ips: Vec::new(),
             ports: Rc::clone(ports),
+            own_ports: HashMap::new(),
             readable: HashMap::new(),
             is_alone: false,
             asked: 0,
@@ -74,6 +80,7 @@ impl Fake {
             random: prefix,
             next_prefix: prefix,
             ephemeral_ports: (40_000, 40_003),
+            listen_error: None,
         }
     }
 
@@ -84,17 +91,33 @@ impl Fake {
             IpAddr::V6(_) => [0xfe; 16],
         }
     }
+
+    fn reserve_at(&mut self, port: Port, gid: &Gid) -> Result<Rc<ReservedPort>> {
+        let own = (port, *gid);
+        if let Some(reserved) = self.own_ports.get(&own).and_then(Weak::upgrade) {
+            return Ok(reserved);
+        }
+        if !self.ports.borrow_mut().insert(own) {
+            return Err(Errno(libc::EADDRINUSE));
+        }
+        let ports = Rc::clone(&self.ports);
+        let reserved = Rc::new(ReservedPort { ports, own });
+        self.own_ports.insert(own, Rc::downgrade(&reserved));
+        Ok(reserved)
+    }
 }
 
 impl CmOs for Fake {
-    type Reservation = ReservedPorts;
+    type Reservation = Vec<Rc<ReservedPort>>;
 
     fn devices(&mut self) -> Vec<DeviceInfo> {
+        let ips = [self.ip].into_iter().chain(self.more_ips.iter().copied());
+        let gids = [self.second_name()].into_iter().chain(ips.map(gid_of));
         vec![DeviceInfo {
             node_guid: [1, 2, 3, 4, 5, 6, 7, 8],
             index: 5,
             ifindex: 2,
-            gids: vec![(0, self.second_name()), (1, gid_of(self.ip))],
+            gids: (0..).zip(gids).collect(),
             active_mtu: 3,
             active: true,
             flush: true,
@@ -127,32 +150,23 @@ impl CmOs for Fake {
         self.is_alone && to.ip() != self.ip
     }
 
-    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<ReservedPorts> {
-        let mut reserved = ReservedPorts {
-            ports: Rc::clone(&self.ports),
-            own: Vec::new(),
-        };
-        for gid in at {
-            if !self.ports.borrow_mut().insert((port, *gid)) {
-                return Err(Errno(libc::EADDRINUSE));
-            }
-            reserved.own.push((port, *gid));
-        }
-        Ok(reserved)
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation> {
+        at.iter().map(|gid| self.reserve_at(port, gid)).collect()
     }
 
-    fn reserve_prefix(&mut self) -> Result<(u32, ReservedPorts)> {
+    fn reserve_where_free(&mut self, port: Port, at: &[Gid]) -> Self::Reservation {
+        let reserved = at.iter().filter_map(|gid| self.reserve_at(port, gid).ok());
+        reserved.collect()
+    }
+
+    fn reserve_prefix(&mut self) -> Result<(u32, Self::Reservation)> {
         let prefix = self.next_prefix;
         self.next_prefix += 0x100;
-        let reserved = ReservedPorts {
-            ports: Rc::clone(&self.ports),
-            own: Vec::new(),
-        };
-        Ok((prefix, reserved))
+        Ok((prefix, Vec::new()))
     }
 
-    fn listen(&mut self, _: &ReservedPorts) -> Result<()> {
-        Ok(())
+    fn listen(&mut self, _: &Self::Reservation) -> Result<()> {
+        self.listen_error.map_or(Ok(()), Err)
     }
 
     fn ephemeral_ports(&mut self) -> (u16, u16) {
@@ -277,7 +291,7 @@ impl Process {
             .manager
             .execute(file, command, input, &mut caller, self.now);
         response.append(&mut self.manager.os().response);
-        result.map(|()| response)
+        result.map(|()| response).map_err(Failure::errno)
     }
 }
 

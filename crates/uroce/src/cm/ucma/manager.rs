@@ -5,7 +5,6 @@
 
 use ibverbs_abi::{Errno, Result};
 
-use super::EINVAL;
 use super::event_queue::{EventQueues, PendingEvent};
 use super::events::{EventType, Notice};
 use super::id::{Id, IdState};
@@ -16,6 +15,7 @@ use super::memberships::Memberships;
 use super::neighbour::NeighbourQueries;
 use super::os::{CmOs, DeviceInfo, FileId};
 use super::prefixes::Prefixes;
+use super::{EINVAL, Failure};
 use roce::cm::agent::{Agent, Outgoing};
 use roce::engine::Time;
 
@@ -136,7 +136,7 @@ impl<H: CmOs> Manager<H> {
             .min()
     }
 
-    /// Executes a command. EAGAIN if there is no event to get. Other errors are the kernel's.
+    /// Executes a command. Errors are the kernel's.
     pub fn execute(
         &mut self,
         file: FileId,
@@ -144,11 +144,12 @@ impl<H: CmOs> Manager<H> {
         input: Input<'_>,
         caller: &mut Caller<'_>,
         now: Time,
-    ) -> Result<()> {
+    ) -> Result<(), Failure> {
         if let Some(executed) = self.execute_in_kernel(file, command, input, caller) {
-            return executed;
+            return executed.map_err(Failure::Errno);
         }
-        match command {
+        let executed = match command {
+            Command::GetEvent => return self.get_event(file, caller),
             Command::CreateId => self.create_id(file, input, caller, now),
             Command::DestroyId => {
                 caller.need(4)?;
@@ -172,7 +173,6 @@ impl<H: CmOs> Manager<H> {
             Command::Reject => self.reject(file, input, now),
             Command::Disconnect => self.disconnect(file, input, now),
             Command::InitQpAttr => self.init_qp_attr(file, input, caller),
-            Command::GetEvent => self.get_event(file, caller),
             Command::SetOption => self.set_option(file, input, caller),
             Command::Notify => self.notify(file, input),
             Command::JoinIpMcast => self.join_ip(file, input, caller),
@@ -181,7 +181,8 @@ impl<H: CmOs> Manager<H> {
             Command::WriteCmEvent => self.write_event(file, input),
             Command::LeaveMcast => self.leave(file, input, caller),
             Command::MigrateId => self.migrate(file, input, caller),
-        }
+        };
+        executed.map_err(Failure::Errno)
     }
 
     /// An id.
@@ -252,7 +253,7 @@ impl<H: CmOs> Manager<H> {
         id.events_reported
     }
 
-    fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<()> {
+    fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<(), Failure> {
         caller.need(EVENT_LEN_MIN)?;
         let event = self.events.read(&mut self.os, file, |bytes| {
             caller.reply_some(EVENT_LEN_MIN, ReplyWriter(bytes.to_vec()))

@@ -111,7 +111,6 @@ const EINVAL: Errno = Errno(libc::EINVAL);
 const ENODEV: Errno = Errno(libc::ENODEV);
 const EAGAIN: Errno = Errno(libc::EAGAIN);
 const EACCES: Errno = Errno(libc::EACCES);
-const EBADF: Errno = Errno(libc::EBADF);
 
 /// Opens the device file: a descriptor for [`write`]. `flags` are those of open(2); O_NONBLOCK and O_CLOEXEC
 /// count. Fails as socketpair(2) does, and with EAGAIN if no thread can be started.
@@ -195,13 +194,23 @@ fn block_until_signal() -> Errno {
 }
 
 /// Why a command has not succeeded.
-enum Failure {
-    /// GET_EVENT that blocks: there is no event yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// GET_EVENT: there is no event yet.
     NoEvent,
-    /// GET_EVENT that blocks: another thread has closed the descriptor since the call began, or the process
-    /// ends.
+    /// GET_EVENT: another thread has closed the descriptor since the call began, or the process ends.
     Closed,
     Errno(Errno),
+}
+
+impl Failure {
+    /// The error of a call that does not block. The kernel's calls hold the file, so it is not closed there.
+    fn errno(self) -> Errno {
+        match self {
+            Failure::NoEvent | Failure::Closed => EAGAIN,
+            Failure::Errno(error) => error,
+        }
+    }
 }
 
 impl From<Errno> for Failure {
@@ -268,16 +277,10 @@ fn execute(file: os::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(),
     let blocks = command == Command::GetEvent && !is_nonblocking(fd);
     let result = process::execute(file, fd, command, input, &mut caller);
     observe::executed(command, &input, result, &responded);
-    result.map_err(|error| match error {
-        EAGAIN if blocks => Failure::NoEvent,
-        // A descriptor that is open, in a process that ends: no event comes any more.
-        EBADF if command == Command::GetEvent => match blocks {
-            true => Failure::Closed,
-            false => EAGAIN.into(),
-        },
-        EACCES if blocks && !state::is_known(file) => Failure::Closed,
-        other => Failure::Errno(other),
-    })
+    match blocks {
+        true => result,
+        false => result.map_err(|failure| failure.errno().into()),
+    }
 }
 
 /// Whether a descriptor has O_NONBLOCK. False if it has been closed.

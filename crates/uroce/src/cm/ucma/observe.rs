@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use ibverbs_abi::{CmFailure, CmNotice, Result};
 
+use super::Failure;
 use super::id::IdState;
 use super::input::{Command, Input};
 use super::state;
@@ -25,24 +26,26 @@ pub fn set_cm_hook(hook: fn(&CmNotice)) {
     let _ = HOOK.set(hook);
 }
 
-/// The function of librdmacm, and where its command has the id. None for commands that programs probe with,
-/// and for queries.
-fn function(command: Command) -> Option<(&'static str, usize)> {
+/// The function of librdmacm. None for commands that programs probe with, and for queries.
+fn function(command: Command) -> Option<&'static str> {
     Some(match command {
-        Command::BindIp => ("rdma_bind_addr", 28),
-        Command::Bind => ("rdma_bind_addr", 0),
-        Command::ResolveIp => ("rdma_resolve_addr", 56),
-        Command::ResolveAddr => ("rdma_resolve_addr", 0),
-        Command::ResolveRoute => ("rdma_resolve_route", 0),
-        Command::Connect => ("rdma_connect", 272),
-        Command::Listen => ("rdma_listen", 0),
-        Command::Accept => ("rdma_accept", 280),
-        Command::Reject => ("rdma_reject", 0),
-        Command::Disconnect => ("rdma_disconnect", 0),
-        Command::InitQpAttr => ("rdma_create_qp, or rdma_init_qp_attr", 8),
-        Command::JoinIpMcast | Command::JoinMcast => ("rdma_join_multicast", 16),
+        Command::BindIp | Command::Bind => "rdma_bind_addr",
+        Command::ResolveIp | Command::ResolveAddr => "rdma_resolve_addr",
+        Command::ResolveRoute => "rdma_resolve_route",
+        Command::Connect => "rdma_connect",
+        Command::Listen => "rdma_listen",
+        Command::Accept => "rdma_accept",
+        Command::Reject => "rdma_reject",
+        Command::Disconnect => "rdma_disconnect",
+        Command::InitQpAttr => "rdma_create_qp, or rdma_init_qp_attr",
+        Command::JoinIpMcast | Command::JoinMcast => "rdma_join_multicast",
         _ => return None,
     })
+}
+
+/// The id that a command names.
+fn id_of(command: Command, input: &Input<'_>) -> Option<u32> {
+    Some(input.u32(command.id_at()?))
 }
 
 /// The number of bytes of private data.
@@ -56,7 +59,7 @@ fn private_data_len(command: Command, input: &Input<'_>) -> Option<u8> {
 }
 
 /// A command has been executed; `response` is what the program has got.
-pub fn executed(command: Command, input: &Input<'_>, result: Result<()>, response: &[u8]) {
+pub fn executed(command: Command, input: &Input<'_>, result: Result<(), Failure>, response: &[u8]) {
     let Some(hook) = HOOK.get() else { return };
     let word = |at: usize| {
         let bytes = response.get(at..at + 4)?;
@@ -72,11 +75,11 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<()>, respons
             }
         }
         Ok(()) => hook_lifetime(*hook, command, input, word(0)),
-        Err(errno) => {
-            let Some((call, at)) = function(command) else {
+        Err(Failure::NoEvent | Failure::Closed) => {}
+        Err(Failure::Errno(errno)) => {
+            let (Some(call), Some(id)) = (function(command), id_of(command, input)) else {
                 return;
             };
-            let id = input.u32(at);
             let known = state::id_state(id);
             hook(&CmNotice::Failed(CmFailure {
                 call,
@@ -93,26 +96,19 @@ pub fn executed(command: Command, input: &Input<'_>, result: Result<()>, respons
 /// Ids that come and go. `word` is the first of the response.
 fn hook_lifetime(hook: fn(&CmNotice), command: Command, input: &Input<'_>, word: Option<u32>) {
     let uid = input.u64(0);
+    if let (Command::CreateId, Some(id)) = (command, word) {
+        return hook(&CmNotice::Known { id, uid });
+    }
+    let Some(id) = id_of(command, input) else {
+        return;
+    };
     match (command, word) {
-        (Command::CreateId, Some(id)) => hook(&CmNotice::Known { id, uid }),
         // A client's second ACCEPT, which answers the event CONNECT_RESPONSE, has no parameters
         // (rdma_ucm_conn_param.valid is 0) and no uid.
-        (Command::Accept, _) if input.u8(8 + 271) != 0 => {
-            let id = input.u32(280);
-            hook(&CmNotice::Known { id, uid });
-        }
-        (Command::Accept, _) => {
-            let id = input.u32(280);
-            hook(&CmNotice::Confirmed { id });
-        }
-        (Command::Reject, _) => {
-            let id = input.u32(0);
-            hook(&CmNotice::Rejected { id });
-        }
-        (Command::DestroyId, Some(events)) => {
-            let id = input.u32(8);
-            hook(&CmNotice::Destroyed { id, events });
-        }
+        (Command::Accept, _) if input.u8(8 + 271) != 0 => hook(&CmNotice::Known { id, uid }),
+        (Command::Accept, _) => hook(&CmNotice::Confirmed { id }),
+        (Command::Reject, _) => hook(&CmNotice::Rejected { id }),
+        (Command::DestroyId, Some(events)) => hook(&CmNotice::Destroyed { id, events }),
         _ => {}
     }
 }
@@ -154,11 +150,26 @@ mod tests {
 
     #[test]
     fn commands_name_their_functions() {
-        assert_eq!(function(Command::Connect), Some(("rdma_connect", 272)));
+        assert_eq!(function(Command::Connect), Some("rdma_connect"));
         assert_eq!(function(Command::Query), None);
         let mut bytes = [0; 288];
         bytes[264] = 60;
         assert_eq!(private_data_len(Command::Connect, &Input(&bytes)), Some(60));
         assert_eq!(private_data_len(Command::Listen, &Input(&bytes)), None);
+    }
+
+    /// `rdma_ucm_bind_ip` and `rdma_ucm_join_ip_mcast` have it behind the address.
+    #[test]
+    fn commands_name_their_ids() {
+        for (command, at) in [
+            (Command::BindIp, 36),
+            (Command::JoinIpMcast, 44),
+            (Command::JoinMcast, 16),
+        ] {
+            let mut bytes = vec![0; command.len()];
+            bytes[at] = 7;
+            assert_eq!(id_of(command, &Input(&bytes)), Some(7), "{command:?}");
+        }
+        assert_eq!(id_of(Command::GetEvent, &Input(&[0; 8])), None);
     }
 }

@@ -93,6 +93,9 @@ pub trait CmOs {
     /// has it at one of them.
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation>;
 
+    /// Reserves a port number at those of these addresses where no other process has it.
+    fn reserve_where_free(&mut self, port: Port, at: &[Gid]) -> Self::Reservation;
+
     /// Reserves a prefix of communication IDs that no other process has: from now on messages for them reach
     /// this process.
     fn reserve_prefix(&mut self) -> Result<(u32, Self::Reservation)>;

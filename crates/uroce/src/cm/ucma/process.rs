@@ -28,10 +28,11 @@ use super::names::Blocking;
 use super::os::FileId;
 use super::send::{enqueue, is_on_this_host, send_all};
 use super::state::{
-    CONFIGS, ENDED, OPEN_FILES, ProcessState, QUEUE, SENDING, STARTED, STATE, WANTS_PORT,
+    CONFIGS, ENDED, OPEN_FILES, ProcessState, QUEUE, SENDING, STARTED, STATE, WANTS_PORT, is_known,
     known_files,
 };
 use super::system::{DeviceFile, InterfaceChange, System};
+use super::{EACCES, Failure};
 use crate::config::Config;
 use crate::device::gsi::{Handlers, LostPeer, ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
@@ -159,20 +160,23 @@ fn start() -> Result<ProcessState> {
 }
 
 /// Executes a command that the program has written to a descriptor. EACCES in a child of the process that
-/// opened it.
+/// opened it, or if it has been closed meanwhile.
 pub fn execute(
     file: FileId,
     fd: RawFd,
     command: Command,
     input: Input<'_>,
     caller: &mut Caller<'_>,
-) -> Result<()> {
+) -> Result<(), Failure> {
     let mut locked = STATE.lock();
-    let state = locked.as_mut().ok_or(Errno(libc::EACCES))?;
+    let state = locked.as_mut();
+    let Some(state) = state.filter(|state| state.manager.os.has_file(file)) else {
+        return Err(match command {
+            Command::GetEvent if !is_known(file) => Failure::Closed,
+            _ => EACCES.into(),
+        });
+    };
     let os = state.manager.os();
-    if !os.has_file(file) {
-        return Err(Errno(libc::EACCES));
-    }
     os.use_file(file, fd);
     if let Ok(other) = caller.other_file {
         os.use_file(other, input.u32(12) as RawFd);

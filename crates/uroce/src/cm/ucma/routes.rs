@@ -54,11 +54,12 @@ impl Routes {
 
     /// [`super::os::CmOs::route`].
     pub fn source(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr> {
-        match from {
-            None => self.source_by_netlink(to),
-            Some(_) => None,
+        if from.is_none() {
+            if let Some(source) = self.source_by_netlink(to) {
+                return Ok(source);
+            }
         }
-        .map_or_else(|| source_by_socket(from, to), Ok)
+        source_by_socket(from, to)
     }
 
     /// [`super::os::CmOs::interface`].

@@ -146,7 +146,7 @@ impl System {
 
     /// Accepts connections to a name. Does nothing if that has been done.
     pub fn start(&mut self, listener: &Arc<NamedSocket>) -> Result<()> {
-        if listener.listens.swap(true, Ordering::Relaxed) {
+        if listener.listens.load(Ordering::Relaxed) {
             return Ok(());
         }
         let fd = listener.socket.as_raw_fd();
@@ -155,7 +155,19 @@ impl System {
         let number = self.next_listener;
         self.epoll.add(fd, Token::Listener(number))?;
         self.listeners.insert(number, listener);
+        listener.listens.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Takes the name of a port at an address, unless this process has it.
+    fn reserve_at(&mut self, port: Port, gid: &Gid) -> Result<Arc<NamedSocket>> {
+        let key = (port, *gid);
+        if let Some(own) = self.ports.get(&key) {
+            return Ok(own);
+        }
+        let listener = NamedSocket::new(names::bind(&names::of_port(port, gid))?);
+        self.ports.insert(key, &listener);
+        Ok(listener)
     }
 
     fn open_devices(&mut self) -> &[CmDevice] {
@@ -300,18 +312,12 @@ impl CmOs for System {
     }
 
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>> {
-        let mut reserved = Vec::new();
-        for gid in at {
-            let key = (port, *gid);
-            if let Some(own) = self.ports.get(&key) {
-                reserved.push(own);
-                continue;
-            }
-            let listener = NamedSocket::new(names::bind(&names::of_port(port, gid))?);
-            self.ports.insert(key, &listener);
-            reserved.push(listener);
-        }
-        Ok(reserved)
+        at.iter().map(|gid| self.reserve_at(port, gid)).collect()
+    }
+
+    fn reserve_where_free(&mut self, port: Port, at: &[Gid]) -> Vec<Arc<NamedSocket>> {
+        let reserved = at.iter().filter_map(|gid| self.reserve_at(port, gid).ok());
+        reserved.collect()
     }
 
     fn reserve_prefix(&mut self) -> Result<(u32, Vec<Arc<NamedSocket>>)> {
@@ -462,5 +468,30 @@ impl DeviceFile {
         }
         let id = inode_of(program.as_raw_fd()).ok_or(Errno(libc::EBADF))?;
         Ok(DeviceFile { program, own, id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_that_failed_is_tried_again() {
+        let epoll = Arc::new(Epoll::new().unwrap());
+        let mut system = System::new(Vec::new(), Arc::clone(&epoll));
+        let name = format!("uroce-cm.tests.{}", std::process::id());
+        let listener = NamedSocket::new(names::bind(&name).unwrap());
+        // As with too many watches.
+        let fd = listener.socket.as_raw_fd();
+        epoll.add(fd, Token::Connection(0)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(system.start(&listener), Err(Errno(libc::EEXIST)));
+        }
+        drop(listener);
+        let listener = NamedSocket::new(names::bind(&name).unwrap());
+        for _ in 0..2 {
+            assert_eq!(system.start(&listener), Ok(()));
+        }
+        assert!(system.listener(system.next_listener).is_some());
     }
 }

@@ -74,6 +74,40 @@ fn silent_connections_make_room() {
     assert!(a.find(&flow).is_some());
 }
 
+/// A peer that does not hear that its offer is accepted would not receive.
+#[test]
+fn an_acceptor_that_cannot_answer_has_no_channel() {
+    let flow = flow(43);
+    let (a, b) = (channels(), channels());
+    b.listen(flow.dst, flow.dst_port);
+    a.offer(ends(&flow));
+    b.serve(&any_ends);
+    b.state.lock().fill_pending();
+    assert!(!b.serve(&any_ends) && !b.is_used());
+    a.serve(&any_ends);
+    assert!(a.state.lock().pending.is_empty() && !a.is_used());
+}
+
+/// Peers that are stopped keep no other peer from getting a channel, whoever offers it.
+#[test]
+fn unanswered_offers_make_room() {
+    let [silent, first, second] = [40, 41, 42].map(flow);
+    let _stopped = handshake::listen(silent.dst, silent.dst_port, 1).unwrap();
+    let (a, b) = (channels(), channels());
+    for src_port in 0..64 {
+        a.offer(ends(&Flow { src_port, ..silent }));
+    }
+    assert_eq!(a.state.lock().pending.len(), 64);
+    for (flow, [initiator, acceptor]) in [(first, [&a, &b]), (second, [&b, &a])] {
+        acceptor.listen(flow.dst, flow.dst_port);
+        initiator.offer(ends(&flow));
+        acceptor.serve(&any_ends);
+        acceptor.serve(&any_ends);
+        initiator.serve(&any_ends);
+        assert!(initiator.find(&flow).is_some());
+    }
+}
+
 /// A process of another user has to own the port that it speaks for.
 #[test]
 fn a_port_has_an_owner() {

@@ -95,6 +95,29 @@ fn a_wildcard_address_listens_at_the_devices_of_both() {
 }
 
 #[test]
+fn an_id_that_cannot_listen_listens_on_neither_side() {
+    let (mut own, mut peer, mut other) = hosts();
+    let id = create(&mut own, 1, TCP, SERVER_UID);
+    bind(&mut own, id, ANY, PORT).unwrap();
+    let error = Errno(libc::ENOSPC);
+    own.manager.os().listen_error = Some(error);
+    for _ in 0..2 {
+        let listened = own.call(1, Command::Listen, &two(id, 0), 0);
+        assert_eq!(listened, Err(error));
+    }
+    connect_to(&mut peer, SERVER, PORT);
+    peer.exchange(&mut own);
+    connect_to(&mut other, IN_KERNEL, PORT);
+    exchange(&mut own, &mut other);
+    assert_eq!([&mut peer, &mut other].map(kinds), [[8], [8]]);
+    own.manager.os().listen_error = None;
+    own.call(1, Command::Listen, &two(id, 0), 0).unwrap();
+    connect_to(&mut other, IN_KERNEL, PORT);
+    exchange(&mut own, &mut other);
+    assert_eq!(kinds(&mut own), [4]);
+}
+
+#[test]
 fn the_route_decides_whose_device_an_id_uses() {
     let (mut own, mut peer, mut other) = hosts();
     listen_at(&mut peer, CLIENT, PORT);
@@ -249,11 +272,11 @@ fn a_membership_that_the_program_does_not_get_to_know_is_ended() {
     let (mut own, _, _) = hosts();
     let id = create(&mut own, 1, UDP, SERVER_UID);
     bind(&mut own, id, IN_KERNEL, PORT).unwrap();
-    let efault = Err(Errno(libc::EFAULT));
+    let efault = Errno(libc::EFAULT);
     let input = membership(id);
     let mut caller = Caller {
         out_len: 4,
-        respond: &mut |_| efault,
+        respond: &mut |_| Err(efault),
         option: &[],
         other_file: Ok(1),
     };
@@ -261,7 +284,7 @@ fn a_membership_that_the_program_does_not_get_to_know_is_ended() {
     let joined = own
         .manager
         .execute(1, Command::JoinMcast, Input(&input), &mut caller, now);
-    assert_eq!(joined, efault);
+    assert_eq!(joined, Err(efault.into()));
     assert_eq!(kernel(&mut own).manager.memberships.count(), 0);
     assert_eq!(own.manager.memberships.count(), 0);
     own.manager.take_kernel_events(1);

@@ -3,8 +3,7 @@
 
 mod entry;
 
-use core::cmp::Ordering;
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -87,12 +86,20 @@ impl Walk {
     /// The entries exist and are in no list.
     unsafe fn list(&self, mut entries: Vec<*mut Entry>) -> *mut Entry {
         if let Some(compare) = self.compare {
-            entries.sort_by(|a, b| {
-                let pair = [a.cast_const(), b.cast_const()];
-                // SAFETY: the program's function accepts pointers to two entries.
-                let order = unsafe { compare(&raw const pair[0], &raw const pair[1]) };
-                order.cmp(&0).then(Ordering::Equal)
-            });
+            // A program's function may be no order at all (`return a > b`), at which slice::sort_by panics.
+            // SAFETY: qsort gets as many elements as there are, and the program's function accepts pointers
+            // to two entries.
+            unsafe {
+                let compare: unsafe extern "C" fn(*const c_void, *const c_void) -> c_int =
+                    core::mem::transmute(compare);
+                let size = size_of::<*mut Entry>();
+                libc::qsort(
+                    entries.as_mut_ptr().cast(),
+                    entries.len(),
+                    size,
+                    Some(compare),
+                );
+            }
         }
         let mut next = null_mut();
         for entry in entries.into_iter().rev() {
@@ -462,5 +469,47 @@ unsafe fn end(walk: *mut Walk) {
             };
         }
         libc::free(walk.root.cast());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A comparison by which each of the levels 0 to 2 is above another one.
+    unsafe extern "C" fn in_a_circle(a: *const *const Entry, b: *const *const Entry) -> c_int {
+        // SAFETY: the pointers are to two entries.
+        let difference = unsafe { (**a).level - (**b).level };
+        (difference + 4) as c_int % 3 - 1
+    }
+
+    /// The entries that a list has.
+    fn count(list: *mut Entry) -> usize {
+        let next = |entry: &*mut Entry| {
+            // SAFETY: the list's entries exist.
+            Some(unsafe { (**entry).link }).filter(|next| !next.is_null())
+        };
+        std::iter::successors(Some(list), next).count()
+    }
+
+    #[test]
+    fn a_comparison_may_be_no_order() {
+        let entries: Vec<_> = (0..50)
+            .map(|i: i16| new_entry(c"name", c"name", null_mut(), i * 5 % 7 % 3).unwrap())
+            .collect();
+        let walk = Walk {
+            at: At::End,
+            children: null_mut(),
+            root: null_mut(),
+            options: 0,
+            compare: Some(in_a_circle),
+            device: 0,
+        };
+        // SAFETY: the entries have just been made, and nobody uses them after free_list.
+        unsafe {
+            let list = walk.list(entries);
+            assert_eq!(count(list), 50);
+            free_list(list);
+        }
     }
 }
