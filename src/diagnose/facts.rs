@@ -289,7 +289,8 @@ pub fn digest(sges: &[Sge]) -> Result<u64, u64> {
     for sge in sges.iter().filter(|sge| sge.length > 0) {
         let length = sge.length as usize;
         let size = length.min(SAMPLE);
-        let tail = sge.addr + (length - size) as u64;
+        // The program's numbers: where they exceed the address space, no memory is mapped.
+        let tail = sge.addr.wrapping_add((length - size) as u64);
         let count = if tail == sge.addr { 1 } else { 2 };
         for at in [sge.addr, tail].into_iter().take(count) {
             // SAFETY: `bytes` has room for `size` bytes.
@@ -405,5 +406,7 @@ mod tests {
         data[1999] = 2;
         assert_ne!(first, digest(&[sge]));
         assert_eq!(digest(&[Sge { addr: 16, ..sge }]), Err(16));
+        let last = u64::MAX;
+        assert_eq!(digest(&[Sge { addr: last, ..sge }]), Err(last));
     }
 }
