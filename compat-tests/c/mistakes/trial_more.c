@@ -201,7 +201,7 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 /* The server sends the address of one region, and the key of another. */
 static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 {
-	char *memory = KEEP(aligned_alloc(4096, 65536));
+	char *memory = map_apart(server, 65536);
 	struct ibv_mr *data = KEEP(ibv_reg_mr(rig->pd, memory, 4096, ALL_ACCESS));
 	struct ibv_mr *control = KEEP(ibv_reg_mr(rig->pd, memory + 61440, 4096, ALL_ACCESS));
 
