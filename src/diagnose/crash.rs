@@ -178,15 +178,13 @@ fn finding(crashed: Option<Crashed>, address: usize) -> Finding {
 /// Members that librdmacm has not set: of the id of the call, or of one that may have been passed as `null`.
 fn of_ids(in_cm: Option<(&'static str, usize)>, null: Option<&str>) -> Option<String> {
     if let Some((_, id)) = in_cm.filter(|(_, id)| *id != 0) {
-        // SAFETY: the id is the program's, and librdmacm has read it before.
-        let unset = unsafe { &*(id as *const Id) }.unset()?;
+        let unset = id_at(id)?.unset()?;
         return Some(format!("of its id, these members are {unset}"));
     }
     let null = null?;
     shadow::with(|shadow| {
         shadow.cm_ids.all().find_map(|(number, uid)| {
-            // SAFETY: the id exists: it is taken out when it is destroyed, before librdmacm frees it.
-            let id = unsafe { &*(uid as *const Id) };
+            let id = id_at(uid as usize)?;
             let is_null = match null {
                 "context" => id.verbs.is_null(),
                 "pd" => id.pd.is_null(),
@@ -199,4 +197,10 @@ fn of_ids(in_cm: Option<(&'static str, usize)>, null: Option<&str>) -> Option<St
             ))
         })
     })?
+}
+
+/// The members of an id; None if it is not mapped: the pointer to it may be what the fault is about.
+fn id_at(address: usize) -> Option<Id> {
+    // SAFETY: the members are numbers and pointers, of any value.
+    unsafe { facts::copy_of(address) }
 }

@@ -289,10 +289,12 @@ pub fn digest(sges: &[Sge]) -> Result<u64, u64> {
     for sge in sges.iter().filter(|sge| sge.length > 0) {
         let length = sge.length as usize;
         let size = length.min(SAMPLE);
-        let tail = sge.addr + (length - size) as u64;
+        // The program's numbers: where they exceed the address space, no memory is mapped.
+        let tail = sge.addr.wrapping_add((length - size) as u64);
         let count = if tail == sge.addr { 1 } else { 2 };
         for at in [sge.addr, tail].into_iter().take(count) {
-            if !read_memory(at, &mut bytes[..size]) {
+            // SAFETY: `bytes` has room for `size` bytes.
+            if !unsafe { read_memory(at as usize, bytes.as_mut_ptr(), size) } {
                 return Err(at);
             }
             hasher.write(&bytes[..size]);
@@ -301,19 +303,35 @@ pub fn digest(sges: &[Sge]) -> Result<u64, u64> {
     Ok(hasher.finish() | 1)
 }
 
-/// Reads memory of this process, which need not be mapped.
-fn read_memory(addr: u64, to: &mut [u8]) -> bool {
+/// A copy of the value at an address of this process; None if it is not mapped. Async-signal-safe.
+///
+/// # Safety
+/// Any bytes are a valid `T`.
+pub unsafe fn copy_of<T>(addr: usize) -> Option<T> {
+    let mut copy = MaybeUninit::uninit();
+    // SAFETY: the copy is writable, and read only if all of it was written. Any bytes are valid, as the
+    // caller promises.
+    unsafe { read_memory(addr, copy.as_mut_ptr(), 1).then(|| copy.assume_init()) }
+}
+
+/// Reads `count` values from memory of this process, which need not be mapped. If it fails, some bytes of
+/// `to` may have been written.
+///
+/// # Safety
+/// `to` has room for `count` values.
+unsafe fn read_memory<T>(addr: usize, to: *mut T, count: usize) -> bool {
+    let size = count * size_of::<T>();
     let local = libc::iovec {
-        iov_base: to.as_mut_ptr().cast(),
-        iov_len: to.len(),
+        iov_base: to.cast(),
+        iov_len: size,
     };
     let remote = libc::iovec {
-        iov_base: ptr::without_provenance_mut(addr as usize),
-        iov_len: to.len(),
+        iov_base: ptr::without_provenance_mut(addr),
+        iov_len: size,
     };
-    // SAFETY: the kernel writes at most `to.len()` bytes to `to`, and checks the other address.
+    // SAFETY: the kernel writes at most `size` bytes to `to`, and checks the other address.
     let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    read == to.len() as isize
+    read == size as isize
 }
 
 /// Whether a descriptor has something to read.
@@ -388,5 +406,7 @@ mod tests {
         data[1999] = 2;
         assert_ne!(first, digest(&[sge]));
         assert_eq!(digest(&[Sge { addr: 16, ..sge }]), Err(16));
+        let last = u64::MAX;
+        assert_eq!(digest(&[Sge { addr: last, ..sge }]), Err(last));
     }
 }

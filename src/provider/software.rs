@@ -10,6 +10,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
+use once_cell::race::OnceBox;
+
 use ibverbs_abi::{
     CmListener, CmNotice, ib_uverbs_async_event_desc, ibv_context, ibv_cq, ibv_device,
     verbs_context_ops, verbs_device, verbs_device_ops, verbs_software_core, verbs_software_ops,
@@ -238,12 +240,12 @@ fn requested() -> Option<&'static CStr> {
     (!matches!(value.to_bytes(), b"" | b"0")).then_some(value)
 }
 
-/// The devices that IBV_UROCE asks for. A file that it names is read once, so that the program finds the same
-/// devices by all ways.
+/// The devices that IBV_UROCE asks for. The first reading of a file that it names counts, so that the program
+/// finds the same devices by all ways. A child of fork(2) does not wait for a thread that was reading it.
 fn parsed() -> Option<&'static ParsedConfig> {
-    static PARSED: OnceLock<ParsedConfig> = OnceLock::new();
+    static PARSED: OnceBox<ParsedConfig> = OnceBox::new();
     let value = requested()?;
-    Some(PARSED.get_or_init(|| uroce::read_config(value.to_bytes())))
+    Some(PARSED.get_or_init(|| Box::new(uroce::read_config(value.to_bytes()))))
 }
 
 /// Whether IBV_UROCE asks for devices, valid or not.

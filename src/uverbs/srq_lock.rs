@@ -5,9 +5,12 @@
 //! creation takes, so two threads corrupt the table. The lock is taken before any lock of a provider. It is
 //! not held while a destroy waits for the program to acknowledge events: the thread that acknowledges them
 //! may create an SRQ first.
+//!
+//! A child of fork(2) takes no lock of a context that it has inherited: a thread that exists in the parent
+//! only may hold it. Nor can it use the context's SRQs (ibv_fork_init(3)).
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use ibverbs_abi::{disable_cancel_state, restore_cancel_state};
 use libc::{c_int, pthread_mutex_t};
@@ -16,6 +19,14 @@ use crate::memory::single_threaded::is_single_threaded;
 
 /// No cancellation state: the lock has not changed it.
 const UNCHANGED: c_int = -1;
+
+/// How often this process was made by fork.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Contexts that exist are inherited from now on. For the handler of fork(2).
+pub fn after_fork_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
 
 /// The lock of one context.
 pub struct SrqLock {
@@ -26,6 +37,8 @@ pub struct SrqLock {
     owner: AtomicUsize,
     /// The cancellation state that the owner had before, or `UNCHANGED`. Only the owner accesses it.
     cancel_state: AtomicI32,
+    /// [`FORKS`] when the context was made.
+    forks: u32,
 }
 
 // SAFETY: any thread may lock and unlock the mutex through a shared reference; the other members are atomic.
@@ -36,12 +49,13 @@ pub struct SrqGuard<'a>(Option<&'a SrqLock>);
 
 impl SrqLock {
     /// An unlocked lock. It must not move once it has been locked.
-    #[expect(clippy::new_without_default, reason = "const, for State::new")]
-    pub const fn new() -> SrqLock {
+    #[expect(clippy::new_without_default, reason = "no value is the usual one")]
+    pub fn new() -> SrqLock {
         SrqLock {
             mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
             owner: AtomicUsize::new(0),
             cancel_state: AtomicI32::new(UNCHANGED),
+            forks: FORKS.load(Ordering::Relaxed),
         }
     }
 
@@ -52,7 +66,7 @@ impl SrqLock {
     /// A process with one thread takes no lock: no other thread can start before the guard is dropped.
     #[inline]
     pub fn lock(&self, may_write: bool) -> SrqGuard<'_> {
-        if is_single_threaded() {
+        if is_single_threaded() || self.is_inherited() {
             return SrqGuard(None);
         }
         self.acquire(may_write);
@@ -62,13 +76,18 @@ impl SrqLock {
     /// Calls `wait`, without the lock if this thread holds it. The thread can be cancelled in `wait` if it
     /// could be before it locked.
     pub fn unlocked(&self, wait: impl FnOnce()) {
-        let held = self.owner.load(Ordering::Relaxed) == this_thread();
+        let held = self.owner.load(Ordering::Relaxed) == this_thread() && !self.is_inherited();
         if !held {
             return wait();
         }
         let may_write = self.release();
         wait();
         self.acquire(may_write);
+    }
+
+    /// Whether this process is a child of the one that has made the context.
+    fn is_inherited(&self) -> bool {
+        self.forks != FORKS.load(Ordering::Relaxed)
     }
 
     fn acquire(&self, may_write: bool) {

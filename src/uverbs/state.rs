@@ -54,7 +54,7 @@ pub struct State {
 
 impl State {
     /// The state of a new context, whose kernel is assumed to support every ioctl.
-    pub const fn new(driver_id: u32) -> Self {
+    pub fn new(driver_id: u32) -> Self {
         State {
             unsupported: AtomicU64::new(0),
             driver_id,

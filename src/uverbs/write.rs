@@ -15,10 +15,46 @@ use super::{
     valgrind,
 };
 
-/// The length in bytes of a plain command's header.
-const HEADER: usize = size_of::<ib_uverbs_cmd_hdr>();
 /// The length in bytes of an extended command's headers.
 const EX_HEADER: usize = size_of::<ex_hdr>();
+
+/// A request and its response. In both, the provider's part follows the library's.
+pub struct Parts<H> {
+    /// Begins with the headers `H`.
+    pub request: Buffer<H>,
+    /// The length in bytes of the library's part of the request, with the headers.
+    pub core_request_len: usize,
+    pub response: Buffer<u8>,
+    /// The length in bytes of the library's part of the response.
+    pub core_response_len: usize,
+}
+
+impl<H> Parts<H> {
+    /// The parts of a command whose library's parts are a `Q` and an `R`.
+    #[inline(always)]
+    fn new<Q, R>(request: Buffer<Q>, response: Buffer<R>) -> Parts<H> {
+        Parts {
+            core_request_len: request.core_len(),
+            request: request.cast(),
+            core_response_len: response.core_len(),
+            response: response.cast(),
+        }
+    }
+
+    /// The same without the headers of the request.
+    ///
+    /// # Safety
+    /// The request has them.
+    unsafe fn without_headers(&self) -> Parts<u8> {
+        Parts {
+            // SAFETY: the request is that long, as the caller promises.
+            request: unsafe { self.request.cast::<u8>().skip(size_of::<H>()) },
+            core_request_len: self.core_request_len - size_of::<H>(),
+            response: self.response,
+            core_response_len: self.core_response_len,
+        }
+    }
+}
 
 /// Completes a legacy command's header and sends it. The payload of a request that has a response begins
 /// with the response's address, which is filled in here.
@@ -52,18 +88,8 @@ unsafe fn plain<Q, R>(
                 .write(response.at as u64);
         }
     }
-    let (core_request_len, core_response_len) = (request.core_len(), response.core_len());
     // SAFETY: `context` is open, request and response are valid for their lengths.
-    unsafe {
-        plain_sized(
-            context,
-            method,
-            request.cast(),
-            core_request_len,
-            response.cast(),
-            core_response_len,
-        )
-    }
+    unsafe { plain_sized(context, method, &Parts::new(request, response)) }
 }
 
 /// As [`execute`] for a command without a response.
@@ -152,28 +178,15 @@ pub unsafe fn execute_ex_uhw<Q, R>(
 /// the response's address in the payload is the caller's to fill in.
 ///
 /// # Safety
-/// As for [`execute`].
+/// As for [`execute`], with what `parts` name.
 #[inline(always)]
 pub unsafe fn execute_sized(
     context: *mut ibv_context,
     method: u32,
-    request: Buffer<ib_uverbs_cmd_hdr>,
-    core_request_len: usize,
-    response: Buffer<u8>,
-    core_response_len: usize,
+    parts: &Parts<ib_uverbs_cmd_hdr>,
 ) -> Result<(), Errno> {
     // SAFETY: `context` is open, request and response are valid for their lengths.
-    unsafe {
-        plain_sized(
-            context,
-            method,
-            request,
-            core_request_len,
-            response,
-            core_response_len,
-        )
-    }
-    .result()
+    unsafe { plain_sized(context, method, parts) }.result()
 }
 
 /// # Safety
@@ -181,26 +194,17 @@ pub unsafe fn execute_sized(
 unsafe fn plain_sized(
     context: *mut ibv_context,
     method: u32,
-    request: Buffer<ib_uverbs_cmd_hdr>,
-    core_request_len: usize,
-    response: Buffer<u8>,
-    core_response_len: usize,
+    parts: &Parts<ib_uverbs_cmd_hdr>,
 ) -> Status {
     // SAFETY: `context` is open; the request begins with the header, which an ioctl does not carry.
     unsafe {
         if state(context).writes_by_ioctl() {
-            let request = request.cast::<u8>().skip(HEADER);
-            let core_len = core_request_len - HEADER;
-            return invoke_write(
-                context,
-                method,
-                request,
-                core_len,
-                response,
-                core_response_len,
-            );
+            return invoke_write(context, method, &parts.without_headers());
         }
     }
+    let Parts {
+        request, response, ..
+    } = *parts;
     // SAFETY: the request begins with the header.
     let hdr = unsafe { &mut *request.at };
     hdr.command = method;
@@ -222,18 +226,8 @@ pub unsafe fn execute_ex<Q, R>(
     request: Buffer<CmdEx<Q>>,
     response: Buffer<R>,
 ) -> Result<(), Errno> {
-    let (core_request_len, core_response_len) = (request.core_len(), response.core_len());
     // SAFETY: `context` is open, request and response are valid for their lengths.
-    unsafe {
-        execute_ex_sized(
-            context,
-            method,
-            request.cast(),
-            core_request_len,
-            response.cast(),
-            core_response_len,
-        )
-    }
+    unsafe { execute_ex_sized(context, method, &Parts::new(request, response)) }
 }
 
 /// As [`execute_ex`] for a command without a response.
@@ -253,56 +247,33 @@ pub unsafe fn execute_ex_request<Q>(
 /// As [`execute_ex`], with the lengths of the library's parts given.
 ///
 /// # Safety
-/// As for [`execute`].
+/// As for [`execute`], with what `parts` name.
 #[inline(always)]
 pub unsafe fn execute_ex_sized(
     context: *mut ibv_context,
     method: u32,
-    request: Buffer<ex_hdr>,
-    core_request_len: usize,
-    response: Buffer<u8>,
-    core_response_len: usize,
+    parts: &Parts<ex_hdr>,
 ) -> Result<(), Errno> {
     // SAFETY: `context` is open, request and response are valid for their lengths.
-    unsafe {
-        extended_sized(
-            context,
-            method,
-            request,
-            core_request_len,
-            response,
-            core_response_len,
-        )
-    }
-    .result()
+    unsafe { extended_sized(context, method, parts) }.result()
 }
 
 /// # Safety
 /// As for [`execute_ex_sized`].
-unsafe fn extended_sized(
-    context: *mut ibv_context,
-    method: u32,
-    request: Buffer<ex_hdr>,
-    core_request_len: usize,
-    response: Buffer<u8>,
-    core_response_len: usize,
-) -> Status {
+unsafe fn extended_sized(context: *mut ibv_context, method: u32, parts: &Parts<ex_hdr>) -> Status {
     let method = method | IB_USER_VERBS_CMD_FLAG_EXTENDED;
     // SAFETY: `context` is open; the request begins with the header, which an ioctl does not carry.
     unsafe {
         if state(context).writes_by_ioctl() {
-            let request = request.cast::<u8>().skip(EX_HEADER);
-            let core_len = core_request_len - EX_HEADER;
-            return invoke_write(
-                context,
-                method,
-                request,
-                core_len,
-                response,
-                core_response_len,
-            );
+            return invoke_write(context, method, &parts.without_headers());
         }
     }
+    let Parts {
+        request,
+        core_request_len,
+        response,
+        core_response_len,
+    } = *parts;
     // SAFETY: the request begins with the headers.
     let ex_hdr { hdr, ex_hdr } = unsafe { &mut *request.at };
     hdr.command = method;
@@ -343,14 +314,13 @@ unsafe fn send(context: *mut ibv_context, request: Buffer<u8>, response: Buffer<
 ///
 /// # Safety
 /// As for [`execute`].
-unsafe fn invoke_write(
-    context: *mut ibv_context,
-    method: u32,
-    request: Buffer<u8>,
-    core_request_len: usize,
-    response: Buffer<u8>,
-    core_response_len: usize,
-) -> Status {
+unsafe fn invoke_write(context: *mut ibv_context, method: u32, parts: &Parts<u8>) -> Status {
+    let Parts {
+        request,
+        core_request_len,
+        response,
+        core_response_len,
+    } = *parts;
     let mut cmd = Command::<5>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     cmd.u64(UVERBS_ATTR_WRITE_CMD, method.into());
     // SAFETY: request and response are valid for their lengths, of which the library's parts are a

@@ -4,10 +4,13 @@
 //! - The registry of drivers, and uroce's own locks, are taken before the fork and released after it.
 //! - The device list ([`super::list_lock`]) is not, because its lock is held while providers are loaded: a
 //!   provider may fork then. A child that has inherited the list in the middle of a change begins a new one.
+//! - Those of SRQs are not: a child takes none of a context that it has inherited (`uverbs/srq_lock.rs`).
 //!
-//! Invariant: in a child of fork no lock of this library is held, but by the thread that forked.
+//! Invariant: in a child of fork no lock of this library that it takes is held, but by the thread that
+//! forked.
 
 use crate::provider::{registry, software};
+use crate::uverbs::srq_lock;
 
 use super::device;
 
@@ -26,6 +29,7 @@ extern "C" fn register_handlers() {
         // SAFETY: `prepare` ran in this thread before the fork.
         unsafe { software::after_fork(true) };
         registry::after_fork();
+        srq_lock::after_fork_in_child();
         device::after_fork_in_child();
     }
     // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
@@ -95,6 +99,20 @@ mod tests {
             drop(guard);
             kept && value() == 3
         }));
+    }
+
+    #[test]
+    fn a_child_can_destroy_an_srq_while_its_parent_does() {
+        let lock = srq_lock::SrqLock::new();
+        let destroy = || {
+            drop(lock.lock(true));
+            // One of its own.
+            drop(srq_lock::SrqLock::new().lock(true));
+            true
+        };
+        let mut destroyed = false;
+        while_held(|| lock.lock(true), || destroyed = in_child(destroy));
+        assert!(destroyed);
     }
 
     #[test]

@@ -132,9 +132,28 @@ static void verbs_unresolved(bool wrong)
 	finish(cm);
 }
 
+/* The id is garbage: librdmacm reads it, and so does what explains the crash. The process ends by SIGSEGV. */
+static void id_garbage(bool wrong)
+{
+	struct cm cm = begin();
+	struct sockaddr_in local = address("127.0.0.1");
+	pid_t child = wrong ? fork() : 0;
+	int status;
+
+	if (wrong && child == 0) {
+		rdma_bind_addr((struct rdma_cm_id *)0x123456789000, (struct sockaddr *)&local);
+		_exit(0);
+	}
+	if (wrong)
+		CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	CHECK(rdma_bind_addr(cm.id, (struct sockaddr *)&local) == 0);
+	finish(cm);
+}
+
 const struct mistake own_mistakes[] = {
 	{ "not-established", not_established, "no-cm-event", "has not called rdma_establish" },
 	{ "moved-by-hand", moved_by_hand, "argument", "the program has called ibv_modify_qp itself" },
 	{ "verbs-unresolved", verbs_unresolved, "crash", "so that its member verbs is NULL" },
+	{ "id-garbage", id_garbage, "crash", "the program is in rdma_bind_addr of librdmacm" },
 	{ 0 },
 };

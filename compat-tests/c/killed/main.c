@@ -6,16 +6,19 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define PORT 17924
 #define LIMIT_MS 20000
-/* The counter of packets that came from processes of this host without UDP; a file of uroce only. */
-#define COUNTER "/sys/class/infiniband/%s/ports/1/hw_counters/local_rcvd_pkts"
+/* The counter of packets that came from processes of this host without UDP. It has no file. */
+#define COUNTER "\"local_rcvd_pkts\":"
 #define MUST(condition) \
 	do { \
 		if (!(condition)) { \
@@ -130,19 +133,32 @@ static void send_on(struct rdma_cm_id *id)
 	}
 }
 
-/* Waits until the peer's packets come without UDP. This end never sends anything itself. */
-static void await_channel(struct rdma_cm_id *id)
+/* The counter by uroce's control socket, which IBV_CONTROL=1 opens. */
+static unsigned long local_packets(void)
 {
-	unsigned long count = 0;
-	char path[256];
-	FILE *file;
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	char answer[16384], *found;
+	size_t length = offsetof(struct sockaddr_un, sun_path) + 1;
+	ssize_t part;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-	snprintf(path, sizeof(path), COUNTER, ibv_get_device_name(id->verbs->device));
-	while (count == 0 && (file = fopen(path, "r"))) {
-		MUST(fscanf(file, "%lu", &count) == 1);
-		fclose(file);
+	length += snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "libibverbs-rs/%d", getpid());
+	MUST(connect(fd, (struct sockaddr *)&name, length) == 0 && write(fd, "counters\n", 9) == 9);
+	for (length = 0; (part = read(fd, answer + length, sizeof(answer) - 1 - length)) > 0;)
+		length += part;
+	answer[length] = 0;
+	close(fd);
+	MUST(found = strstr(answer, COUNTER));
+	return strtoul(found + strlen(COUNTER), NULL, 10);
+}
+
+/* Waits until the peer's packets come without UDP. This end never sends anything itself. */
+static void await_channel(void)
+{
+	unsigned long before = local_packets();
+
+	while (local_packets() == before)
 		usleep(1000);
-	}
 }
 
 static int reports(const char *name, struct rdma_cm_id *id, pid_t peer)
@@ -150,7 +166,7 @@ static int reports(const char *name, struct rdma_cm_id *id, pid_t peer)
 	struct rdma_cm_id *of = NULL;
 	int holds;
 
-	await_channel(id);
+	await_channel();
 	MUST(kill(peer, SIGKILL) == 0 && waitpid(peer, NULL, 0) == peer);
 	holds = next(&of) == RDMA_CM_EVENT_DISCONNECTED && of == id && rdma_disconnect(id) == 0;
 	printf("%s %s\n", holds ? "ok" : "not ok", name);

@@ -2,6 +2,7 @@
 #include "pairs.h"
 
 #include <arpa/inet.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 struct card swap(int peer, struct card mine)
@@ -97,6 +98,16 @@ static void far_psn(struct rig *rig, int peer, bool server, bool wrong)
 static void far_read_limit(struct rig *rig, int peer, bool server, bool wrong)
 {
 	run(rig, peer, server, &(struct link){ .no_dest_rd_atomic = wrong }, IBV_WR_RDMA_READ, 0, 0, wrong);
+}
+
+char *map_apart(bool server, size_t size)
+{
+	/* Both begin at the same end of the same gap. */
+	void *memory = mmap(NULL, server ? size : 64 << 20, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(memory != MAP_FAILED);
+	return memory;
 }
 
 bool write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey)

@@ -19,3 +19,5 @@ void meet(int peer);
 struct ibv_qp *connect_side(struct rig *rig, int peer, bool server, struct card mine, struct card *other);
 /* Writes 64 bytes of the rig. Returns whether it completes with success. */
 bool write_to(struct rig *rig, struct ibv_qp *qp, uint64_t addr, uint32_t rkey);
+/* New memory of `size` bytes, at an address that the other side, which calls this too, has no region at. */
+char *map_apart(bool server, size_t size);

@@ -201,10 +201,7 @@ static void far_type(struct rig *rig, int peer, bool server, bool wrong)
 /* The server sends the address of one region, and the key of another. */
 static void far_two_regions(struct rig *rig, int peer, bool server, bool wrong)
 {
-	/* The other process, a fork, may have a region of its own at any address of the heap. */
-	void *const at = (void *)(server ? 0x100000000000 : 0x110000000000);
-	char *memory = mmap(at, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	NEED(memory == at);
+	char *memory = map_apart(server, 65536);
 	struct ibv_mr *data = KEEP(ibv_reg_mr(rig->pd, memory, 4096, ALL_ACCESS));
 	struct ibv_mr *control = KEEP(ibv_reg_mr(rig->pd, memory + 61440, 4096, ALL_ACCESS));
 

@@ -58,7 +58,7 @@ fn interface_removed(cx: &Context) -> Verdict {
 /// DISCONNECTED or REJECTED, as from the kernel, which disconnects and rejects for a process that ends.
 fn peer_is_killed(cx: &Context) -> Verdict {
     let program = lab::program(cx, [cx.built("killed")?, "127.0.0.1".into()], "u=127.0.0.1");
-    cx.report_lines(&program.run()?, 4)
+    cx.report_lines(&program.env("IBV_CONTROL", "1").run()?, 4)
 }
 
 /// Whether a server that listens at the address of its device prints `message` after a change of the network.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 
 /// The process that connected a socket, or that called listen(2) on it: as it was then. It may have ended,
 /// and passed the descriptor on.
@@ -93,7 +94,7 @@ const BACKLOG: libc::c_int = 4096;
 /// Takes an abstract name with a socket of type SOCK_SEQPACKET, which does not block. Nobody can connect to
 /// it before [`listen`]. EADDRINUSE if another socket of the network namespace has the name.
 pub fn bind(name: &str) -> io::Result<OwnedFd> {
-    let fd = seqpacket_socket()?;
+    let fd = socket(libc::SOCK_SEQPACKET)?;
     let (address, len) = abstract_address(name);
     // SAFETY: `address` is readable for `len` bytes.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
@@ -106,9 +107,18 @@ pub fn listen(socket: RawFd) -> io::Result<()> {
     check(unsafe { libc::listen(socket, BACKLOG) })
 }
 
-/// Connects to an abstract name. ECONNREFUSED if nobody listens there, EAGAIN if its process does not accept.
+/// Connects a socket of type SOCK_SEQPACKET, which does not block, to an abstract name. ECONNREFUSED if
+/// nobody listens there, EAGAIN if its process does not accept.
 pub fn connect(name: &str) -> io::Result<OwnedFd> {
-    let fd = seqpacket_socket()?;
+    connected(socket(libc::SOCK_SEQPACKET)?, name)
+}
+
+/// As [`connect`], of type SOCK_STREAM.
+pub fn connect_stream(name: &str) -> io::Result<UnixStream> {
+    connected(socket(libc::SOCK_STREAM)?, name).map(UnixStream::from)
+}
+
+fn connected(fd: OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let (address, len) = abstract_address(name);
     // SAFETY: `address` is readable for `len` bytes.
     check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
@@ -123,8 +133,9 @@ pub fn accept(listener: RawFd) -> io::Result<OwnedFd> {
     unsafe { owned(libc::accept4(listener, none, core::ptr::null_mut(), flags)) }
 }
 
-fn seqpacket_socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+/// A socket that does not block.
+fn socket(kind: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: socket takes no pointers. What it returns is new, so nothing owns it.
     unsafe { owned(libc::socket(libc::AF_UNIX, kind, 0)) }
 }
@@ -153,7 +164,7 @@ pub fn check(result: impl Into<i64>) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+    use std::os::unix::net::{SocketAddr, UnixListener};
 
     #[test]
     fn the_peer_of_a_connection_is_this_process() {
@@ -221,6 +232,18 @@ mod tests {
         drop(bound);
         assert_eq!(errno(connect(&name)), Some(libc::ECONNREFUSED));
         bind(&name).unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_a_process_that_accepts_no_connections() {
+        let name = format!("ibverbs-os-test-full.{}", std::process::id());
+        let listener =
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        // SAFETY: listen takes no pointers.
+        check(unsafe { libc::listen(listener.as_raw_fd(), 0) }).unwrap();
+        let _first = connect_stream(&name).unwrap();
+        let error = connect_stream(&name).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 
 use clap::ArgMatches;
-use ibverbs_os::unix::{Peer, abstract_address, own_user, owned};
+use ibverbs_os::unix::{Peer, connect_stream, own_user};
 use serde_json::Value;
 
 use crate::exchange::{self, Exchange};
@@ -115,7 +113,7 @@ impl Process {
     /// The process that listens at a name. None if it is of another user: anyone can bind a name. Root gets
     /// all of them.
     fn find(name: String) -> Option<Process> {
-        let stream = connect(&name).ok()?;
+        let stream = connect_stream(&name).ok()?;
         let peer = Peer::of(&stream).ok()?;
         let is_own = peer.is_own_user();
         if own_user() != 0 && !is_own {
@@ -140,7 +138,7 @@ impl Process {
             true => exchange::ANSWER_MAX,
             false => exchange::FOREIGN_ANSWER_MAX,
         };
-        let connected = connect(&self.name).and_then(|stream| {
+        let connected = connect_stream(&self.name).and_then(|stream| {
             // Another user may have taken the name since.
             match Peer::of(&stream)?.user == self.user {
                 true => Ok(stream),
@@ -183,20 +181,6 @@ pub fn ask(processes: &[Process], request: &str) -> Vec<Result<Value, String>> {
         .collect()
 }
 
-/// Connects without waiting: a process with connections that it has not accepted may never accept one.
-fn connect(name: &str) -> std::io::Result<UnixStream> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: socket takes no pointers. What it returns is new, so nothing owns it.
-    let socket = unsafe { owned(libc::socket(libc::AF_UNIX, kind, 0)) }?;
-    let (address, len) = abstract_address(name);
-    // SAFETY: the address is readable for its length.
-    let result = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) };
-    if result != 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    Ok(socket.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,28 +195,6 @@ mod tests {
             0000: 00000002 00000000 00010000 0001 01 127 @libibverbs-rs/77.1\n";
         let found: Vec<String> = names(table).collect();
         assert_eq!(found, ["libibverbs-rs/77", "libibverbs-rs/77.1"]);
-    }
-
-    /// A name of this test at which somebody listens.
-    fn listener(name: &str, backlog: libc::c_int) -> (String, std::os::fd::OwnedFd) {
-        let name = format!("{PREFIX}test-{}-{name}", std::process::id());
-        // SAFETY: the address is readable for its length; nothing else has the new socket.
-        let socket = unsafe {
-            let socket = owned(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)).unwrap();
-            let (address, len) = abstract_address(&name);
-            let address = (&raw const address).cast();
-            assert_eq!(libc::bind(socket.as_raw_fd(), address, len), 0);
-            assert_eq!(libc::listen(socket.as_raw_fd(), backlog), 0);
-            socket
-        };
-        (name, socket)
-    }
-
-    #[test]
-    fn nobody_waits_for_a_process_that_accepts_no_connections() {
-        let (name, _listener) = listener("full", 0);
-        let _first = connect(&name).unwrap();
-        assert_eq!(connect(&name).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -398,7 +398,6 @@ fn open_end_of_file() -> Option<RawFd> {
     Some(fds[0])
 }
 
-/// The descriptors that the program does not know.
 /// Puts one end of a socket pair of the program in the place of uroce's descriptors, as after closefrom(3).
 /// Returns both ends: what comes from the second is what was put there. The caller closes all of them.
 #[cfg(test)]
@@ -417,6 +416,7 @@ pub fn replace_by_sockets(numbers: [RawFd; 2]) -> [RawFd; 2] {
     sockets
 }
 
+/// The descriptors that the program does not know.
 #[cfg(test)]
 pub fn own() -> Vec<RawFd> {
     TABLE.lock().unchanged(false).collect()

@@ -13,7 +13,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
 use crate::arch::restart::{SIGNATURE, thread_pointer};
 pub use crate::arch::restart::{ticks, ticks_of_some_ms};
@@ -102,8 +102,7 @@ pub fn is_available() -> bool {
 /// The area with which this thread is registered, if it is.
 #[inline]
 fn area() -> Option<NonNull<Area>> {
-    static LIBC: OnceLock<Option<isize>> = OnceLock::new();
-    if let Some(offset) = *LIBC.get_or_init(libc_offset) {
+    if let Some(offset) = libc_offset() {
         let at = thread_pointer().wrapping_add_signed(offset);
         let area = NonNull::new(std::ptr::with_exposed_provenance_mut::<Area>(at))?;
         // SAFETY: libc has an area there for each thread. The kernel writes to it, in this thread only.
@@ -114,9 +113,23 @@ fn area() -> Option<NonNull<Area>> {
     own_area()
 }
 
-/// The offset of libc's areas, relative to the thread pointer.
-#[cold]
+/// The offset of libc's areas, relative to the thread pointer. Two threads may look it up at once. A lock
+/// would block a child of fork(2) for good if another thread held it.
+#[inline]
 fn libc_offset() -> Option<isize> {
+    const UNKNOWN: isize = isize::MIN;
+    const NONE: isize = isize::MAX;
+    static OFFSET: AtomicIsize = AtomicIsize::new(UNKNOWN);
+    let mut offset = OFFSET.load(Ordering::Relaxed);
+    if offset == UNKNOWN {
+        offset = look_up_libc_offset().unwrap_or(NONE);
+        OFFSET.store(offset, Ordering::Relaxed);
+    }
+    (offset != NONE).then_some(offset)
+}
+
+#[cold]
+fn look_up_libc_offset() -> Option<isize> {
     let [offset, size] = libc_symbols().map(NonNull::new);
     // SAFETY: libc documents the types of both, which are constant.
     let (offset, size) = unsafe {
@@ -216,7 +229,7 @@ impl Drop for OwnArea {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
     use super::*;
 

@@ -173,13 +173,14 @@ builders! {
         };
         wr_set_inline_data(addr: *mut c_void, length: usize) => |last| {
             last.inline = true;
-            last.inline_length += length as u64;
+            last.inline_length = last.inline_length.saturating_add(length as u64);
         };
         wr_set_inline_data_list(count: usize, list: *const ibv_data_buf) => |last| {
             // SAFETY: the program's list is readable for `count` elements.
             let list = unsafe { list_of(list, count) };
             last.inline = true;
-            last.inline_length += list.iter().map(|buf| buf.length as u64).sum::<u64>();
+            let lengths = list.iter().map(|buf| buf.length as u64);
+            last.inline_length = lengths.fold(last.inline_length, u64::saturating_add);
         };
         wr_set_sge(lkey: u32, addr: u64, length: u32) => |last| {
             last.sges.push(Sge { addr, length, lkey });

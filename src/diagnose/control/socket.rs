@@ -64,10 +64,11 @@ impl Inherited {
         fd >= 0 && inode(fd) == Some(self.inode.load(Ordering::Relaxed))
     }
 
-    /// Closes its copy, in a child of fork. Async-signal-safe.
-    fn close_copy(&self) {
+    /// Closes the descriptor, if it is still the socket that it was. No thread uses it: it is a child's copy,
+    /// or the thread could not be started. Async-signal-safe.
+    fn close(&self) {
         if self.is_unchanged() {
-            // SAFETY: the descriptor is the child's copy of a socket of this module, which nobody uses there.
+            // SAFETY: the descriptor is a socket of this module, which nobody uses.
             unsafe { libc::close(self.fd.load(Ordering::Acquire)) };
         }
         self.clear();
@@ -100,7 +101,7 @@ pub fn start() {
     let _not_cancelled = ibverbs_abi::disable_cancellation();
     let started = open().and_then(|listener| {
         thread::spawn_detached("ibverbs-control", move || run(&listener))
-            .inspect_err(|_| LISTENER.clear())
+            .inspect_err(|_| LISTENER.close())
     });
     if let Err(error) = started {
         RUNS_IN.store(0, Ordering::Relaxed);
@@ -135,8 +136,8 @@ extern "C" fn after_fork_in_child() {
     let errno = ibverbs_abi::Errno::last();
     OPENING.after_fork();
     RUNS_IN.store(0, Ordering::Relaxed);
-    LISTENER.close_copy();
-    CLIENT.close_copy();
+    LISTENER.close();
+    CLIENT.close();
     errno.set();
 }
 

@@ -161,8 +161,7 @@ impl Failure<'_> {
         }
         let maps = facts::mappings();
         let fixed = |sge: &Sge| {
-            let meets =
-                |of: &&Mapping| of.start < sge.addr + u64::from(sge.length) && sge.addr < of.end;
+            let meets = |of: &&Mapping| u128::from(of.start) < sge.end() && sge.addr < of.end;
             let found = maps.iter().filter(meets).find(|of| !of.writable)?;
             // The library has mapped memory of its own where the program's was.
             let is_own = found.file.starts_with("/memfd:uroce-");

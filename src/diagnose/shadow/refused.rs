@@ -87,7 +87,8 @@ impl Failure<'_> {
         let mut found =
             seen.unwrap_or_else(|| unseen(finding(Rule::KeyRemote), self.qp, &access, own));
         match self.key_note(request, remote.addr, found.rule, own) {
-            Some(note) if is_seen => found.notes = vec![note],
+            // Where the address is, is no proof of the mistake.
+            Some(note) if is_seen && found.rule != Rule::KeyRange => found.notes = vec![note],
             note => found.notes.extend(note),
         }
         if let (Rule::KeyUnknown, Some(origin)) = (found.rule, self.origin(request, own)) {
@@ -107,8 +108,8 @@ impl Failure<'_> {
         }
     }
 
-    /// A note on the likely mistake behind a remote key or range, which replaces others. `own`: the region of
-    /// this side that has the key, if the peer is another process.
+    /// A note on the likely mistake behind a remote key or range; that on a key replaces others. `own`: the
+    /// region of this side that has the key, if the peer is another process.
     fn key_note(
         &self,
         request: &SendRequest,
@@ -123,6 +124,8 @@ impl Failure<'_> {
             }
             _ if self.peer().is_some() => None,
             Rule::KeyUnknown => own.map(own_key),
+            // Of two processes, one often has memory where the other has: after fork(2), for example.
+            Rule::KeyRange if self.is_at_peer(addr) => None,
             Rule::KeyRange => self.own_memory(addr).map(own_address),
             _ => None,
         }
@@ -150,6 +153,13 @@ impl Failure<'_> {
             found.notes.push(note);
             found
         })
+    }
+
+    /// Whether an address is in the region of the peer that has the key of the request.
+    fn is_at_peer(&self, addr: u64) -> bool {
+        let peer = self.qp.evidence.peer.as_ref();
+        let at = peer.and_then(|peer| addr.checked_sub(peer.mr_start?).zip(peer.mr_length));
+        at.is_some_and(|(at, length)| at < length)
     }
 
     /// The region of this side that contains an address.
@@ -230,7 +240,8 @@ fn own_key(mr: &Mr) -> String {
 /// A request names an address of this side's own memory.
 fn own_address(mr: &Mr) -> String {
     format!(
-        "the address is in this side's own region {}: the one that the peer has sent is needed here",
+        "the address is in this side's own region {}: if it was taken from there, the one that the peer has \
+         sent is needed",
         key::region(mr)
     )
 }

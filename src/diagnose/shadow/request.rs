@@ -99,7 +99,7 @@ impl SendRequest {
     /// The bytes of its scatter/gather list or inline data.
     pub fn length(&self) -> u64 {
         let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
-        sges + self.inline_length
+        sges.saturating_add(self.inline_length)
     }
 
     /// The operation as messages name it.

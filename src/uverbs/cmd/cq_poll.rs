@@ -57,17 +57,14 @@ unsafe fn poll(cq: &ibv_cq, ne: u32, response: Buffer<u8>) -> Result<(), Errno> 
         },
     };
     let request = Buffer::core(&raw mut request);
+    let parts = write::Parts {
+        core_request_len: request.len,
+        request: request.cast(),
+        core_response_len: response.len,
+        response,
+    };
     // SAFETY: the context is open, the request is a local, the response has its length.
-    unsafe {
-        write::execute_sized(
-            cq.context,
-            IB_USER_VERBS_CMD_POLL_CQ,
-            request.cast(),
-            request.len,
-            response,
-            response.len,
-        )
-    }
+    unsafe { write::execute_sized(cq.context, IB_USER_VERBS_CMD_POLL_CQ, &parts) }
 }
 
 /// A completion as programs read it.

@@ -122,17 +122,14 @@ unsafe fn send(
     to.flow_attr.flags = attr.flags;
     let mut response = ib_uverbs_create_flow_resp::default();
     let answer = Buffer::core(&raw mut response);
+    let parts = write::Parts {
+        request: request.cast(),
+        core_request_len: core_len,
+        core_response_len: answer.len,
+        response: answer.cast(),
+    };
     // SAFETY: the context is open, the request valid for its length, the response a local.
-    unsafe {
-        write::execute_ex_sized(
-            qp.context,
-            IB_USER_VERBS_EX_CMD_CREATE_FLOW,
-            request.cast(),
-            core_len,
-            answer.cast(),
-            answer.len,
-        )?;
-    }
+    unsafe { write::execute_ex_sized(qp.context, IB_USER_VERBS_EX_CMD_CREATE_FLOW, &parts)? };
     flow.context = qp.context;
     flow.handle = response.flow_handle;
     Ok(())

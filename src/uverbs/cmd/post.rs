@@ -162,15 +162,13 @@ unsafe fn post<W: WorkRequest>(
         // SAFETY: `context` is open, the request is valid for its length, the response is a local.
         unsafe {
             (*request.at).core_payload.response = answer.at as u64;
-            let core_len = request.len;
-            write::execute_sized(
-                context,
-                method,
-                request.cast(),
-                core_len,
-                answer.cast(),
-                answer.len,
-            )
+            let parts = write::Parts {
+                core_request_len: request.len,
+                request: request.cast(),
+                core_response_len: answer.len,
+                response: answer.cast(),
+            };
+            write::execute_sized(context, method, &parts)
         }
     });
     // SAFETY: the list is live, `bad_wr` is writable. The kernel counts requests from 1.

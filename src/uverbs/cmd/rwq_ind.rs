@@ -70,15 +70,12 @@ unsafe fn create(
             handles.add(i).write((**attr.ind_tbl.add(i)).handle);
         }
     }
+    let parts = write::Parts {
+        request: Buffer::of_provider(cmd.cast(), len),
+        core_request_len: len,
+        core_response_len: response.core_len(),
+        response: response.cast(),
+    };
     // SAFETY: `context` is open, `cmd` is `len` bytes long, the response valid.
-    unsafe {
-        write::execute_ex_sized(
-            context,
-            IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL,
-            Buffer::of_provider(cmd.cast(), len),
-            len,
-            response.cast(),
-            response.core_len(),
-        )
-    }
+    unsafe { write::execute_ex_sized(context, IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, &parts) }
 }

@@ -20,11 +20,12 @@ const YIELD_INTERVAL: u32 = 8;
 /// fence, and read what the other stores, so that one of them sees it: the methods contain the
 /// fences.
 pub(super) struct Activity {
-    /// Polls that looked for packets, since the device was opened. Written with the inbox locked.
+    /// Polls that looked for packets, since the device was opened, but for those that were lost: see
+    /// [`Activity::count_packets`].
     polls: AtomicU64,
     /// Consecutive polls that found nothing.
     empty_polls: AtomicU32,
-    /// Packets received, since the device was opened. Written with the inbox locked.
+    /// Packets received, since the device was opened, but for those that were lost.
     packets: AtomicU64,
     /// See [`Activity::take_one_sided`].
     one_sided: AtomicBool,
@@ -54,7 +55,8 @@ impl Activity {
         }
     }
 
-    /// Counts a poll that looks for packets. Returns how many there were before. The caller has the inbox.
+    /// Counts a poll that looks for packets. Returns how many there were before. The caller has an inbox: see
+    /// [`Activity::count_packets`].
     #[inline]
     pub fn count_poll(&self) -> u64 {
         let polls = self.polls.load(Ordering::Relaxed);
@@ -87,7 +89,9 @@ impl Activity {
         self.empty_polls.load(Ordering::Relaxed)
     }
 
-    /// Counts received packets; `one_sided`: some of them access memory. The caller has an inbox.
+    /// Counts received packets; `one_sided`: some of them access memory. The caller has an inbox, one of
+    /// several: if it was preempted in between, what the others have counted meanwhile is lost, and the count
+    /// decreases. An exact one would cost a locked instruction.
     #[inline]
     pub fn count_packets(&self, count: u64, one_sided: bool) {
         if one_sided {
@@ -100,6 +104,11 @@ impl Activity {
     /// Packets received, since the device was opened.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
+    }
+
+    /// Packets received, since there were `before`.
+    pub fn packets_since(&self, before: u64) -> u64 {
+        self.packets().saturating_sub(before)
     }
 
     /// Whether a peer has accessed memory by a one-sided operation since the last call.
@@ -231,6 +240,16 @@ mod tests {
         assert!(!activity.take_one_sided());
         assert!(!activity.expect_event() && activity.take_event_expected());
         assert!(!activity.take_event_expected());
+    }
+
+    #[test]
+    fn a_count_that_decreases_is_no_packet() {
+        let activity = Activity::new();
+        activity.count_packets(7, false);
+        assert_eq!(activity.packets_since(3), 4);
+        // A receiver that was preempted stores what it had counted before these.
+        activity.packets.store(2, Ordering::Relaxed);
+        assert_eq!(activity.packets_since(7), 0);
     }
 }
 

@@ -76,7 +76,8 @@ impl BackgroundThread<'_> {
         self.all_sent = device.send_deferred();
         device.retry_unreachable();
         let total_polls = activity.polls();
-        let polls = total_polls.wrapping_sub(self.polls_seen);
+        // The count may have decreased: see `Activity::count_packets`.
+        let polls = total_polls.saturating_sub(self.polls_seen);
         self.polls_seen = total_polls;
         // `expect_event` clears the flag to end the suspension.
         let suspended = activity.are_wakeups_suspended();
@@ -106,7 +107,7 @@ impl BackgroundThread<'_> {
         let empty_polls = activity.empty_polls();
         let packets_before = activity.packets();
         let datagrams = device.make_progress(&mut inbox);
-        let packets = activity.packets() - packets_before;
+        let packets = activity.packets_since(packets_before);
         let raced_poller = activity.empty_polls() != empty_polls;
         drop(inbox);
         if datagrams == 0 {
@@ -144,7 +145,7 @@ impl BackgroundThread<'_> {
             };
             let packets_before = activity.packets();
             device.receive(&mut inbox, None, None);
-            let packets = activity.packets() - packets_before;
+            let packets = activity.packets_since(packets_before);
             device.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);
             let now = clock::now();

@@ -1,16 +1,14 @@
 //! Whether memory is mapped when it is registered; the kernel's devices find out by pinning it.
 
 use core::sync::atomic::AtomicU8;
-use std::sync::OnceLock;
 
 use ibverbs_abi::Errno;
 use libc::c_int;
 
-/// The size of a page, in bytes.
+/// The size of a page, in bytes. libc has it from the start of the process, and makes no system call.
 pub fn page_size() -> usize {
-    static SIZE: OnceLock<usize> = OnceLock::new();
     // SAFETY: sysconf has no preconditions.
-    *SIZE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize)
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize
 }
 
 /// Makes the pages of `start .. start + len` present, for reading or writing. False if one is not mapped, or

@@ -2,7 +2,7 @@
 
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::arch::rseq::{Area, CHANGED, Call, RESTARTED, STALE};
@@ -50,11 +50,18 @@ pub fn ticks() -> u64 {
     ticks
 }
 
-/// Ticks in ten milliseconds. No instruction reads the frequency, so it is measured once: 0.6 ms.
+/// Ticks in ten milliseconds. No instruction reads the frequency, so it is measured once: 0.6 ms. Two threads
+/// may measure at once. A lock would block a child of fork(2) for good if another thread held it.
 pub fn ticks_of_some_ms() -> u64 {
-    static MEASURED: OnceLock<u64> = OnceLock::new();
-    // A thread that is preempted meanwhile counts too few ticks.
-    *MEASURED.get_or_init(|| (0..3).map(|_| measure()).max().unwrap_or(1))
+    /// 0 until it is measured.
+    static MEASURED: AtomicU64 = AtomicU64::new(0);
+    let mut ticks = MEASURED.load(Ordering::Relaxed);
+    if ticks == 0 {
+        // A thread that is preempted meanwhile counts too few ticks.
+        ticks = (0..3).map(|_| measure()).max().unwrap_or(1);
+        MEASURED.store(ticks, Ordering::Relaxed);
+    }
+    ticks
 }
 
 #[cold]
