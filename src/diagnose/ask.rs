@@ -18,7 +18,7 @@ const MAX_ANSWER: usize = 4096;
 
 /// The names of control sockets in this network namespace, without those of this process.
 fn names() -> Vec<String> {
-    let list = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let list = unix::table().unwrap_or_default();
     let own = std::process::id().to_string();
     let mut names: Vec<String> = list
         .lines()

@@ -160,6 +160,13 @@ pub fn check(result: impl Into<i64>) -> io::Result<()> {
     Ok(())
 }
 
+/// The unix sockets of this network namespace: the text of /proc/net/unix. Bytes of names that are no UTF-8,
+/// which any user's process may choose, are replaced.
+pub fn table() -> io::Result<String> {
+    let bytes = std::fs::read("/proc/net/unix")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +191,21 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         let error = Peer::of(&file).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
+    }
+
+    #[test]
+    fn the_table_shows_all_sockets_whatever_their_names_are() {
+        let bind = |name: &[u8]| {
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap()
+        };
+        let name = format!("libibverbs-rs-table/{}", std::process::id());
+        let _sockets = [
+            bind(&[name.as_bytes(), b"\xff\xfe"].concat()),
+            bind(name.as_bytes()),
+        ];
+        let table = table().unwrap();
+        let lines = table.lines().filter(|line| line.contains(&name));
+        assert_eq!(lines.count(), 2);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 
 use clap::ArgMatches;
-use ibverbs_os::unix::{Peer, connect_stream, own_user};
+use ibverbs_os::unix::{self, Peer, connect_stream, own_user};
 use serde_json::Value;
 
 use crate::exchange::{self, Exchange};
@@ -58,7 +58,7 @@ impl Selected {
 
     /// The processes of this user, by PID. Fails if there is none.
     pub fn processes(&self) -> Result<Vec<Process>, String> {
-        let table = std::fs::read_to_string("/proc/net/unix");
+        let table = unix::table();
         let table = table.map_err(|error| format!("/proc/net/unix: {error}"))?;
         let mut found: Vec<Process> = names(&table).filter_map(Process::find).collect();
         found.retain(|process| self.pid.is_none_or(|pid| process.pid == pid));

@@ -40,16 +40,16 @@ impl Exchange {
 
     /// Sends and receives what does not block.
     fn advance(&mut self) {
-        let result = match &self.stream {
-            Ok(stream) => advance(
-                stream,
-                &mut self.unsent,
-                &mut self.received,
-                self.answer_max,
-            ),
-            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        let stream = match &self.stream {
+            Ok(stream) => stream,
+            Err(error) => {
+                let error = io::Error::new(error.kind(), error.to_string());
+                self.result = Some(Err(error));
+                return;
+            }
         };
-        self.result = match result {
+        let (unsent, received) = (&mut self.unsent, &mut self.received);
+        self.result = match advance(stream, unsent, received, self.answer_max) {
             Ok(false) => None,
             Ok(true) => Some(Ok(core::mem::take(&mut self.received))),
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,

@@ -170,7 +170,7 @@ pub fn queue_pairs(answers: Answers) -> String {
                 optional(&counters["completer_retry_err"]),
                 rnr.map_or_else(
                     || "-".into(),
-                    |(received, sent)| (received + sent).to_string(),
+                    |(received, sent)| received.saturating_add(sent).to_string(),
                 ),
                 plain(&qp["name"]),
             ]);

@@ -40,7 +40,7 @@ impl Counts {
             sent_bytes: count("sent_bytes"),
             rcvd_bytes: count("rcvd_bytes"),
             retries: count("completer_retry_err"),
-            rnr: count("rcvd_rnr_err") + count("send_rnr_err"),
+            rnr: count("rcvd_rnr_err").saturating_add(count("send_rnr_err")),
         }
     }
 }
@@ -84,8 +84,8 @@ fn shown(mut lines: Vec<Line>, before: &HashMap<Key, Counts>, time: f64) -> Stri
     let since = |line: &Line| before.get(&line.key).copied().unwrap_or(line.counts);
     let moved = |line: &Line| {
         let since = since(line);
-        (line.counts.sent_bytes - since.sent_bytes.min(line.counts.sent_bytes))
-            + (line.counts.rcvd_bytes - since.rcvd_bytes.min(line.counts.rcvd_bytes))
+        let sent = line.counts.sent_bytes.saturating_sub(since.sent_bytes);
+        sent.saturating_add(line.counts.rcvd_bytes.saturating_sub(since.rcvd_bytes))
     };
     lines.sort_by_key(|line| (std::cmp::Reverse(moved(line)), line.key.clone()));
     const HEAD: [&str; 15] = [

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,14 @@ pub fn directory(library: &Path, copies: &[PathBuf]) -> Result<OsString, Stop> {
 fn replace(link: &Path, library: &Path) -> std::io::Result<()> {
     let mut new = link.as_os_str().to_owned();
     new.push(format!(".{}", process::id()));
-    symlink(library, &new)?;
+    if let Err(error) = symlink(library, &new) {
+        // A process of that number was killed before it renamed its link, or is in another PID namespace and
+        // makes the same one.
+        if error.kind() != ErrorKind::AlreadyExists {
+            return Err(error);
+        }
+        fs::remove_file(&new)?;
+        symlink(library, &new)?;
+    }
     fs::rename(&new, link)
 }

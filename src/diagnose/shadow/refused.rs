@@ -321,7 +321,7 @@ fn by_key(peer: &Peer, access: &Access, finding: impl Fn(Rule) -> Finding) -> Op
     }
     let mr = Mr {
         context: 0,
-        pd: 1 - peer.mr_same_pd.unwrap_or(1) as usize,
+        pd: usize::from(peer.mr_same_pd.unwrap_or(1) != 1),
         start: peer.mr_start.unwrap_or(0),
         length: peer.mr_length.unwrap_or(0),
         lkey: 0,

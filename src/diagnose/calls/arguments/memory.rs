@@ -5,17 +5,17 @@ use core::ffi::c_int;
 use ibverbs_abi::*;
 
 use super::{Arguments, Kind, object, reason, reg_mr, with};
+use crate::diagnose::facts;
 
 /// The arguments of an ibv_advise_mr that has failed.
-///
-/// # Safety
-/// `list` is readable for `count` elements.
-pub unsafe fn advise_mr(pd: *mut ibv_pd, list: *const ibv_sge, count: u32) -> Arguments {
+pub fn advise_mr(pd: *mut ibv_pd, list: *const ibv_sge, count: u32) -> Arguments {
     let mut all = vec![object("pd", Kind::Pd, pd as usize)];
-    let count = if list.is_null() { 0 } else { count as usize };
-    for at in 0..count {
-        // SAFETY: the list is readable, as the caller promises.
-        let sge = unsafe { *list.add(at) };
+    for at in 0..count as usize {
+        // SAFETY: any bytes are an SGE. The call may have failed because the list is not readable.
+        let sge = unsafe { facts::copy_of::<ibv_sge>(list.wrapping_add(at).addr()) };
+        let Some(sge) = sge else {
+            break;
+        };
         let access = with(|shadow| shadow.mrs.by_lkey(sge.lkey).map(|mr| mr.access)).flatten();
         let lkey = sge.lkey;
         all.push(reason(

@@ -3,10 +3,10 @@
 //! Each listener has a name that the kernel lists with the unix sockets of the network namespace, whosever
 //! process it is (see `names.rs`).
 
-use std::fs;
 use std::net::SocketAddr;
 
 use ibverbs_abi::CmListener;
+use ibverbs_os::unix;
 
 use super::id::space;
 use super::names;
@@ -21,7 +21,7 @@ const LISTENS: &str = "00010000";
 /// in another port space.
 pub fn listener_alike(id: u32) -> Option<CmListener> {
     let (space, to) = state::destination(id)?;
-    let sockets = fs::read_to_string("/proc/net/unix").ok()?;
+    let sockets = unix::table().ok()?;
     find(&sockets, space, to)
 }
 
