@@ -156,8 +156,10 @@ impl Completer {
         now: Time,
         hca: &mut impl Hca,
     ) {
-        let waits = hca.may_reorder() && self.early.keep(packet, MAX_BYTES);
-        if !waits {
+        // Of two responses to a READ the first one counts.
+        let is_kept =
+            |early: &mut EarlyPackets| early.has(packet.bth.psn) || early.keep(packet, MAX_BYTES);
+        if !hca.may_reorder() || !is_kept(&mut self.early) {
             self.retransmit(requester, now, hca);
         }
     }

@@ -52,6 +52,11 @@ impl EarlyPackets {
         true
     }
 
+    /// Whether one with that PSN waits.
+    pub fn has(&self, psn: Psn) -> bool {
+        self.packets.iter().any(|early| early.bth().psn == psn)
+    }
+
     /// The PSN of the first one.
     pub fn first_psn(&self) -> Option<Psn> {
         Some(self.packets.front()?.bth().psn)

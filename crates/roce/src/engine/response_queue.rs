@@ -29,6 +29,8 @@ pub struct ReadResponse {
     pub sent: u32,
     /// The request is a duplicate.
     pub duplicate: bool,
+    /// Some of these response packets may have been sent before.
+    pub repeats: bool,
     /// The bytes, or those of the last response packets, if a later request may have changed the memory.
     pub copy: Option<Box<ReadCopy>>,
 }
@@ -200,6 +202,7 @@ impl ResponseQueue {
         let (duplicate, copy) = (old.duplicate, old.copy.take());
         *old = ReadResponse {
             duplicate,
+            repeats: true,
             copy,
             ..new
         };
@@ -266,11 +269,11 @@ impl ResponseQueue {
         self.queue.iter().filter(pending).count()
     }
 
-    /// Whether the response to a duplicate READ waits.
+    /// Whether the response to a READ waits that may have been sent before.
     #[inline]
-    pub fn has_duplicate_reads(&self) -> bool {
+    pub fn repeats_reads(&self) -> bool {
         let is_one = |response: &Response| match response {
-            Response::Read(read) => read.duplicate,
+            Response::Read(read) => read.repeats,
             _ => false,
         };
         self.queue.iter().any(is_one)

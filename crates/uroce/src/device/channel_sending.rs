@@ -64,6 +64,8 @@ impl Device {
                 end_waiting(engine, &mut hca);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
+                // Nothing of this queue pair is in the channel, whose end would wake a thread up.
+                self.waker.wake();
                 return self.defer_until_room(qp, inner);
             };
             // Exact, if the end of a wait is to be seen; other deadlines may be some milliseconds late.

@@ -5,6 +5,7 @@
 //! At exit(3), the calling thread does this. `_exit(2)` may be called in a signal handler, so its caller only
 //! asks a background thread, and waits for it for a limited time. A process that is killed sends nothing.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -84,7 +85,7 @@ pub fn before_exit() {
     }
 }
 
-/// False if no device is open, or another thread is opening or closing one or exiting.
+/// False if no device is open, another thread is opening or closing one, or all is done.
 fn ask_background_thread() -> bool {
     let Some(open_devices) = OPEN_DEVICES.try_lock() else {
         return false;
@@ -93,10 +94,16 @@ fn ask_background_thread() -> bool {
     let Some(device) = devices.find(|device| device.owned_by_this_process()) else {
         return false;
     };
-    if STAGE.swap(CALLED, Ordering::AcqRel) != NOT_CALLED {
-        return false;
+    // The process ends: the waker is not freed, which a signal handler must not do.
+    let waker = ManuallyDrop::new(device.waker.clone());
+    // The background thread needs it.
+    drop(open_devices);
+    let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+    match STAGE.compare_exchange(NOT_CALLED, CALLED, set, fetch) {
+        Ok(_) => waker.wake(),
+        // Another thread exits, too: it must not end the process before the background thread is done.
+        Err(stage) => return stage == CALLED,
     }
-    device.waker.wake();
     true
 }
 

@@ -92,7 +92,8 @@ impl Inboxes {
 
     /// An inbox; None if another thread receives.
     pub fn try_take(&self) -> Option<InboxGuard<'_>> {
-        let mut stuck_for = Duration::ZERO;
+        // That of the holder which has held its inbox for the shortest time.
+        let mut stuck_for = Duration::MAX;
         for slot in &self.slots {
             if let Some(receiver) = slot.receiver.try_lock() {
                 if !slot.is_standby {
@@ -103,7 +104,7 @@ impl Inboxes {
                 }
                 return Some(slot.guard(receiver));
             }
-            stuck_for = slot.stuck_for();
+            stuck_for = stuck_for.min(slot.stuck_for());
             if stuck_for < PREEMPTED_AFTER {
                 break;
             }
@@ -304,6 +305,17 @@ mod tests {
         ] {
             stuck_for(time);
             assert_eq!(inboxes.try_take().is_some(), is_taken, "{time:?}");
+            // Another thread examines the second one, which was used long ago.
+            let examined = inboxes.slots[1].receiver.try_lock();
+            inboxes.slots[1].seen.store(
+                inboxes.slots[1].batches.load(Ordering::Relaxed),
+                Ordering::Relaxed,
+            );
+            inboxes.slots[1].seen_at.store(Time(0));
+            if !is_taken {
+                assert!(inboxes.try_take().is_none(), "{time:?}");
+            }
+            drop(examined);
         }
         assert!(inboxes.order().may_reorder() && inboxes.order().require().is_none());
         drop(first);

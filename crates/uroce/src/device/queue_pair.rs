@@ -133,6 +133,15 @@ pub enum Export {
 /// The right to send the packets of a queue pair.
 pub type SendTurn<'a> = MutexGuard<'a, RawMutex, ()>;
 
+/// A thread that sends packets of a queue pair without the send turn.
+pub struct OutOfOrder<'a>(&'a AtomicU32);
+
+impl Drop for OutOfOrder<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
 /// Why a queue pair cannot be run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
@@ -186,6 +195,8 @@ pub struct QueuePair {
     /// See [`QueuePair::send_turn`].
     send_turn: Mutex<()>,
     send_turn_holder: LockHolder,
+    /// Threads that send without the send turn. Incremented with `inner` locked.
+    out_of_order: AtomicU32,
 }
 
 impl QueuePair {
@@ -225,6 +236,7 @@ impl QueuePair {
             missed: Missed::default(),
             send_turn: Mutex::default(),
             send_turn_holder: LockHolder::default(),
+            out_of_order: AtomicU32::new(0),
         }
     }
 
@@ -290,6 +302,17 @@ impl QueuePair {
             || self.send_turn.try_lock(),
             |time| self.send_turn.try_lock_for(time),
         )
+    }
+
+    /// A thread sends without the send turn until the value is dropped. The caller has `inner` locked.
+    pub fn send_out_of_order(&self) -> OutOfOrder<'_> {
+        self.out_of_order.fetch_add(1, Ordering::Relaxed);
+        OutOfOrder(&self.out_of_order)
+    }
+
+    /// Whether a thread sends without the send turn.
+    pub fn sends_out_of_order(&self) -> bool {
+        self.out_of_order.load(Ordering::Acquire) != 0
     }
 
     /// Waits until what other threads have taken from the queue pair is sent, for at most `limit`. The caller

@@ -117,11 +117,11 @@ impl Device {
         outbox: &mut Outbox,
     ) -> (bool, Turn<'a>) {
         let (engine, mut hca) = inner.split(qp);
-        let turn = match engine.has_duplicate_reads() {
+        let turn = match engine.repeats_reads() {
             true => Turn::Early(qp.send_turn()),
             false => Turn::Late,
         };
-        hca.overtakes = matches!(turn, Turn::Early(None));
+        hca.overtakes = matches!(turn, Turn::Early(None)) || qp.sends_out_of_order();
         while !outbox.is_full() {
             let Some(packet) = engine.transmit(now, &mut hca, outbox.buffer()) else {
                 return (false, turn);
@@ -151,9 +151,11 @@ impl Device {
         turn: Turn<'_>,
     ) {
         let turn = turn.take(qp, outbox);
+        let without_turn = turn.is_none() && !outbox.is_empty();
+        let sending = without_turn.then(|| qp.send_out_of_order());
         self.unlock(qp, inner);
         self.net.flush(outbox);
-        drop(turn);
+        drop((turn, sending));
     }
 
     /// Sends what was deferred. Returns false if some of it still is, because the thread that runs its queue

@@ -141,8 +141,11 @@ impl Access<'_> {
             ) else {
                 return false;
             };
-            // It is within the request, which was located.
-            at.address += offset;
+            // The peer may have moved its region since.
+            let Some(address) = at.address.checked_add(offset) else {
+                return false;
+            };
+            at.address = address;
             // SAFETY: as the caller says.
             let copied = unsafe {
                 match self.request.flag {

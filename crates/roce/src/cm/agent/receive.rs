@@ -133,7 +133,7 @@ impl Agent {
             return Received::Handled;
         }
         let key = (req.ca_guid, from.src, req.qpn);
-        if let Some(id) = self.remote_qpns.get(&key).copied() {
+        if let Some(id) = self.stale_connection(&key) {
             self.reject_request(&req, mad.tid, route, reason::STALE_CONNECTION);
             let _ = self.act(id, |connection| connection.disconnect(now));
             return Received::Handled;
@@ -143,6 +143,15 @@ impl Agent {
             return Received::Handled;
         }
         Received::Request { req, mad }
+    }
+
+    /// The connection that still has the peer's queue pair number. As in the kernel, it has it no more in
+    /// TimeWait and after a rejection: peers reuse their queue pairs.
+    fn stale_connection(&self, key: &(u64, Gid, u32)) -> Option<u32> {
+        let id = *self.remote_qpns.get(key)?;
+        let state = self.entries.get(&id)?.connection.state();
+        let is_over = matches!(state, State::TimeWait | State::Idle);
+        (!is_over).then_some(id)
     }
 
     fn on_rep(&mut self, from: &Incoming, rep: &Rep, mad: CmMad, now: Time) -> Received {

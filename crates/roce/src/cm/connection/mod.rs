@@ -323,7 +323,7 @@ impl Connection {
         self.deadline = None;
     }
 
-    fn enter_timewait(&mut self, now: Time) {
+    pub(in crate::cm) fn enter_timewait(&mut self, now: Time) {
         self.retransmission = None;
         self.state = State::TimeWait;
         self.deadline = Some(now.after(decode_time(self.timewait)));

@@ -401,10 +401,10 @@ impl Qp {
         }
     }
 
-    /// Whether a response to a duplicate READ waits to be sent ([`Hca::sends_in_order`]).
+    /// Whether the response to a READ waits that may have been sent before ([`Hca::sends_in_order`]).
     #[inline]
-    pub fn has_duplicate_reads(&self) -> bool {
-        self.responder.responses().queue().has_duplicate_reads()
+    pub fn repeats_reads(&self) -> bool {
+        self.responder.responses().queue().repeats_reads()
     }
 
     /// When the pacer allows the next packet, if there is one that waits for it.

@@ -182,6 +182,7 @@ impl Responder {
             remaining: reth.len,
             sent: 0,
             duplicate: false,
+            repeats: false,
             copy: None,
         });
         self.answer(resource, response, attributes);

@@ -221,6 +221,23 @@ fn a_duplicate_read_is_answered_behind_the_first_response() {
     }
 }
 
+/// Another thread may have the first packets of a READ that is sent in parts, from before a later request.
+#[test]
+fn a_read_that_restarts_waits_for_its_turn() {
+    let mut peer = peer(1);
+    peer.read(0, BASE, 200 << 10);
+    assert_eq!(read_data(&mut peer).len(), 128 << 10);
+    write(&mut peer, 200, BASE, &[0xee; 8]);
+    peer.hca.overtakes = true;
+    peer.read(0, BASE, 200 << 10);
+    assert_eq!(read_data(&mut peer).len(), 0);
+    peer.hca.overtakes = false;
+    peer.wait_for_timer();
+    let len = read_data(&mut peer).len();
+    peer.wait_for_timer();
+    assert_eq!(len + read_data(&mut peer).len(), 200 << 10);
+}
+
 /// A READ, a SEND and a READ, all of them sent.
 fn requester() -> Peer {
     let mut peer = Peer::requester(3);
@@ -238,6 +255,8 @@ fn responses_wait_for_the_one_that_another_thread_has() {
     peer.hca.reorders = true;
     peer.read_response(Part::Only, 2, &[2; 8]);
     peer.ack(1);
+    // A second response.
+    peer.read_response(Part::Only, 2, &[9; 8]);
     assert_eq!((peer.send_completions(), peer.sent()), (vec![], vec![]));
     peer.hca.reorders = false;
     peer.read_response(Part::Only, 0, &[1; 8]);

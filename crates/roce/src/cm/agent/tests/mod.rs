@@ -383,6 +383,31 @@ fn a_request_for_the_same_queue_pair_is_stale() {
     assert_eq!(simulation.seen[1], [Seen::Disconnected, Seen::TimewaitExit]);
 }
 
+/// The connection has ended, and its ids may still exist.
+#[test]
+fn a_queue_pair_can_be_connected_again_in_timewait() {
+    let mut simulation = Simulation::new(Vec::new(), Duration::ZERO, 0);
+    simulation.connect();
+    simulation.run();
+    for (side, id) in [0, 1].map(|side| (side, simulation.ids[side].unwrap())) {
+        let connection = simulation.agents[side].entries.get_mut(&id);
+        connection
+            .unwrap()
+            .connection
+            .enter_timewait(simulation.now);
+    }
+    simulation.ids[1] = None;
+    simulation.seen = [Vec::new(), Vec::new()];
+    simulation.connect();
+    simulation.transmit();
+    simulation.run();
+    assert!(
+        simulation.seen[1].contains(&Seen::Request),
+        "{:?}",
+        simulation.seen
+    );
+}
+
 #[test]
 fn messages_of_strangers_change_nothing() {
     let mut simulation = Simulation::new(Vec::new(), Duration::ZERO, 0);

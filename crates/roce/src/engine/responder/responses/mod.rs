@@ -171,6 +171,7 @@ impl Responses {
                 remaining: reth.len,
                 sent: 0,
                 duplicate: true,
+                repeats: true,
                 copy: None,
             }));
         }

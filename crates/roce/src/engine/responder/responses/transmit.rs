@@ -38,8 +38,11 @@ impl Responses {
                     let headers = self.headers(attributes, Operation::Ack, psn, ACK, buffer);
                     return self.respond(headers);
                 }
-                // Another thread may still have the first response.
-                Response::Read(ref read) if read.duplicate && !hca.sends_in_order() => {
+                // Another thread may still have the first response. The peer asks for a duplicate once more.
+                Response::Read(ref read) if read.repeats && !hca.sends_in_order() => {
+                    if !read.duplicate {
+                        return NextResponse::None;
+                    }
                     self.queue.pop_front();
                 }
                 Response::Read(_) => {
