@@ -1,6 +1,10 @@
 //! Facts that the machine reports: GID table and port of a device, routes, mappings and limits of
 //! the process. Called for calls that failed, and once per connection; never for a request or a
 //! poll.
+//!
+//! Opening a file or a socket is a cancellation point, and a thread that is cancelled unlocks and closes
+//! nothing. Some of the callers hold the shadow's lock, and the verb that was called may be no cancellation
+//! point: so what opens something here disables cancellation.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -48,6 +52,7 @@ pub fn verbs() -> Vec<(&'static str, usize)> {
 /// # Safety
 /// `context` is open and wrapped.
 pub unsafe fn address_vector(context: *mut ibv_context, attr: &ibv_ah_attr) -> Option<gid::Facts> {
+    let _not_cancelled = disable_cancellation();
     let mut port = ibv_port_attr::default();
     // SAFETY: the context is open and wrapped, as the caller promises, and `port` is writable.
     if unsafe { (provider(context).query_port)(context, attr.port_num, &mut port) } != 0 {
@@ -126,6 +131,7 @@ pub fn registration(
     pins: bool,
     regions: usize,
 ) -> memory::Registration {
+    let _not_cancelled = disable_cancellation();
     let mut limit = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,
         rlim_max: libc::RLIM_INFINITY,
@@ -153,6 +159,7 @@ pub fn is_open(fd: i32) -> bool {
 
 /// The mappings of the process.
 pub fn mappings() -> Vec<memory::Mapping> {
+    let _not_cancelled = disable_cancellation();
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
     memory::mappings(&String::from_utf8_lossy(&maps))
 }
@@ -244,6 +251,7 @@ pub fn thread() -> i32 {
 
 /// A thread of this process as messages name it: its number, and its name if it lives.
 pub fn thread_text(thread: i32) -> String {
+    let _not_cancelled = disable_cancellation();
     match fs::read_to_string(format!("/proc/self/task/{thread}/comm")) {
         Ok(name) => format!("thread {thread} ({})", name.trim_end()),
         Err(_) => format!("thread {thread}, which has ended,"),
@@ -336,6 +344,7 @@ unsafe fn read_memory<T>(addr: usize, to: *mut T, count: usize) -> bool {
 
 /// Whether a descriptor has something to read.
 pub fn is_readable(fd: i32) -> bool {
+    let _not_cancelled = disable_cancellation();
     let mut poll = libc::pollfd {
         fd,
         events: libc::POLLIN,
@@ -352,6 +361,7 @@ pub fn is_alone() -> bool {
 
 /// The program's threads: without this one, and the library's others.
 pub fn threads(own: i32) -> Vec<i32> {
+    let _not_cancelled = disable_cancellation();
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
     let numbers = entries.flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
@@ -391,6 +401,22 @@ mod tests {
         let local = 0_u8;
         assert!(is_on_stack(&raw const local as u64 + 4096));
         assert!(!is_on_stack(here));
+    }
+
+    #[test]
+    fn asking_is_no_cancellation_point() {
+        let asks = || {
+            // SAFETY: the thread is this one; the request stays pending.
+            unsafe { libc::pthread_cancel(libc::pthread_self()) };
+            assert!(!mappings().is_empty());
+            assert!(registration(0, 1, 0, true, 0).pinned < u64::MAX);
+            assert!(thread_text(thread()).starts_with("thread "));
+            assert!(!threads(0).is_empty());
+            assert!(!is_readable(i32::MAX));
+            // For the rest of the thread's life.
+            ibverbs_abi::disable_cancel_state();
+        };
+        std::thread::spawn(asks).join().unwrap();
     }
 
     #[test]

@@ -292,6 +292,14 @@ pub unsafe fn not_extended(qp: *mut ibverbs_abi::ibv_qp) {
     }
 }
 
+/// A provider has created a CQ by a verb of its own: it is not recorded, and not one that was destroyed at
+/// the same address. errno stays.
+pub fn provider_created_cq(cq: usize) {
+    if is_enabled() {
+        preserving_errno(|| shadow::with(|shadow| shadow.gone.forget(finding::Kind::Cq, cq)));
+    }
+}
+
 /// ibv_destroy_comp_channel has failed because CQs use the channel.
 pub fn channel_busy(channel: usize) {
     if is_enabled() {

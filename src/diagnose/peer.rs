@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use ibverbs_abi::{IBV_QPS_ERR, IBV_QPT_UD};
+use ibverbs_abi::{IBV_QPS_ERR, IBV_QPT_UD, disable_cancellation};
 
 use super::ask;
 use super::check::state::state_name;
@@ -39,6 +39,7 @@ fn question(shadow: &Shadow, address: usize) -> Option<Question> {
 /// Finds out about both ends of a queue pair of this process; `rkey` is a key of the peer's memory, and
 /// `misplaced` one that the request has in a wrong place: it matters if the peer does not know `rkey`.
 pub fn look(address: usize, rkey: Option<u32>, misplaced: Option<u32>) -> Evidence {
+    let _not_cancelled = disable_cancellation();
     let asked = shadow::with(|shadow| question(shadow, address)).flatten();
     let Some(question) = asked else {
         return Evidence::default();
@@ -77,6 +78,7 @@ pub fn look(address: usize, rkey: Option<u32>, misplaced: Option<u32>) -> Eviden
 /// Finds out more if the peer was not found: what has become of its process, and the queue pair of another
 /// process that names this one as its peer.
 pub fn look_for_naming(address: usize, found: &mut Evidence) {
+    let _not_cancelled = disable_cancellation();
     if !found.searched || found.peer.is_some() {
         return;
     }
@@ -130,6 +132,7 @@ pub fn examine(addresses: &[usize]) {
 /// Queue pairs of other processes that have sent datagrams to a group, or to a queue pair of this host that
 /// no process has. None if one of them has sent to this queue pair, or it is none for datagrams.
 fn senders(address: usize) -> Vec<Peer> {
+    let _not_cancelled = disable_cancellation();
     let number = shadow::with(|shadow| {
         let qp = shadow.qps.get(&address)?;
         (qp.kind == IBV_QPT_UD).then_some(qp.number)

@@ -11,14 +11,30 @@ use crate::abi::*;
 use crate::diagnose;
 use crate::provider::{ops::ops, software};
 
-/// Initialises the library's members of a new CQ, and adds a reference to its channel. Providers that
-/// create CQs by verbs of their own call it too.
+/// Initialises the library's members of a new CQ, and adds a reference to its channel, for providers that
+/// create CQs by verbs of their own.
 ///
 /// # Safety
 ///
 /// `cq` is writable and no other thread knows it yet, `context` is its open context, `channel` is NULL or
 /// a live channel of that context.
 pub unsafe extern "C" fn verbs_init_cq(
+    cq: *mut ibv_cq,
+    context: *mut ibv_context,
+    channel: *mut ibv_comp_channel,
+    cq_context: *mut c_void,
+) {
+    diagnose::provider_created_cq(cq as usize);
+    // SAFETY: the function has the same requirements.
+    unsafe { init_cq(cq, context, channel, cq_context) };
+}
+
+/// As [`verbs_init_cq`], for the library's own verbs.
+///
+/// # Safety
+///
+/// As for [`verbs_init_cq`].
+unsafe fn init_cq(
     cq: *mut ibv_cq,
     context: *mut ibv_context,
     channel: *mut ibv_comp_channel,
@@ -58,7 +74,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     unsafe {
         let cq = (ops(context).create_cq)(context, cqe, channel, comp_vector);
         if !cq.is_null() {
-            verbs_init_cq(cq, context, channel, cq_context);
+            init_cq(cq, context, channel, cq_context);
         }
         cq
     }
@@ -85,7 +101,7 @@ pub unsafe extern "C" fn lib_create_cq_ex(
         let cq = (ops(context).create_cq_ex)(context, cq_attr);
         if !cq.is_null() {
             let (channel, cq_context) = ((*cq_attr).channel, (*cq_attr).cq_context);
-            verbs_init_cq(cq.cast(), context, channel, cq_context);
+            init_cq(cq.cast(), context, channel, cq_context);
         }
         cq
     }

@@ -70,6 +70,21 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
 /// The offsets in a page.
 const OFFSETS: u64 = 4096;
 
+/// The members `start`, `stack_of` and `is_memory` of a region. `addr` is None for memory that is not the
+/// process's.
+fn place(addr: Option<u64>, iova: u64, access: u32) -> (u64, i32, bool) {
+    let start = match access & IBV_ACCESS_ZERO_BASED {
+        0 => iova,
+        _ => 0,
+    };
+    let is_memory = addr == Some(start);
+    let stack_of = match is_memory && preserving_errno(|| facts::is_on_stack(start)) {
+        true => facts::thread(),
+        false => 0,
+    };
+    (start, stack_of, is_memory)
+}
+
 /// A registration has returned: records the region, or finds out why there is none. `memory` is the address
 /// and the length; None for memory that is not the process's.
 ///
@@ -91,22 +106,17 @@ pub unsafe fn registered(
         ((*pd).context, keys)
     };
     if let Some((lkey, rkey)) = keys {
+        let (start, stack_of, is_memory) = place(memory.map(|(addr, _)| addr), iova, access);
         let region = Mr {
             context: context as usize,
             pd: pd as usize,
-            start: match access & IBV_ACCESS_ZERO_BASED {
-                0 => iova,
-                _ => 0,
-            },
+            start,
             length,
             lkey,
             rkey,
             access,
-            stack_of: match memory {
-                Some((addr, _)) if preserving_errno(|| facts::is_on_stack(addr)) => facts::thread(),
-                _ => 0,
-            },
-            is_memory: memory.is_some_and(|(addr, _)| addr == iova),
+            stack_of,
+            is_memory,
         };
         with(|shadow| shadow.mrs.add(mr as usize, region));
     } else if let Some((addr, length)) = memory {
@@ -240,21 +250,24 @@ pub unsafe extern "C" fn rereg_mr(
         let context = (*vmr).ibv_mr.context;
         let ret = (original(context).rereg_mr)(vmr, flags, pd, addr, length, access);
         let keys = ((*vmr).ibv_mr.lkey, (*vmr).ibv_mr.rkey);
-        with(|shadow| {
-            if let Some(mr) = shadow.mrs.get_mut(vmr as usize).filter(|_| ret == 0) {
-                let has = |flag: u32| flags as u32 & flag != 0;
-                (mr.lkey, mr.rkey) = keys;
-                if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
-                    (mr.start, mr.length) = (addr as u64, length as u64);
-                }
-                if has(IBV_REREG_MR_CHANGE_PD) {
-                    mr.pd = pd as usize;
-                }
-                if has(IBV_REREG_MR_CHANGE_ACCESS) {
-                    mr.access = access as u32;
-                }
+        let changed = |mr: &mut Mr| {
+            let has = |flag: u32| flags as u32 & flag != 0;
+            (mr.lkey, mr.rkey) = keys;
+            if has(IBV_REREG_MR_CHANGE_PD) {
+                mr.pd = pd as usize;
             }
-        });
+            if has(IBV_REREG_MR_CHANGE_ACCESS) {
+                mr.access = access as u32;
+            }
+            if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
+                let addr = addr as u64;
+                (mr.start, mr.stack_of, mr.is_memory) = place(Some(addr), addr, mr.access);
+                mr.length = length as u64;
+            }
+        };
+        if ret == 0 {
+            with(|shadow| shadow.mrs.change(vmr as usize, changed));
+        }
         ret
     }
 }
@@ -360,4 +373,24 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
         _ => Vec::new(),
     });
     ret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        let frame = [0_u8; 4096];
+        let stack = &raw const frame as u64 + 4095;
+        let heap = Box::new(0_u8);
+        let heap = &raw const *heap as u64;
+        assert_eq!(place(Some(stack), stack, 0), (stack, facts::thread(), true));
+        assert_eq!(place(Some(heap), heap, 0), (heap, 0, true));
+        assert_eq!(place(None, 8, 0), (8, 0, false));
+        // Their addresses are not comparable with the stack's.
+        let elsewhere = (0, 0, false);
+        assert_eq!(place(Some(stack), 0, 0), elsewhere);
+        assert_eq!(place(Some(stack), stack, IBV_ACCESS_ZERO_BASED), elsewhere);
+    }
 }

@@ -26,6 +26,7 @@ mod qp;
 mod queues;
 mod requests;
 mod show;
+mod unrecorded;
 mod unsupported;
 
 pub use failed::{query_failed, reporting};
@@ -58,9 +59,13 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
         detach_mcast: qp::detach_mcast,
         free_context: queues::free_context,
         free_dm: device_memory::free_dm,
+        import_dm: unrecorded::import_dm,
+        import_mr: unrecorded::import_mr,
+        import_pd: unrecorded::import_pd,
         modify_cq: queues::modify_cq,
         modify_qp: qp::modify_qp,
         modify_srq: queues::modify_srq,
+        open_qp: unrecorded::open_qp,
         poll_cq: data::poll_cq,
         post_recv: data::post_recv,
         post_send: data::post_send,

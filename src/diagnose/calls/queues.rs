@@ -15,6 +15,7 @@ use super::super::shadow::{Cq, Shadow, Srq};
 use super::super::{cm, facts};
 use super::{check_process, observe, poll_ex, preserving_errno, with};
 use crate::provider::event::{Subject, subject};
+use crate::uverbs::state::state;
 
 /// How long another thread may take to acknowledge events, before a destruction that blocks is reported.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(500);
@@ -152,7 +153,10 @@ pub fn report_unacknowledged(
     }
     let mut waited = Duration::ZERO;
     while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
-        preserving_errno(|| sleep(STEP));
+        preserving_errno(|| {
+            let _not_cancelled = disable_cancellation();
+            sleep(STEP);
+        });
         waited += STEP;
     }
     let missing = missing();
@@ -387,14 +391,19 @@ pub unsafe extern "C" fn modify_srq(
 pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     let address = srq as usize;
     // SAFETY: the object is alive (see the module above).
-    check_process(unsafe { (*srq).context }, "ibv_destroy_srq");
-    report_unacknowledged(Kind::Srq, address, "ibv_destroy_srq", || {
-        // SAFETY: the queue is alive (see the module above); its counter is aligned and readable.
-        unsafe { (0, (&raw const (*srq).events_completed).read_volatile()) }
+    let context = unsafe { (*srq).context };
+    check_process(context, "ibv_destroy_srq");
+    // The thread that acknowledges the events may create an SRQ first.
+    // SAFETY: the context is open (see the module above).
+    unsafe { state(context) }.srq_lock.unlocked(|| {
+        report_unacknowledged(Kind::Srq, address, "ibv_destroy_srq", || {
+            // SAFETY: the queue is alive (see the module above); its counter is aligned and readable.
+            unsafe { (0, (&raw const (*srq).events_completed).read_volatile()) }
+        });
     });
     let taken = with(|shadow| shadow.srqs.take(address)).flatten();
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
-    let ret = unsafe { (original((*srq).context).destroy_srq)(srq) };
+    let ret = unsafe { (original(context).destroy_srq)(srq) };
     let outcome = Outcome::of(ret);
     observe(|shadow| {
         if !outcome.failed() {

@@ -28,6 +28,11 @@ impl Gone {
         self.all.insert((kind, address), false);
     }
 
+    /// Another object, which is not recorded, has this address.
+    pub fn forget(&mut self, kind: Kind, address: usize) {
+        self.all.remove(&(kind, address));
+    }
+
     /// The object, which is remembered, went when its device was closed.
     pub fn went_with_device(&mut self, kind: Kind, address: usize) {
         self.all.insert((kind, address), true);
@@ -59,6 +64,9 @@ mod tests {
         assert!(gone.how(Kind::Mr, 1).is_some());
         gone.remember(Kind::Mr, 1);
         assert_eq!(gone.how(Kind::Mr, 1), None, "a later one, by its own call");
+        gone.remember(Kind::Pd, 1);
+        gone.forget(Kind::Mr, 1);
+        assert!(gone.contains(Kind::Pd, 1) && !gone.contains(Kind::Mr, 1));
     }
 
     #[test]

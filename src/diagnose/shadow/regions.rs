@@ -55,8 +55,12 @@ impl Regions {
         self.live.get(&address)
     }
 
-    pub fn get_mut(&mut self, address: usize) -> Option<&mut Mr> {
-        self.live.get_mut(&address)
+    /// Changes a region, if it is known.
+    pub fn change(&mut self, address: usize, change: impl FnOnce(&mut Mr)) {
+        self.live.change(address, |mr| {
+            change(mr);
+            self.had_some_on_stack |= mr.stack_of != 0;
+        });
     }
 
     /// The registered regions of a domain, by their addresses.
@@ -222,14 +226,9 @@ mod tests {
             let found = regions.on_dead_stack(&object, 8, &used, (thread, stack), "call");
             found.map(|found| found.rule)
         };
+        regions.add(1, region(8, 7));
         assert_eq!(find(&regions, 3, 0x8000), None);
-        regions.add(
-            1,
-            Mr {
-                stack_of: 3,
-                ..region(8, 7)
-            },
-        );
+        regions.change(1, |mr| mr.stack_of = 3);
         assert_eq!(find(&regions, 3, 0x8000), Some(Rule::StackRegion));
         assert_eq!(find(&regions, 3, 0x800), None, "its frame is live");
         assert_eq!(find(&regions, 4, 0x8000), None, "another thread's");
