@@ -139,7 +139,7 @@ static void srq_limit_wait(struct rig *rig, bool wrong)
 	ibv_ack_async_event(&event);
 }
 
-/* Acknowledges an event of an SRQ while that is destroyed: too late, or after it has created another SRQ. */
+/* Acknowledges an event of an SRQ while that is destroyed, after it has created another SRQ. */
 struct srq_ack {
 	struct rig *rig;
 	struct ibv_async_event event;
@@ -149,16 +149,11 @@ struct srq_ack {
 static void *ack_srq(void *arg)
 {
 	struct srq_ack *ack = arg;
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
 
-	if (ack->late) {
-		sleep(2);
-	} else {
-		struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
-
-		usleep(100000);
-		struct ibv_srq *srq = ibv_create_srq(ack->rig->pd, &attr);
-		CHECK(srq && ibv_destroy_srq(srq) == 0);
-	}
+	usleep(ack->late ? 2000000 : 100000);
+	struct ibv_srq *srq = ibv_create_srq(ack->rig->pd, &attr);
+	CHECK(srq && ibv_destroy_srq(srq) == 0);
 	ibv_ack_async_event(&ack->event);
 	return NULL;
 }
