@@ -6,7 +6,7 @@ use super::dispatch::dispatch;
 use super::sync;
 use crate::abi::*;
 use crate::memory::single_threaded::is_single_threaded;
-use crate::provider::ops::ops;
+use crate::provider::{ops::ops, software};
 use crate::uverbs::state::state;
 
 /// Creates a shared receive queue; `ibv_destroy_srq` destroys it (ibv_create_srq(3)). Writes the sizes that
@@ -84,7 +84,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     }
 }
 
-/// As [`create_locked`].
+/// As [`create_locked`]. A software device has locks of its own, and waits itself until the events are
+/// acknowledged: by a thread that may create an SRQ first.
 ///
 /// # Safety
 ///
@@ -93,7 +94,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
 unsafe fn destroy_locked(context: *mut ibv_context, srq: *mut ibv_srq) -> c_int {
     // SAFETY: the context is open and has every op, and it stays open after the SRQ is gone.
     unsafe {
-        let _locked = state(context).lock_srqs();
+        let is_software = software::of_context(context).is_some();
+        let _locked = (!is_software).then(|| state(context).lock_srqs());
         (ops(context).destroy_srq)(srq)
     }
 }

@@ -1,6 +1,8 @@
 /* Mistakes with shared receive queues, XRC, memory windows, regions and address handles. */
 #include "mistakes.h"
 
+#include <pthread.h>
+
 /* The length of the region is a number of elements. */
 static void local_range(struct rig *rig, bool wrong)
 {
@@ -135,6 +137,44 @@ static void srq_limit_wait(struct rig *rig, bool wrong)
 		leave_after(3);
 	NEED(ibv_get_async_event(rig->context, &event) == 0);
 	ibv_ack_async_event(&event);
+}
+
+/* Acknowledges an event of an SRQ while that is destroyed, after it has created another SRQ. */
+struct srq_ack {
+	struct rig *rig;
+	struct ibv_async_event event;
+	bool late;
+};
+
+static void *ack_srq(void *arg)
+{
+	struct srq_ack *ack = arg;
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+
+	usleep(ack->late ? 2000000 : 100000);
+	struct ibv_srq *srq = ibv_create_srq(ack->rig->pd, &attr);
+	CHECK(srq && ibv_destroy_srq(srq) == 0);
+	ibv_ack_async_event(&ack->event);
+	return NULL;
+}
+
+static void srq_unacked(struct rig *rig, bool wrong)
+{
+	struct ibv_srq *srq = new_srq(rig, 8);
+	struct ends ends = link_up(rig, &(struct link){ .srq = srq });
+	struct ibv_srq_attr attr = { .srq_limit = 2 };
+	struct srq_ack ack = { .rig = rig, .late = wrong };
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++)
+		NEED(srq_recv(srq, part(rig, 4096, 64)) == 0);
+	NEED(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == 0);
+	CHECK(works(rig, ends.a, IBV_WR_SEND, 64) && next_status(rig->cq) == IBV_WC_SUCCESS);
+	NEED(ibv_get_async_event(rig->context, &ack.event) == 0);
+	unlink_qps(ends);
+	NEED(pthread_create(&thread, NULL, ack_srq, &ack) == 0);
+	CHECK(end(srq) == 0);
+	NEED(pthread_join(thread, NULL) == 0);
 }
 
 /* A window of type 1 is bound with ibv_bind_mw, and not with ibv_post_send. */
@@ -295,6 +335,7 @@ const struct mistake object_mistakes[] = {
 	{ "srq-full", srq_full, "recv-queue-full", "of 8 receives" },
 	{ "srq-sges", srq_sges, "sge-limit", "40 scatter/gather elements" },
 	{ "srq-limit-wait", srq_limit_wait, "no-async-event", "an SRQ has no limit that is armed" },
+	{ "srq-unacked", srq_unacked, "events-unacked", "1 asynchronous events" },
 	{ "mw-type-1", mw_type_1, "argument", "binds a memory window of type 1" },
 	{ "mw-old-rkey", mw_old_rkey, "argument", "before it was bound again" },
 	{ "mw-range", mw_range, "key-range", "64 bytes behind its end" },
