@@ -327,7 +327,7 @@ pub unsafe fn copy_of<T>(addr: usize) -> Option<T> {
 ///
 /// # Safety
 /// `to` has room for `count` values.
-unsafe fn read_memory<T>(addr: usize, to: *mut T, count: usize) -> bool {
+pub unsafe fn read_memory<T>(addr: usize, to: *mut T, count: usize) -> bool {
     let size = count * size_of::<T>();
     let local = libc::iovec {
         iov_base: to.cast(),

@@ -179,18 +179,9 @@ fn descriptors(address: u64, count: usize) -> Option<Vec<i32>> {
         events: 0,
         revents: 0,
     }; MAX_POLLED];
-    let length = count * size_of::<libc::pollfd>();
-    let local = libc::iovec {
-        iov_base: polled.as_mut_ptr().cast(),
-        iov_len: length,
-    };
-    let remote = libc::iovec {
-        iov_base: core::ptr::without_provenance_mut(address as usize),
-        iov_len: length,
-    };
-    // SAFETY: the kernel writes at most `length` bytes to the array, and checks the other address.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    (read == length as isize).then(|| polled[..count].iter().map(|of| of.fd).collect())
+    // SAFETY: the array has room for MAX_POLLED values.
+    let is_read = unsafe { facts::read_memory(address as usize, polled.as_mut_ptr(), count) };
+    is_read.then(|| polled[..count].iter().map(|of| of.fd).collect())
 }
 
 fn report(what: Awaited, alone: bool) {

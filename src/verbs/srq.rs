@@ -84,8 +84,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     }
 }
 
-/// As [`create_locked`]. A software device has locks of its own, and waits itself until the events are
-/// acknowledged: by a thread that may create an SRQ first.
+/// As [`create_locked`], but without the lock for a software device. That has locks of its own, and waits
+/// until the program has acknowledged the events; the thread that does so may create an SRQ first.
 ///
 /// # Safety
 ///

@@ -64,7 +64,8 @@ impl Device {
                 end_waiting(engine, &mut hca);
             }
             let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
-                // Nothing of this queue pair is in the channel, whose end would wake a thread up.
+                // No answer to this queue pair may be due, which would let it go on: the background thread
+                // tries again.
                 self.waker.wake();
                 return self.defer_until_room(qp, inner);
             };

@@ -293,7 +293,7 @@ impl QueuePair {
     /// Reserves the right to send, so that packets leave in PSN order. The caller has `inner` locked, and
     /// unlocks it before it sends: a system call is where a thread is most likely to be preempted. None if
     /// the thread that is sending is taken for preempted: then packets leave out of order, which only
-    /// peers of a reliable service repair, and no response to a duplicate READ may be among them.
+    /// peers of a reliable service repair. No READ response that may have been sent before is among them.
     pub fn send_turn(&self) -> Option<SendTurn<'_>> {
         if !self.service.is_reliable() {
             return Some(self.send_turn.lock());
